@@ -36,6 +36,8 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
             return _column_values(value, name)
         case Constant(value=int()):
             return Rows(value, False, depth=len(reader.conditions))
+        # A slice of a data set is a dictionary of columns, not a data set: `len(dataset[:100])` counts
+        # columns.
         case Slice() | Sequence():
             return Rows(value, True, depth=len(reader.conditions))
         case _:
@@ -46,6 +48,8 @@ def _column_values(dataset: Dataset, name: str) -> Value:
     known = dataset.columns or {}
     if name in known:
         return ColumnValues(known[name], dataset)
+    # A column that is certainly missing raises KeyError, and rules report that elsewhere. If others may
+    # exist, this one is taken to, under the name that the script uses.
     return UNKNOWN if dataset.is_complete else ColumnValues(Column(name), dataset)
 
 
@@ -72,6 +76,8 @@ def _dataset_attribute(reader: Reader, value: Value, name: str, location: Locati
 def names_of(dataset: Dataset) -> Value:
     """`dataset.column_names`."""
     if not dataset.is_complete or dataset.columns is None:
+        # Unknown names are still those of this data set: `map(f, remove_columns=dataset.column_names)`
+        # removes all that came in, whatever they are called.
         return ColumnNames(dataset)
     return Sequence([Constant(name) for name in [*dataset.columns, *dataset.hidden]])
 
@@ -105,8 +111,11 @@ def _some_values(reader: Reader, value: Value, key: Value, location: Location) -
         return value
     if not _has_slice(key):
         return replace(value, column=replace(value.column, is_stacked=False)) if value.column.is_stacked else value
+    # The code in the brackets is kept, since rules compare it: labels `x[1:]` of inputs `x[:-1]` are the
+    # tokens that follow.
     stretch = reader.source.code(location).rpartition("[")[2].removesuffix("]")
     if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
+        # `ids[:512]` may cut the padding off, or the text: neither is certain any more.
         column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
         return ColumnValues(column, value.dataset, stretch)
     return replace(value, stretch=stretch, column=replace(value.column, written=None))
@@ -132,6 +141,8 @@ def _copied(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
+    # The first name stays through several copies: labels copied from `input_ids` are tokens, also over a
+    # helper variable.
     column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
     if call.path.rpartition(".")[2] in RESHAPING:
         column = replace(column, is_stacked=False)
@@ -178,6 +189,8 @@ def _masked(call: Call) -> Value:
 def _edit(values: ColumnValues, masks: bool) -> None:
     """Note that values were changed where they are, and with them those of the encoding that they are part of."""
     before, owner = values.column, values.dataset
+    # `encoding["labels"][i] = -100` changes what the encoding holds, so the new column is put into it too.
+    # A copy that was taken out before keeps what it had.
     is_part = isinstance(owner, Encoding) and owner.columns.get(before.name) is before
     values.column = replace(
         before,
@@ -204,6 +217,7 @@ def _with_text(reader: Reader, left: Value, operator: str, right: Value, locatio
         return ColumnValues(column, values.dataset, origin=values.origin)
     if isinstance(other, Sequence) and any(isinstance(item, SpecialToken) for item in other.items):
         operations.text_of_parts(reader, (values, *other.items), location)
+    # Rows that are put together are longer than what the tokenizer padded or cut them to.
     column = replace(values.column, padding=Padding.UNKNOWN, truncated=None)
     if masks_some(other):
         column = replace(column, is_masked=True, copied_from="")

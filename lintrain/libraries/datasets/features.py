@@ -52,6 +52,8 @@ def _feature_attribute(reader: Reader, value: Value, name: str, location: Locati
         case "num_classes":
             count = len(column.class_names) or column.num_classes
             return Constant(count) if count else UNKNOWN
+        # The feature of a list is described by the same column: `features["ner_tags"].feature.names` are
+        # its class names.
         case "feature":
             return value
         case "names" | "dtype" | "shape" | "length" | "_type":

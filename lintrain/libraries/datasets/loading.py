@@ -72,6 +72,8 @@ def _identify(call: Call) -> Loaded:
     is_default = any(isinstance(each, Constant) and each.is_default for each in (path, config))
     if name is None:
         return Loaded(is_default=is_default)
+    # Builders of files come first, since their names are no data sets on the hub: `csv` says how to read
+    # `data_files=`.
     if name in FILE_BUILDERS:
         content = content_of(call, name, call.value("data_files", 3))
         if content is not None:
@@ -80,6 +82,7 @@ def _identify(call: Call) -> Loaded:
         return Loaded(TEXT_ONLY if name == "text" else None, name == "text", _file_splits(call))
     if name in FOLDER_BUILDERS:
         return Loaded(FOLDER_BUILDERS[name])
+    # Facts are about one configuration. With `name=args.task` the columns depend on the command line.
     is_known = (text_of(config) is not None or is_missing(config)) and _takes_all(call)
     facts = facts_of(call.reader, name, text_of(config)) if is_known else None
     return _from_facts(facts, name, text_of(config), is_default=is_default)
@@ -115,6 +118,8 @@ def _all_splits(call: Call, loaded: Loaded) -> Value:
     if loaded.splits:
         made.splits = {name: _split(call, loaded, name) for name in loaded.splits}
         made.is_complete = True
+        # One dictionary for all splits, by identity: it shows later that a list of column names came from a
+        # sibling.
         read_as_text: dict[str, Location] = {}
         for split in made.splits.values():
             split.read_as_text = read_as_text
@@ -154,6 +159,7 @@ def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
         case Constant():
             return UNKNOWN
         case _:
+            # `split=args.split` loads some split: its columns are right, which rows they are is not known.
             return replace(_split(call, loaded, None), is_default=True)
 
 
@@ -166,6 +172,8 @@ def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:
     first = FIRST_ROWS.match(part["slice"] or "")
     if part["slice"] is not None:
         made.cut = cut_by_text(part["slice"], made.rows)
+        # `train[:100]` has at most 100 rows. Percentages are rounded by the library, so they give no count
+        # here.
         made.rows = int(first[1]) if first else None
 
 
@@ -177,6 +185,7 @@ def _load_from_disk(call: Call) -> Value:
     if facts is None:
         return _unread(call)
     loaded = _from_facts(facts, "", None, is_default=False)
+    # A folder is not on the hub, even if the facts were found under a name.
     loaded.hub_name = None
     return _all_splits(call, loaded) if facts.splits else _split(call, loaded, None)
 

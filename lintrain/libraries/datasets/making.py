@@ -59,6 +59,8 @@ def _with_features(call: Call, made: Dataset, position: int) -> Dataset:
         made.columns = {**(made.columns or {}), **features.columns}
         made.is_complete = features.is_complete
     elif not is_missing(features):
+        # Unknown types may turn any column into another kind: `features=my_features` can make classes of
+        # numbers.
         made.columns = {name: Column(name) for name in made.columns or {}}
     return made
 
@@ -69,6 +71,7 @@ def _from_list(call: Call) -> Value:
     if not isinstance(given, Sequence) or not given.is_complete or not given.items:
         return started(call, "from_list", None, is_complete=False)
     rows = [item for item in given.items if isinstance(item, Mapping)]
+    # The order of first appearance, over all rows: they may differ in their keys.
     names = {str(name): None for row in rows for name in row.entries}
     call.reader.spend(len(names) * len(rows) // ITEMS_A_STEP)
     columns = {name: column_of(name, _values_of(rows, name), is_batch=True) for name in names}
@@ -88,6 +91,7 @@ def _from_pandas(call: Call) -> Value:
     frame = call.value("df", 0)
     if not isinstance(frame, DataFrame):
         return _with_features(call, started(call, "from_pandas", None, is_complete=False), 1)
+    # An index that was filtered becomes the column `__index_level_0__`.
     is_complete = frame.is_complete and (frame.is_numbered or literal(call.value("preserve_index")) is False)
     columns = dict(frame.columns) if frame.columns or is_complete else None
     made = started(call, "from_pandas", columns, is_complete=is_complete)
@@ -146,6 +150,7 @@ def _together(call: Call) -> Value:
     if not sets or len(sets) < len(parts):
         return started(call, name, None, is_complete=False)
     made = derived(call, sets[0], name)
+    # With different columns the library fills what is missing with None, so kinds are no longer certain.
     alike = all(part.columns == sets[0].columns and part.is_complete for part in sets)
     if not alike or literal(call.value("axis")) == 1:
         recolumned(made, _common(sets), is_complete=False)
@@ -172,6 +177,7 @@ def _make(call: Call) -> Value:
     made = objects.make_instance(call, cls)
     found = cls.lookup("__getitem__")
     if isinstance(made, Instance) and found is not None and isinstance(found[1], Function):
+        # Read here and not at each use: a loop over the loader only gets what this one reading found.
         method = Bound(made, "__getitem__", found[1], found[0])
         item = dispatch.call(call.reader, method, [Unknown(name="index")], location=call.location)
         columns, is_complete = _columns(call, item)

@@ -53,8 +53,11 @@ def read_change(call: Call, dataset: Dataset) -> Change:
     """Read the mapped function once, on rows of the data set."""
     batched = call.value("batched")
     is_batch = is_true(batched)
+    # The function gets one symbolic row, or batch, that notes which columns it reads, sets and removes.
     rows = Rows(dataset, is_batch, depth=len(call.reader.conditions), origin=call.location)
     result = _run(call, dataset, rows)
+    # With `batched=args.batched` the function is read as for single rows, but nothing of the result is
+    # certain.
     certain = isinstance(batched, Absent | Constant) and literal(batched) in {None, True, False}
     change = _change_of(result, rows, is_batch=is_batch)
     change.is_known = change.is_known and certain and not rows.is_open and len(call.positional) < 2
@@ -93,6 +96,8 @@ def _change_of(result: Value, rows: Rows, *, is_batch: bool) -> Change:
         return Change(is_empty=True)
     if isinstance(result, Either):
         return _either([_change_of(option, rows, is_batch=is_batch) for option in result.options])
+    # What the function set on its argument counts, whether or not it returns it: `map` merges both into the
+    # row.
     change = _set_by(rows.items, is_batch=is_batch)
     change.removed = set(rows.removed)
     if isinstance(result, Rows):
@@ -115,6 +120,8 @@ def _set_by(entries: dict[Literal, Value], *, is_batch: bool) -> Change:
     for name, value in entries.items():
         if isinstance(name, str):
             column = column_of(name, value, is_batch=is_batch)
+            # `labels` made from `input_ids` of another encoding are not copies of the `input_ids` next to
+            # them.
             added[name] = column if _repeats(column, value, entries) else replace(column, copied_from="")
     _compare_targets(added, entries)
     return Change(added)
@@ -146,6 +153,8 @@ def _repeats(column: Column, value: Value, entries: dict[Literal, Value]) -> boo
 
 def _either(changes: list[Change]) -> Change:
     """Branches of a function that give different things: only what all of them set alike is certain."""
+    # A branch that returns None leaves the row as it is. It does not make the other branch's columns
+    # uncertain, since Arrow needs the same columns in every row.
     kept = [change for change in changes if not change.is_empty]
     if not kept:
         return Change(is_empty=True)
@@ -183,11 +192,13 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
     """The data set that `map` gives."""
     made = derived(call, dataset, operation)
     if change.removed == set() and change.removes_all_of is None and not change.added:
+        # Three answers: True for a `map` that certainly does nothing, None where this is not known.
         made.is_unchanged = True if change.is_empty else None if not change.is_known else False
         if change.is_empty:
             return made
     before, is_complete = _left_over(dataset, change)
     if not change.is_known:
+        # A function that is not understood may set any column, so only the names of before are certain.
         before = {name: Column(name) for name in before}
     columns = before | change.added
     made = recolumned(made, columns, is_complete=is_complete and change.is_known)
@@ -203,6 +214,8 @@ def _left_over(dataset: Dataset, change: Change) -> tuple[dict[str, Column], boo
     columns = dict(dataset.columns or {})
     if change.removes_all_of is not None:
         listed = change.removes_all_of
+        # The names were listed on this data set or on another split of the same loading: nothing of before
+        # is left.
         if listed is dataset or listed.read_as_text is dataset.read_as_text:
             return {}, True
         known = listed.columns or {}
@@ -218,5 +231,7 @@ def _filter(call: Call) -> Value:
     dataset = call.receiver
     if not isinstance(dataset, Dataset):
         return UNKNOWN
+    # The function is run for its effects: which columns it reads is needed by rules, its result only
+    # chooses rows.
     _run(call, dataset, Rows(dataset, is_true(call.value("batched")), depth=len(call.reader.conditions)))
     return derived(call, dataset, "filter")

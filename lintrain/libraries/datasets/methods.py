@@ -53,6 +53,8 @@ def _flatten(call: Call) -> Value:
     made.is_unchanged = None
     if dataset.columns is None:
         return made
+    # A column of another kind may be a dictionary: `answers` of SQuAD becomes `answers.text` and
+    # `answers.answer_start`.
     plain = {name: column for name, column in dataset.columns.items() if column.kind in PLAIN}
     return recolumned(made, plain, is_complete=dataset.is_complete and len(plain) == len(dataset.columns))
 
@@ -62,6 +64,7 @@ def _rows_left(call: Call, dataset: Dataset, cut: Cut | None) -> int | None:
         case "shuffle" | "sort" | "flatten_indices":
             return dataset.rows
         case "select" | "take":
+            # For `take` the argument is called `n`, so this is Absent and the cut tells the count.
             indices = call.value("indices", 0)
             if isinstance(indices, Sequence) and indices.is_complete:
                 return len(indices.items)
@@ -95,6 +98,7 @@ def _renamed(call: Call, names: dict[str, str] | None) -> Value:
         return recolumned(made, {}, is_complete=False)
     columns = dataset.columns or {}
     kept = {names.get(name, name): column.named(names.get(name, name)) for name, column in columns.items()}
+    # A column that is not known may exist if others may: then its new name exists from here on.
     new = {name: Column(name) for old, name in names.items() if old not in columns and not dataset.is_complete}
     made = recolumned(made, kept | new, is_complete=dataset.is_complete)
     made.read_as_text = {names.get(name, name): location for name, location in dataset.read_as_text.items()}
@@ -110,6 +114,8 @@ def _remove(call: Call) -> Value:
     listed = call.value("column_names", 0)
     names = names_in(listed)
     if names is None:
+        # `remove_columns(raw.column_names)` after `map` on data with unknown columns: what is left is what
+        # `map` added.
         extras = _added_since(listed, dataset)
         return recolumned(made, extras if extras is not None else dict(dataset.columns or {}), is_complete=False)
     left = {name: column for name, column in (dataset.columns or {}).items() if name not in names}
@@ -123,6 +129,8 @@ def _added_since(listed: Value, dataset: Dataset) -> dict[str, Column] | None:
     """The columns that a data set got after its names were listed; None where the list is another one."""
     if not isinstance(listed, ColumnNames) or not isinstance(listed.dataset, Dataset):
         return None
+    # The dictionary is shared between the splits of one loading, so names of `raw["train"]` also fit
+    # `raw["test"]`.
     if not any(listed.dataset.read_as_text is ancestor.read_as_text for ancestor in dataset.lineage):
         return None
     known = listed.dataset.columns or {}
@@ -181,6 +189,7 @@ def _cast(call: Call, types: dict[str, Column] | None) -> Value:
     before = dict(dataset.columns or {})
     if types is None:
         return recolumned(made, {name: Column(name) for name in before}, is_complete=dataset.is_complete)
+    # Only columns that exist or may exist: casting an unknown name raises in the library.
     cast = {name: column.named(name) for name, column in types.items() if name in before or not dataset.is_complete}
     return recolumned(made, before | cast, is_complete=dataset.is_complete)
 
@@ -222,6 +231,7 @@ def _set_in_place(call: Call) -> Value:
             case _:
                 dataset.columns = {**(dataset.columns or {}), **dataset.hidden}
                 dataset.hidden, dataset.format = {}, None
+                # Under a condition the reset may be skipped, and the transform with it stays possible.
                 dataset.has_transform = dataset.has_transform and len(call.reader.conditions) > dataset.depth
     return Constant(None)
 
@@ -233,6 +243,8 @@ def transform(call: Call, dataset: Dataset) -> None:
     if function is not None and dataset.has_transform:
         rows = Rows(dataset, True, depth=len(call.reader.conditions), origin=call.location)
         dispatch.call(call.reader, function.value, [rows], location=call.location)
+        # What the transform reads must be in the rows when they are read, so these columns may not be
+        # removed as unused.
         dataset.needs = dict(rows.needs) if len(call.reader.conditions) <= dataset.depth else {}
 
 
@@ -245,6 +257,8 @@ def set_format(call: Call, dataset: Dataset) -> None:
     if is_missing(columns) or is_true(call.value("output_all_columns", 2)):
         return
     names = names_in(columns)
+    # With unknown names any column may be hidden now. The known ones stay listed, but absence proves
+    # nothing.
     if names is None or len(call.reader.conditions) > dataset.depth:
         dataset.is_complete = False
         return

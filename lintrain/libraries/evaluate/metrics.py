@@ -80,6 +80,7 @@ def takes_classes(name: str | None, config: str | None) -> bool | None:
     if name is None:
         return None
     if name in TASK_METRICS:
+        # The configuration decides: `glue` without one raises, and which task it would be is not known.
         return None if config is None else (name, config) not in SCORE_TASKS
     return True if name in CLASS_METRICS else None
 
@@ -92,6 +93,8 @@ def _combine(call: Call) -> Value:
     parts = tuple(part for each in listed if (part := _part(call, each)) is not None)
     wanted = {part.takes_classes for part in parts} if len(parts) == len(listed) else set[bool | None]()
     made = _metric(call, None, None)
+    # Metrics that want different things cannot be given the same predictions, and rules leave that to the
+    # run.
     made.takes_classes = wanted.pop() if len(wanted) == 1 else None
     made.parts = parts if len(parts) == len(listed) else ()
     return made
@@ -126,6 +129,7 @@ def result_of(metric: Metric, location: Location) -> Value:
     names = _result_names(metric)
     if metric.name in NUMBERS:
         return number
+    # The names matter to `metric_for_best_model`; the numbers are the same unknown number under each.
     return Mapping(dict.fromkeys(names, number), origin=location) if names else LibraryObject("evaluate.result")
 
 

@@ -31,6 +31,7 @@ CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "re
 
 @function("keras.utils.to_categorical", "keras.utils.np_utils.to_categorical")
 def _to_categorical(call: Call) -> Value:
+    # Without `num_classes` the width is the largest label plus one, which only the data tells.
     count = number_of(call.value("num_classes", 1))
     return KerasLabels(True, int(count) if count else None, origin=call.location)
 
@@ -54,6 +55,7 @@ def _pair(call: Call, count: int) -> Value:
 
 @method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy")
 def _same_labels(call: Call) -> Value:
+    # A reshape to `(-1,)` or `(-1, 1)` keeps what the labels are: numbers of classes.
     return call.receiver
 
 
@@ -114,6 +116,7 @@ def _to_tf(call: Call) -> Value:
     """The columns as a dictionary, and beside it the label columns where any are named."""
     columns, labels = call.value("columns", 0), call.value("label_cols", 4)
     names = columns.items if isinstance(columns, Sequence) and columns.is_complete else [columns]
+    # With `label_cols=` the rows are pairs of inputs and labels, and pairs are not followed.
     if not is_missing(labels) or not all(isinstance(name, Constant) for name in names):
         return Slices(UNKNOWN, origin=call.location)
     entries = {name.value: Unknown(name="column") for name in names if isinstance(name, Constant)}

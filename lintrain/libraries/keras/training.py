@@ -37,6 +37,7 @@ OWN_STEPS = ("train_step", "compute_loss", "compile", "fit")
 def _compile(call: Call) -> Value:
     """A run to come; a torch model's `compile` is another thing and gives the model itself."""
     model = call.receiver
+    # `torch.compile` as a method: `model.compile()` makes a torch model faster and trains nothing.
     if isinstance(model, Model) and model.framework != "tf":
         return model
     run = KerasRun(
@@ -54,6 +55,7 @@ def _output_of(call: Call, model: Value) -> Value:
     """The last layer: of a network, or of what the script's own class returns from `call`."""
     if isinstance(model, Network):
         return model.last or UNKNOWN
+    # A class with its own `train_step` may do anything with its outputs before they reach the loss.
     if not isinstance(model, Instance) or any(model.cls.lookup(name) for name in OWN_STEPS):
         return UNKNOWN
     if model.cls.lookup("call") is None:
@@ -68,6 +70,7 @@ def _output_of(call: Call, model: Value) -> Value:
 @instance_method("keras.models.Model", "fit")
 def _fit(call: Call) -> Value:
     runs = call.reader.record.keras_runs
+    # The last `compile` counts: fine-tuning scripts compile the same model a second time with a lower rate.
     run = next((run for run in reversed(runs) if run.model is call.receiver), None)
     if run is None:
         run = KerasRun(call.receiver, None)
@@ -93,6 +96,8 @@ def _optimizer(path: str) -> Transfer | None:
 def _make_optimizer(call: Call) -> Value:
     """Old scripts call the rate `lr`."""
     given = call.argument("learning_rate", 0) or call.argument("lr")
+    # A default of the library, marked as one: rules about high rates name it differently from one that the
+    # script chose.
     default = Constant(LEARNING_RATES[call.path.rpartition(".")[2]], True)
     rate = given.value if given else UNKNOWN if call.is_open else default
     return Optimizer(

@@ -44,6 +44,7 @@ def _drawn(call: Call) -> Value:
     if is_missing(size) or call.is_open:
         return UNKNOWN
     count = integer(size)
+    # A single number is a shape with one axis: `rng.normal(size=96)`.
     shape = viewed(ANY, [size if count is None else Constant(count)])
     return data(call, shape, "" if name == "choice" else "int" if name in WHOLE else "float")
 
@@ -72,6 +73,8 @@ def is_permutation(value: Value) -> bool:
 def _permutation(call: Call) -> Value:
     """The numbers up to a length; of an array, its own items."""
     given = call.argument("x", 0)
+    # `permutation(n)` gives row numbers, `permutation(array)` the array's own rows. For a plain name it
+    # could be either.
     is_length = given is not None and (
         given.text.startswith("len(") or given.text.isdigit() or ".shape[0]" in given.text
     )

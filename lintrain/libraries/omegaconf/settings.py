@@ -51,6 +51,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
 @stored_attribute_of(Settings)
 def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Settings):
+        # Settings are often changed under `if args.debug:`, and then hold one of two values.
         owner.entries[name] = storing.weakly(reader, owner.entries.get(name), value)
 
 
@@ -62,6 +63,7 @@ def settings_of(
     if isinstance(value, Mapping | Instance | Sequence):
         reader.spend()
     match value:
+        # Settings that contain themselves (`cfg.parent = cfg`) would have no end.
         case Mapping() | Instance() | Sequence() if not levels:
             return UNKNOWN
         case Mapping():
@@ -109,6 +111,8 @@ def _merge(call: Call) -> Value:
         if isinstance(part, Settings):
             _merge_into(made, part)
         elif isinstance(argument.value, LibraryObject) and argument.value.path.endswith(("from_cli", "from_dotlist")):
+            # Only what was merged so far is turned into defaults: a later argument overrides the command
+            # line for certain.
             defaults = settings_of(call.reader, made, attribute_default)
             made = Settings(defaults.entries, False) if isinstance(defaults, Settings) else made
         else:
@@ -150,6 +154,8 @@ def _composed(reader: Reader, location: Location, root: Path, name: str) -> Valu
             for group, option in item.entries.items():
                 chosen = text_of(option)
                 part = _file(reader, location, root / str(group) / f"{chosen}.yaml") if chosen else UNKNOWN
+                # The file and its group both set it, and which wins depends on where `_self_` stands in the
+                # list.
                 main.entries[group] = UNKNOWN if group in main.entries else part
         elif text_of(item) != "_self_":
             return Unknown(name="cfg")  # another file of the same level

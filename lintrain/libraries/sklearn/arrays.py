@@ -32,6 +32,7 @@ def _split(call: Call) -> Value:
     """Two parts of each array, its rows drawn at random."""
     escape(call)
     arrays = [argument.value for argument in call.positional]
+    # Lists of file names and the like are split too, but nothing that rules ask about depends on those.
     if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues) for array in arrays):
         return LibraryObject(call.path, call.values(), origin=call.location)
     return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.location)
@@ -42,6 +43,7 @@ def _some_rows(call: Call, array: Value) -> Value:
         return part_of(call, array) or UNKNOWN
     if array.shape.is_open or not array.shape.sizes:
         return replace(array)
+    # The first axis has an unknown number of rows now, the others keep their sizes.
     return replace(array, shape=Shape((None, *array.shape.sizes[1:]), False))
 
 

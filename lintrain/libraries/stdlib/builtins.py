@@ -124,6 +124,8 @@ def _collection(call: Call) -> Value:
     over = call.positional[0].value
     items = operations.known_items(over, MOST_NUMBERS)
     if items is not None:
+        # `sorted` and `set` put the items in an order that is not computed, so each place may hold any of
+        # them.
         order_holds = call.path in {"builtins.list", "builtins.tuple"}
         kept = items if order_holds else [join(items)] * len(items) if items else []
         return Sequence(list(kept), kind, kind != "set", origin=call.location)
@@ -148,6 +150,8 @@ MADE: dict[str, type[Unknown]] = {"builtins.int": Whole, "builtins.float": Real}
 def _convert(call: Call) -> Value:
     value = call.value("object", 0)
     if not isinstance(value, Constant):
+        # A count of rows or steps stays one: `int(len(train) / batch_size)` is still about the length of
+        # `train`.
         kept = isinstance(value, Count) and call.path in {"builtins.int", "builtins.float"}
         made = MADE.get(call.path)
         return value if kept else made() if made else UNKNOWN
@@ -199,6 +203,8 @@ def _isinstance(call: Call) -> Value:
     kinds = kind.items if isinstance(kind, Sequence) else [kind]
     classes = [each for each in kinds if isinstance(each, Class)]
     if isinstance(value, Instance) and len(classes) == len(kinds):
+        # A base that was not understood may derive from the class that is asked for, so only a yes is
+        # certain.
         is_one = any(each in classes for each in value.cls.lineage())
         return Constant(is_one) if is_one or not value.cls.has_unknown_base else UNKNOWN
     if isinstance(value, Constant) and not value.is_default and all(_is_plain_type(each) for each in kinds):
@@ -234,6 +240,8 @@ def _setattr(call: Call) -> Value:
         return Constant(None)
     owner, name, value = (argument.value for argument in call.positional)
     known = text_of(name)
+    # `for k, v in vars(args).items(): setattr(self, k, v)`: with an unknown name every plain attribute may
+    # have changed.
     for each in (known,) if known is not None else _attribute_names(owner):
         held = (
             value if known is not None else join([dispatch.attribute(call.reader, owner, each, call.location), value])

@@ -29,6 +29,8 @@ def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Valu
         return UNKNOWN
     if isinstance(key, Constant) and key.value in value.entries:
         return value.entries[key.value]
+    # An entry that may exist is one unknown thing, the same each time. One that cannot exist raises
+    # KeyError.
     if isinstance(key, Constant) and not value.is_complete:
         return dispatch.child(reader, value, f"[{key.value!r}]")
     return join(reader.counted(value.entries).values()) if value.entries and value.is_complete else UNKNOWN
@@ -51,6 +53,7 @@ def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:
     items = reader.counted(value.items)
     bounds = [_bound(part) for part in (key.lower, key.upper, key.step)]
     if not value.is_complete or any(isinstance(bound, Value) for bound in bounds) or bounds[2] == 0:
+        # Some of the items, how many is not known: one that is any of them stands for all.
         return Sequence([join(items)] if items else [], value.kind, False)
     lower, upper, step = (bound if isinstance(bound, int) else None for bound in bounds)
     return Sequence(items[lower:upper:step], value.kind)
@@ -89,6 +92,7 @@ def _own_element(reader: Reader, value: Value) -> Value:
     iterator = objects.special(reader, value, "__iter__", [], value.origin)
     if iterator is None:
         return UNKNOWN
+    # `return self` in `__iter__`: the object is its own iterator, and `__next__` gives the elements.
     if iterator is value:
         return objects.special(reader, value, "__next__", [], value.origin) or UNKNOWN
     return dispatch.element(reader, iterator)

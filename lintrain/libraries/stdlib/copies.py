@@ -34,12 +34,16 @@ def _as_dictionary(call: Call) -> Value:
 def copied(reader: Reader, value: Value, levels: int = DEEPEST) -> Value | None:
     """A deep copy of literals, lists and dictionaries; None where something else is in it, or it is too deep."""
     match value:
+        # An unknown thing is kept as it is: following it by identity is worth more than the difference to
+        # its copy.
         case Constant() | Unknown():
             return value
         case Sequence() if levels:
             reader.spend()
             items = [copied(reader, item, levels - 1) for item in value.items]
             known = [item for item in items if item is not None]
+            # A copy of a part would seem complete, so one item that cannot be copied makes the whole
+            # unknown.
             return Sequence(known, value.kind, value.is_complete) if len(known) == len(items) else None
         case Mapping() if levels:
             reader.spend()

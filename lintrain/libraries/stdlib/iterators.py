@@ -19,6 +19,8 @@ def _map(call: Call) -> Value:
     known = [operations.known_items(each, MOST_ITEMS) for each in over]
     items = [each for each in known if each is not None]
     is_complete = len(items) == len(known)
+    # Item by item while all are known. Otherwise once, with the element that stands for all: the function's
+    # effects are recorded in either case.
     rows = zip(*items, strict=False) if is_complete else [[dispatch.element(call.reader, each) for each in over]]
     return _iterator(
         [dispatch.call(call.reader, mapped, list(row), location=call.location) for row in rows], is_complete
@@ -34,6 +36,8 @@ def _filter(call: Call) -> Value:
     is_plain = isinstance(test, Constant) and test.value is None
     tests = items if is_plain else [dispatch.call(call.reader, test, [item], location=call.location) for item in items]
     truths = [operations.truth(each) for each in tests]
+    # Items that are certainly dropped are gone. Those that may be kept stay, and make the result
+    # incomplete.
     kept = [item for item, is_true in zip(items, truths, strict=True) if is_true is not False]
     return _iterator(kept, None not in truths)
 
@@ -56,6 +60,8 @@ def _joined(call: Call, parts: list[Value], is_complete: bool) -> Value:
         items = operations.known_items(part, MOST_ITEMS)
         is_complete = is_complete and items is not None
         found.extend([dispatch.element(call.reader, part)] if items is None else items)
+    # A loop over the parts gets any of the items: their order is lost as soon as one part has an unknown
+    # length.
     return _iterator(found if is_complete else [join(found)] if found else [UNKNOWN], is_complete)
 
 

@@ -54,6 +54,7 @@ def _below(call: Call) -> Value:
 
 @method(FilePath, "resolve", "absolute", "expanduser")
 def _same(call: Call) -> Value:
+    # The path stays as it is written: an absolute one would name the machine that lintrain runs on.
     return call.receiver
 
 
@@ -101,6 +102,8 @@ def _open_path(call: Call) -> Value:
 
 
 def _opened(call: Call, path: FilePath | None, mode: Value) -> Value:
+    # A file that is written may hold anything afterwards, so only one that is opened for reading is looked
+    # into.
     reads = isinstance(mode, Absent) or text_of(mode) in READING
     if path is None or not reads:
         return LibraryObject("builtins.open", call.values(), origin=call.location)

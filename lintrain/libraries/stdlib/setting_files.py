@@ -38,6 +38,8 @@ def _yaml(call: Call) -> Value:
 def settings_in(call: Call, path: FilePath, read: Read) -> Value:
     """The values in a file; Unknown where it is not there or not understood."""
     content = read_near(call.reader, path.text, read)
+    # A second mention of the name may be the line that writes the file, so its values can differ when the
+    # script runs.
     return as_value(call, content, is_default=path.is_default or _is_named_twice(call.reader, path.text))
 
 
@@ -66,6 +68,7 @@ def _count(content: object, left: int) -> int:
     elif isinstance(content, list):
         held = list(content)  # pyright: ignore[reportUnknownArgumentType] - any JSON
     for each in held:
+        # Counted before any value is made: a data file of a gigabyte must not become a million objects.
         if left <= 0:
             break
         left = _count(each, left)

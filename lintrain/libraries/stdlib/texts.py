@@ -26,9 +26,12 @@ def _with_token(reader: Reader, left: Value, operator: str, right: Value, locati
     """A token put into text, or compared with ids."""
     for side in (left, right):
         if isinstance(side, SpecialToken) and operator in {"Eq", "NotEq"}:
+            # `labels == tokenizer.pad_token_id` is a test of tokens, and rules ask whether padding is
+            # masked with it.
             reader.record.token_tests.append(TokenTest(side, location))
             return None
     tokens = [side for side in (left, right) if isinstance(side, SpecialToken)]
+    # Ids are numbers, so adding two of them makes no text.
     if operator != "Add" or all(token.name.endswith("_id") for token in tokens):
         return None
     return None if isinstance(right, ColumnValues) else operations.text_of_parts(reader, (left, right), location)

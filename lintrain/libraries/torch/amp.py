@@ -37,6 +37,8 @@ def scaled_step(call: Call) -> None:
     given = call.argument("optimizer", 0)
     subject = given.value if given else UNKNOWN
     texts = {"text": Constant(given.text if given else ""), "scaler_text": Constant(call.receiver_text)}
+    # The event is one of the optimizer, with the scaler as a detail: all rules about steps hold for scaled
+    # ones.
     call.reader.act(Act.STEP, call.location, subject, named=Constant(True), scaler=call.receiver, **texts)
 
 
@@ -61,6 +63,7 @@ def _update(call: Call) -> Value:
 @method(Unknown, "update")
 def _update_unknown(call: Call) -> Value:
     """`scaler.update()` where the scaler came in by a parameter."""
+    # Dictionaries and progress bars have an `update` too. A scaler's takes at most one argument.
     if is_scaler(call.receiver, call.receiver_text) and len(call.positional) < 2:
         return _update(call)
     if not runs_inside_a_forward(call.reader):

@@ -43,11 +43,14 @@ MOST_COLLATIONS = 16
 def collated(reader: Reader, loader: Loader) -> Value | None:
     """One batch of a loader, by its own collate function; None where that is not understood, or the libraries' own."""
     location = loader.origin
+    # Read for each loop over the loader, since each may do other things to the batch, but with a bound: a
+    # collate function may itself contain loops over loaders.
     if location is None or takes_one_row(loader) or not _is_own(loader.collate) or loader.collations >= MOST_COLLATIONS:
         return None
     loader.collations += 1
     with reader.aside():
         row = row_of(reader, loader.dataset, location)
+        # The default of `batch_size` is 1, and a sampler may give batches of any size.
         many = is_many(loader.arguments.get("batch_size"), 1) and "sampler" not in loader.arguments
         content = read_collate(reader, loader.collate, row, location, is_of_many=many)
     is_whole = isinstance(content, Sequence) and content.is_complete and bool(content.items)
@@ -65,6 +68,8 @@ def read_collate(reader: Reader, collate: Value, row: Value, location: Location,
     content = dispatch.call(reader, collate, [Sequence([row], "list", False, origin=location)], location=location)
     for encoding in reader.record.encodings[since:]:
         texts = encoding.inputs
+        # The list has one row that stands for all. Only here is it known whether the tokenizer gets several
+        # texts, and so needs padding.
         encoding.has_several = is_of_many and isinstance(texts, Sequence) and not texts.is_complete
     for index, misuse in enumerate(reader.record.misuses[before:], before):
         if is_of_many and misuse.use == "stacked":
@@ -103,6 +108,8 @@ def row_of(reader: Reader, dataset: Value, location: Location) -> Value:
             row = objects.special(reader, dataset, "__getitem__", [Whole(name="index")], location)
         case TorchDataset(name="TensorDataset", parts=parts) if parts:
             row = Sequence([_one(part) for part in parts], "tuple")
+        # A `Subset` and the parts of `random_split` give the rows of the data set that they were taken
+        # from.
         case TorchDataset(parts=(whole,)):
             row = row_of(reader, whole, location)
         case _:

@@ -36,6 +36,8 @@ def freeze(
     reader: Reader, model: Value, wanted: Value, location: Location, *, part: str = "", is_all: bool = True
 ) -> None:
     """Note that parameters of a model are frozen or freed: all of it, or of its part of that name."""
+    # Also if what is wanted is unknown: the model may be frozen then, and rules that need it to learn stay
+    # silent.
     if isinstance(model, Model) and not (isinstance(wanted, Constant) and wanted.value is True):
         model.frozen.append(location)
     reader.act(Act.FREEZE, location, model, wanted=wanted, part=Constant(part), is_all=Constant(is_all))
@@ -70,6 +72,7 @@ def _each_parameter(reader: Reader, value: Value) -> Value:
 def _store_on_parameter(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Parameter):
         return
+    # `p.grad = None` clears the gradient, and is code that handles gradients by itself at the same time.
     if name == "grad":
         reader.act(Act.ZERO_GRAD, location, owner)
         reader.act(Act.GRADIENT, location, owner)
@@ -97,6 +100,7 @@ def _switch(reader: Reader, parameter: Parameter, wanted: Value, location: Locat
 
 def _is_each(reader: Reader, parameter: Parameter) -> bool:
     """Whether the loop around goes through all parameters and leaves none out."""
+    # Only the innermost loop: an outer one may repeat the inner loop for some models and not for others.
     return any(
         isinstance(loop.over, Parameters) and _gives(loop, parameter) and not _leaves_out(reader, loop)
         for loop in reader.loops[-1:]
@@ -108,6 +112,8 @@ def _gives(loop: Loop, parameter: Parameter) -> bool:
 
 
 def _leaves_out(reader: Reader, loop: Loop) -> bool:
+    # The text of the loop is searched, since a condition may choose by name: `if "classifier" not in
+    # name:`.
     return CHOOSES.search(reader.code(loop.location)) is not None
 
 

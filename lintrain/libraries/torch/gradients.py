@@ -26,6 +26,8 @@ MODEL_NAME = lazy_pattern(
 @method(Value, "backward", "manual_backward")
 def _backward(call: Call) -> Value:
     """`loss.backward()`, also of what is not understood; `engine.backward(loss)` has the loss for its argument."""
+    # `loss.backward(retain_graph=True)` has keywords only; the engines of DeepSpeed and Fabric get the loss
+    # by position.
     loss = call.positional[0].value if call.positional else call.receiver
     text = call.positional[0].text if call.positional else call.receiver_text
     call.reader.act(Act.BACKWARD, call.location, call.receiver, loss=loss, text=Constant(text))
@@ -51,6 +53,7 @@ INFINITE = lazy_pattern(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
 @function("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
 def _clip(call: Call) -> Value:
     limit = call.value("max_norm", 1)
+    # `clip_grad_norm_(parameters, float("inf"))` returns the norm and changes nothing.
     if not _is_endless(limit, call.text):
         call.reader.act(Act.CLIP, call.location, call.value("parameters", 0), text=Constant(call.text))
     return UNKNOWN

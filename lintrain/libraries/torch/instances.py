@@ -23,6 +23,8 @@ def _run(call: Call) -> Value:
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
         return UNKNOWN
+    # The forward is followed whenever the module is called, so that losses and shapes in it are known for
+    # these inputs.
     result = invocation.run_function(call, found[1], module, found[0])
     return Tensor(model=module, text=call.text, origin=call.location) if isinstance(result, Unknown) else result
 
@@ -49,6 +51,7 @@ def _look(call: Call) -> Value:
 def _add(call: Call) -> Value:
     name = text_of(call.value("name", 0))
     if isinstance(call.receiver, Instance) and len(call.positional) > 1:
+        # A name of its own for each unknown one: all of them are parts, and none may replace another.
         call.receiver.attributes[name or f"?{len(call.receiver.attributes)}"] = call.positional[1].value
     return Constant(None)
 
@@ -77,6 +80,7 @@ def _mode_of(call: Call) -> Act:
         return Act.EVAL_MODE
     if isinstance(mode, Absent):
         return Act.TRAIN_MODE
+    # `model.train(mode)` with an unknown mode: after it, neither mode is certain.
     if not isinstance(mode, Constant) or mode.is_default:
         return Act.ESCAPE
     return Act.TRAIN_MODE if mode.value else Act.EVAL_MODE

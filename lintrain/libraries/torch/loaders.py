@@ -78,6 +78,8 @@ def _batches(call: Call) -> Value:
     over = call.receiver
     if isinstance(over, Unknown) and not LOADER_NAME.search(over.name):
         return UNKNOWN
+    # The position among the events is kept, since a loader that is prepared later has fewer batches for
+    # each process.
     return Count(over, made_at=len(call.reader.record.events), origin=call.location)
 
 
@@ -111,12 +113,15 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
         return part
     if isinstance(key, Constant):
         return dispatch.child(reader, value, f"[{key.value!r}]")
+    # A slice of a batch is one thing for all slices: some of its rows.
     return UNKNOWN if not isinstance(key, Slice) else dispatch.child(reader, value, "[:]")
 
 
 def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:
     """The tensors of a batch that torch puts together itself, None for what is not known; empty where nothing is."""
     loader = batch.loader if isinstance(batch, Batch) else None
+    # The default collate function stacks tuples item by item. Any other one, and rows that are
+    # dictionaries, are not followed here.
     if loader is None or loader.origin is None or not is_missing(loader.collate) or takes_one_row(loader):
         return []
     with reader.aside():

@@ -98,6 +98,8 @@ def _make_module(call: Call) -> Value:
     parts = [part for argument in call.positional for part in _parts_of(argument.value)]
     parts.extend([UNKNOWN] if call.is_open else [])
     if call.path.rpartition(".")[2] not in CONTAINERS:
+        # Arguments of plain layers are sizes. An unknown size must not count as an unknown module inside
+        # the layer.
         parts = [] if call.path.startswith("torch.nn.") else [part for part in parts if is_module(part)]
     return Module(call.path, parts, call.values(), origin=call.location)
 
@@ -121,6 +123,7 @@ def _wrap(call: Call) -> Value:
     given = call.value("module", 0)
     if call.path.endswith(("DistributedDataParallel", "FullyShardedDataParallel")):
         call.reader.act(Act.SHARE, call.location, given, how=Constant(call.path))
+    # `torch.compile(model=...)` has another name for its parameter than the wrappers do.
     return call.value("model") if isinstance(given, Absent) else given
 
 
@@ -171,6 +174,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
 
 def _inner(module: Module) -> Module:
     """A part that is not known more closely."""
+    # It has an empty path, and the whole as its part: `model.layer1` overlaps with the model without being
+    # all of it.
     return Module("", [module], origin=module.origin)
 
 
@@ -191,6 +196,7 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
 
 @element_of(Module)
 def _each(reader: Reader, value: Value) -> Value:
+    # One part stands for all in a loop over a ModuleList, so the loop's body is followed with a real layer.
     known = [part for part in value.parts if is_module(part)] if isinstance(value, Module) else []
     return known[0] if known else UNKNOWN
 

@@ -60,6 +60,8 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
     optimizer = call.value("optimizer", parameters.index("optimizer"))
     for option in options_of(optimizer):
         if isinstance(option, Optimizer) and call.path.rpartition(".")[2] in OWN_RATES:
+            # `OneCycleLR` overwrites `lr` with its own: rules about the optimizer's rate would judge a
+            # number that is never used.
             option.has_groups = True
     given = call.named(*parameters)
     schedule = Scheduler(call.path, optimizer, given, not call.is_open, call.text, origin=call.location)

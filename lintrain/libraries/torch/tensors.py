@@ -75,6 +75,8 @@ def _move(call: Call) -> Value:
     """Of a tensor or of a model: what else it may be is told as before."""
     moved = call.receiver
     name = call.path.rpartition(".")[2]
+    # `x.to(device)` may move a tensor or call a model's method: the call is recorded for the second case,
+    # and the value is derived for the first.
     call.receiver = dispatch.child(call.reader, moved, name)
     CALLED[Unknown](call)
     return _derived(moved, name, call)
@@ -108,6 +110,7 @@ def _are_data(given: Sequence) -> bool:
     """Whether all items are tensors of data with the same axes."""
     tensors = [item for item in given.items if isinstance(item, Tensor) and item.made and item.made.name == DATA]
     shapes = {(tensor.shape, tensor.kind) for tensor in tensors}
+    # Tensors of unequal shapes make `torch.stack` raise, so only equal ones have a known result.
     return len(tensors) == len(given.items) and len(shapes) == 1 and not tensors[0].shape.is_open
 
 
@@ -123,6 +126,7 @@ def _put_together(call: Call, given: Sequence, shaped: Callable[[Shape], Shape])
 @stored_item_of(Derived)
 def _change_in_place(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`labels[:, :-1] = ids[:, 1:]` makes other tokens of them; a literal like -100 only masks some."""
+    # Labels that are filled with other tokens are no longer a copy of the inputs.
     if isinstance(owner, Derived) and not isinstance(value, Constant):
         owner.of, owner.by = UNKNOWN, "change"
 

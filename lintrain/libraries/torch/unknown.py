@@ -31,6 +31,7 @@ def _step(call: Call) -> Value:
             dispatch.call(call.reader, argument.value, [], location=call.location)
     if is_scaler(call.receiver, name) and len(call.positional) == 1:
         scaled_step(call)
+    # By name, in this order: `lr_scheduler.step()` must not count as a step of an optimizer called `lr...`.
     elif SCHEDULE.search(name):
         call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver)
     elif not OTHER_STEPS.search(name):
@@ -48,6 +49,7 @@ def _call(call: Call) -> Value:
     if is_named and call.node is not None and not _takes_a_model(call):
         if not is_inner:
             call.reader.act(Act.FORWARD, call.location, callee)
+        # A new unknown thing for each forward pass: two outputs of one model are different tensors.
         return Unknown(name="output")
     if not is_inner:
         call.reader.act(Act.ESCAPE, call.location, UNKNOWN, callee=callee)

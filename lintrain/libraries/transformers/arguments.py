@@ -55,6 +55,7 @@ def _own_arguments(call: Call) -> Value:
     if not isinstance(cls, Class):
         return UNKNOWN
     made = make_arguments(call, _library_class(cls), own_defaults(call, cls))
+    # Its own constructor may set any argument after the call.
     made.is_complete = made.is_complete and not {"__init__", "__post_init__"} & set(_own_names(cls))
     return made
 
@@ -82,6 +83,8 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
         path, defaults = _library_class(kind), own_defaults(call, kind)
     else:
         return None
+    # Everything may come from the command line, so nothing that is not set in the class has a certain
+    # value.
     values = {name: attribute_default(value) for name, value in defaults.items()}
     made = TrainingArguments(path, values, {}, False, call.text, origin=call.location)
     call.reader.record.arguments.append(made)
@@ -118,6 +121,7 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
     if isinstance(owner, TrainingArguments):
         before = owner.values.get(name, UNKNOWN)
         owner.values[name] = join([before, value]) if reader.conditions else value
+        # Findings point at the last place that sets the argument, since that one decides.
         owner.locations[name] = location
 
 

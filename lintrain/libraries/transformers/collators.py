@@ -44,6 +44,7 @@ def _language_modeling(call: Call) -> Value:
 @function(FLATTENING)
 def _flattening(call: Call) -> Value:
     """Puts all rows into one: nothing is left to pad."""
+    # Counts as padding: rules ask whether rows of unequal length fit into a batch, and here they do.
     return _made(call, pads=True, makes_labels=True)
 
 
