@@ -30,15 +30,18 @@ def load() -> None:
 
 
 def read_pipeline(
-    source: Source, targets: TargetVersions, project: Project | None = None, go_on: Callable[[], None] = lambda: None
+    source: Source,
+    targets: TargetVersions,
+    project: Project | None = None,
+    check_cancelled: Callable[[], None] = lambda: None,
 ) -> Pipeline:
     """Read what a script builds and does, its project's modules too; raises SyntaxError where it does not parse.
 
-    `go_on` is called every some hundred steps, and may raise to end the reading.
+    `check_cancelled` is called every some hundred steps, and may raise to end the reading.
     """
     load()
     record = Pipeline(source, targets)
-    reader = Reader(record, go_on=go_on, modules=Modules(project))
+    reader = Reader(record, check_cancelled=check_cancelled, modules=Modules(project))
     module = Scope(names={"__name__": Constant("__main__"), "__file__": _file_name(source)})
     record.circles.add(module)
     reader.modules.add_script(source.path, module)

@@ -23,7 +23,7 @@ ABOUT_VERSIONS = lazy_pattern(
     r"version|available|hasattr|signature|inspect|parameters|type_checking|is_(?:transformers|trl|peft)_"
     r"|(?:transformers|datasets|trl|peft|keras|torch|accelerate)_?(?:lt|le|gt|ge|v?\d)"
 )
-"""What tests of versions say, also of flags that hold the answer to such a question: `transformers_lt_4_56`."""
+"""What tests of versions contain, and flags that hold the answer to such a question: `transformers_lt_4_56`."""
 
 
 @statement(ast.If)

@@ -51,9 +51,9 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
     value: Value = made
     # The one next to the function is applied first: `@a` over `@b` is `a(b(f))`.
     for decorator in reversed(made.decorators):
-        tell = DECORATORS.get(path_of(decorator))
-        if tell and isinstance(made, Function) and isinstance(decorator, LibraryObject):
-            tell(reader, made, decorator)
+        change = DECORATORS.get(path_of(decorator))
+        if change and isinstance(made, Function) and isinstance(decorator, LibraryObject):
+            change(reader, made, decorator)
         if isinstance(decorator, Function | Class | Instance | Partial) or _is_own_method(decorator):
             location = made.origin or reader.source.location(made.node)
             given = dispatch.call(reader, decorator, [value], location=location)

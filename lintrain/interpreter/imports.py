@@ -93,7 +93,7 @@ LIBRARIES = frozenset(
 """Top-level packages whose dotted names mean something to the reader."""
 
 EVERYDAY = frozenset({"datasets", "evaluate", "tokenizers", "types", "logging", "random", "string"})
-"""Libraries that are called by words which projects use for modules of their own."""
+"""Libraries whose names projects also use for modules of their own."""
 
 BUILT_IN = frozenset(sys.builtin_module_names) | {"os", "__future__"}
 """What Python has loaded before it looks into any folder."""
@@ -260,7 +260,7 @@ def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope
 def _own_module(reader: Reader, path: str) -> ModuleFile | None:
     """The project's module that an absolute import means.
 
-    A library that the reader knows by name is meant, unless a module of that name lies beside the script, where
+    A library that the reader knows by name is meant, unless a module of that name is next to the script, where
     Python looks first, or the project has one and the name is an everyday word.
     """
     project = reader.modules.project

@@ -104,7 +104,7 @@ def record_construction(call: Call, cls: Class | None) -> None:
     base = sole_base(cls) if cls is not None else None
     if base is not None:
         # The call is recorded under the library's name, since `class Mine(Trainer)` without a constructor
-        # takes what `Trainer` takes, and then gets its own path back for whoever handles it.
+        # takes what `Trainer` takes, and then gets its own path back.
         path, call.path = call.path, base
         record_call(call)
         call.path = path
@@ -125,7 +125,7 @@ def _invoke_method(call: Call, called: Bound) -> Value:
     if transfer is not None:
         return dispatch.ask(call, transfer)
     escape(call)
-    # An unknown method of a model may freeze it or move it. The event tells rules to be silent about what
+    # An unknown method of a model may freeze it or move it. Because of the event, rules are silent about what
     # they cannot see.
     if isinstance(called.receiver, Model | Module | Optimizer):
         call.reader.act(Act.ESCAPE, call.location, called.receiver)

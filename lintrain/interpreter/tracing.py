@@ -160,7 +160,7 @@ def combined(left: Value, operator: str, right: Value, text: str, location: Loca
 
 
 def _kind_after(operator: str, left: Value, right: Value) -> str:
-    """The kind of number that arithmetic gives: whole numbers stay so, but for a division or beside a float."""
+    """The kind of number that arithmetic gives: integers stay integers, except in a division or with a float."""
     kinds = {_kind_of_operand(operand) for operand in (left, right)}
     if "" in kinds or not kinds <= {"int", "float"}:
         return ""

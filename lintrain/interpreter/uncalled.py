@@ -25,7 +25,7 @@ BUILDS = lazy_pattern(r"_*(setup|build|init|prepare|create|make)")
 
 
 def read_uncalled(reader: Reader) -> None:
-    """Read the functions that the file defines and nobody in it calls, with parameters that are not known.
+    """Read the functions that the file defines and does not call, with parameters that are not known.
 
     Those that nothing in the file speaks of come first, and of them those that build what the others use: what they
     call is read where they call it.
@@ -59,7 +59,7 @@ def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]
 
 
 def _read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:
-    """What a function that nobody in the file calls gives: parameters are unknown, defaults may be overruled."""
+    """What a function that the file does not call returns: parameters are unknown, defaults may be overruled."""
     location = function.origin or reader.source.location(reader.source.tree.body[0])
     call = Call(reader, None, location)
     node = function.node

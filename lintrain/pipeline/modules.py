@@ -119,7 +119,7 @@ def shared_parts(value: Value) -> frozenset[int]:
 
 
 def _can_be_shared(part: Value) -> bool:
-    """The one nameless Unknown stands for many things, and a literal is nobody's own."""
+    """The one nameless Unknown stands for many things, and a literal belongs to no module."""
     return isinstance(part, Instance | Module | Model) or (isinstance(part, Unknown) and bool(part.name))
 
 

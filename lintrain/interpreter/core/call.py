@@ -21,7 +21,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Call:
     """A call under evaluation. `path` is the dotted name of the library function, class or method (`Dataset.map`).
 
-    `is_open` says that `*args` or `**kwargs` of unknown content may have given any argument.
+    `is_open` if `*args` or `**kwargs` of unknown content may have given any argument.
     """
 
     reader: Reader

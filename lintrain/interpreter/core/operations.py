@@ -28,7 +28,7 @@ from lintrain.pipeline.values.tokens import Text
 
 
 def known_items(value: Value, most: int) -> list[Value] | None:
-    """All the items that a loop over a value goes through, or None where they are not known or too many."""
+    """All items that a loop over a value iterates over, or None if they are not known or too many."""
     match value:
         case Sequence() if value.is_complete and len(value.items) <= most:
             return value.items

@@ -29,7 +29,7 @@ DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
 
 PAUSE = 500
-"""Steps after which a reading asks whether it is to go on: about two milliseconds."""
+"""Steps between two checks whether a reading is cancelled: about two milliseconds."""
 
 ITEMS_A_STEP = 8
 """Items that are copied or looked at in the time of a step."""
@@ -43,7 +43,7 @@ def _nothing() -> None:
 
 
 class BudgetSpentError(Exception):
-    """The file needs more steps than its budget: nothing will be said of it."""
+    """The file needs more steps than its budget: rules do not judge it."""
 
 
 class Flow(Enum):
@@ -99,10 +99,10 @@ class Reader:
     steps: int = 0
     limit: int = STEP_BUDGET
     """The count of steps at which reading stops, or comes back from the project's modules."""
-    go_on: Callable[[], None] = _nothing
-    """Asked now and then; what it raises ends the reading."""
+    check_cancelled: Callable[[], None] = _nothing
+    """Called now and then; what it raises ends the reading."""
     asked_at: int = 0
-    """The count of steps at which it is asked next."""
+    """The count of steps at which it is called next."""
     modules: Modules = field(default_factory=lambda: Modules(None))
     defined: list[tuple[Function, Class | None]] = field(default_factory=lambda: [])
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
@@ -124,7 +124,7 @@ class Reader:
         return self.frames[-1]
 
     def code(self, location: Location) -> str:
-        """The code at a place, in whichever file it lies."""
+        """The code at a location, in any of the files."""
         return self.record.code(location)
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
@@ -140,7 +140,7 @@ class Reader:
             self.stop()
         if self.steps > self.asked_at:
             self.asked_at = self.steps + PAUSE
-            self.go_on()
+            self.check_cancelled()
 
     def counted(self, held: Held) -> Held:
         """A list or dictionary that is copied or looked through, its items counted as steps.

@@ -51,13 +51,13 @@ Operate = Callable[[Reader, Value, str, Value, Location], Value | None]
 """A binary operator or comparison (named as in `ast`: `Add`, `Gt`) with the value on either side; None if not known."""
 
 Family = Callable[[str], Transfer | None]
-"""Library functions told by the form of their dotted path: the transfer for a path, None where it is none of them."""
+"""Library functions recognized by the form of their dotted path: the transfer for a path, None for other paths."""
 
 Entries = Callable[[Value], tuple[dict[Literal, Value], bool]]
 """What a value holds as a mapping, by key, and whether that is all of it."""
 
 Decorating = Callable[[Reader, Function, LibraryObject], None]
-"""What a decorator with arguments tells of the function below it, such as the defaults of its parameters."""
+"""What a decorator with arguments changes in the function below it, such as the defaults of its parameters."""
 
 EXPRESSIONS: dict[type[ast.expr], Evaluate] = {}
 STATEMENTS: dict[type[ast.stmt], Execute] = {}
@@ -149,7 +149,7 @@ def function_at(path: str) -> Transfer | None:
 
 
 def decorating(*paths: str) -> Callable[[Decorating], Decorating]:
-    """Register what decorators of these dotted names tell of a function of the script."""
+    """Register what decorators of these dotted names change in a function of the script."""
     return _registrar(DECORATORS, *paths)
 
 

@@ -89,12 +89,12 @@ class Scope(Closure):
         return next((found for star in reversed(self.stars) if (found := star(name)) is not None), None)
 
     def bind(self, name: str, value: Value) -> None:
-        """Let a name stand for a value, in an outer scope where `global` or `nonlocal` says so."""
+        """Let a name stand for a value, in an outer scope if `global` or `nonlocal` declares it there."""
         self.outer_names.get(name, self).put(name, value)
 
     def put(self, name: str, value: Value) -> None:
         """Let a name of this very scope stand for a value."""
-        # Written even if the value is the same object: `joined` tells by the journal which branches bound a
+        # Written even if the value is the same object: `joined` takes from the journal which branches bound a
         # name.
         self.journal.append((name, self.names.get(name)))
         self.names[name] = value

@@ -28,7 +28,7 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, locat
 
 
 def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
-    """What an attribute holds after a store that may have been skipped: also one in a method that nobody calls."""
+    """What an attribute holds after a store that may have been skipped: such as one in an unused method."""
     # A weak update keeps what was there: after `if a: self.x = 2` the attribute is 1 or 2. A strong one
     # replaces it. None is not kept: `self.model = None` in the constructor only declares the attribute.
     is_certain = not reader.conditions and not reader.uncalled

@@ -132,7 +132,7 @@ def _one_value(reader: Reader, value: Value) -> Value:
 
 
 RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist", "to_list"})
-"""Methods after which nobody knows the leading dimension any more."""
+"""Methods after which the leading dimension is unknown."""
 
 
 @method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
@@ -160,7 +160,7 @@ def _changed_text(call: Call) -> Value:
 
 @stored_item_of(ColumnValues)
 def _set_some(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
-    """`encoding["input_ids"][i] = ...`: whoever sets rows one by one may pad, cut or mask them."""
+    """`encoding["input_ids"][i] = ...`: code that sets rows one by one may pad, cut or mask them."""
     if isinstance(owner, ColumnValues):
         _edit(owner, masks_some(value))
 
@@ -225,6 +225,6 @@ def _with_text(reader: Reader, left: Value, operator: str, right: Value, locatio
 
 
 def _is_text(value: Value) -> bool:
-    """Whether what is put together with a column says that it holds text."""
+    """Whether what is concatenated with a column shows that it contains text."""
     is_token = isinstance(value, SpecialToken) and not value.name.endswith("_id")
     return is_token or isinstance(value, Text | Templated) or text_of(value) is not None

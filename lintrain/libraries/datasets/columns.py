@@ -1,4 +1,4 @@
-"""What a column holds, told from the values that code puts into it."""
+"""What a column contains, determined from the values that code puts into it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TYPE_KINDS = {
     "float32": Kind.FLOAT,
     "float64": Kind.FLOAT,
 }
-"""Kinds by the name of an Arrow type; whole numbers are told by their beginning."""
+"""Kinds by the name of an Arrow type; integer types are recognized by their prefix."""
 
 MOST_PARTS = 8
-"""Items of a list that are looked at to tell its kind."""
+"""Items of a list that are looked at to determine its kind."""
 
 
 def kind_of_type(name: str) -> Kind:
@@ -44,7 +44,7 @@ def column_of(name: str, value: Value, *, is_batch: bool) -> Column:
         row = value
     found = _described(row)
     if found.kind is Kind.UNKNOWN:
-        # Only where the value tells nothing: code that fills `input_ids` with text is a mistake, and its
+        # Only if the value shows nothing: code that fills `input_ids` with text is a mistake, and its
         # name must not hide that.
         found = replace(found, kind=kind_by_name(name))
     return found.named(name)

@@ -1,4 +1,4 @@
-"""Data sets in CSV, JSON and Parquet files with a literal path: the file tells their columns and labels."""
+"""Data sets in CSV, JSON and Parquet files with a literal path: the file shows their columns and labels."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def facts_of(reader: Reader, path: str, config: str | None = None) -> DatasetFac
 
 
 def columns_of(facts: DatasetFacts) -> dict[str, Column]:
-    """The columns, each with the source of what is said of it."""
+    """The columns, each with the source of its facts."""
     return {name: _column(column, facts.source) for name, column in facts.columns.items()}
 
 

@@ -53,7 +53,7 @@ def _length_of(given: Mapping) -> int | None:
 
 
 def _with_features(call: Call, made: Dataset, position: int) -> Dataset:
-    """`features=` tells the types of all columns."""
+    """`features=` sets the types of all columns."""
     features = call.value("features", position)
     if isinstance(features, Features):
         made.columns = {**(made.columns or {}), **features.columns}

@@ -1,4 +1,4 @@
-"""`map` and its like: the mapped function is read on symbolic rows, and tells which columns come and go."""
+"""`map` and its like: the mapped function is read on symbolic rows, and shows which columns it adds and removes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _row_of(value: Value | None) -> Value:
 
 
 def _repeats(column: Column, value: Value, entries: dict[Literal, Value]) -> bool:
-    """Whether a column holds the values of another one beside it: not those of an encoding of its own."""
+    """Whether a column repeats the values of another column of the same rows, not those of another encoding."""
     original = entries.get(column.copied_from)
     if column.copied_from == column.name or not isinstance(original, ColumnValues):
         return False

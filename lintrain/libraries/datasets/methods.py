@@ -64,7 +64,7 @@ def _rows_left(call: Call, dataset: Dataset, cut: Cut | None) -> int | None:
         case "shuffle" | "sort" | "flatten_indices":
             return dataset.rows
         case "select" | "take":
-            # For `take` the argument is called `n`, so this is Absent and the cut tells the count.
+            # For `take` the argument is called `n`, so this is Absent and the count comes from the cut.
             indices = call.value("indices", 0)
             if isinstance(indices, Sequence) and indices.is_complete:
                 return len(indices.items)

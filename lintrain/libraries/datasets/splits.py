@@ -204,7 +204,7 @@ def _on_each(call: Call) -> Value:
     transfer = METHODS[Dataset, call.path.rpartition(".")[2]]
 
     def do(split: Dataset) -> Value:
-        # The transfer of Dataset looks at the call's receiver: it is put back below for whoever looks at
+        # The transfer of Dataset looks at the call's receiver: it is put back below for code that looks at
         # the call afterwards.
         call.receiver = split
         return transfer(call)

@@ -31,7 +31,7 @@ CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "re
 
 @function("keras.utils.to_categorical", "keras.utils.np_utils.to_categorical")
 def _to_categorical(call: Call) -> Value:
-    # Without `num_classes` the width is the largest label plus one, which only the data tells.
+    # Without `num_classes` the width is the largest label plus one, which only the data shows.
     count = number_of(call.value("num_classes", 1))
     return KerasLabels(True, int(count) if count else None, origin=call.location)
 
@@ -113,7 +113,7 @@ def _other_rows(call: Call) -> Value:
 
 @method(Dataset, "to_tf_dataset")
 def _to_tf(call: Call) -> Value:
-    """The columns as a dictionary, and beside it the label columns where any are named."""
+    """The columns as a dictionary, and the label columns as a second element if any are named."""
     columns, labels = call.value("columns", 0), call.value("label_cols", 4)
     names = columns.items if isinstance(columns, Sequence) and columns.is_complete else [columns]
     # With `label_cols=` the rows are pairs of inputs and labels, and pairs are not followed.
@@ -125,5 +125,5 @@ def _to_tf(call: Call) -> Value:
 
 @method(Model, "prepare_tf_dataset")
 def _prepare_tf(call: Call) -> Value:
-    """The labels come beside the inputs, as the model needs them."""
+    """The labels come as a second element, as the model needs them."""
     return Slices(UNKNOWN, origin=call.location)

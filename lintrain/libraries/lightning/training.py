@@ -44,7 +44,7 @@ def _trainer(call: Call) -> Value:
 
 @method(LightningTrainer, "fit")
 def _fit(call: Call) -> Value:
-    """Read the steps, with batches where their loader is known; what is not known is read as code that nobody calls."""
+    """Read the steps, with batches where their loader is known; what is not known is read as an unused function."""
     escape(call)
     given = call.named("model", "train_dataloaders", "val_dataloaders", "datamodule")
     module = given["model"].value if "model" in given else UNKNOWN

@@ -61,11 +61,11 @@ LENGTH = lazy_pattern(r"\d+|len\([\w.]+\)|[\w.]+\.shape\[0\]")
 """Code that is a number for certain."""
 
 DRAWN = "numpy.random.permutation(…)"
-"""The name of a drawn order, of which no more is known."""
+"""The name of a random permutation."""
 
 
 def is_permutation(value: Value) -> bool:
-    """Whether a value is certainly the numbers of some rows, each once, in a drawn order."""
+    """Whether a value is certainly a random permutation of row numbers."""
     return isinstance(value, Unknown) and value.name == DRAWN
 
 

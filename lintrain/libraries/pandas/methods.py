@@ -185,7 +185,7 @@ def _kinds(frame: DataFrame) -> dict[str, Kind]:
 
 
 def part_of(call: Call, value: Value) -> Value | None:
-    """Some rows of a frame, of a column or of its values, drawn at random; None of anything else."""
+    """Some rows of a frame, of a column or of its values, sampled at random; None of anything else."""
     match value:
         case DataFrame():
             return some_rows(call.reader, value, call.location)

@@ -29,7 +29,7 @@ class Scaling(LibraryObject):
 
 @function("sklearn.model_selection.train_test_split")
 def _split(call: Call) -> Value:
-    """Two parts of each array, its rows drawn at random."""
+    """Two parts of each array, its rows sampled at random."""
     escape(call)
     arrays = [argument.value for argument in call.positional]
     # Lists of file names and the like are split too, but nothing that rules ask about depends on those.

@@ -86,7 +86,7 @@ def _own_item(reader: Reader, value: Value, key: Value, location: Location) -> V
 
 @element_of(Instance)
 def _own_element(reader: Reader, value: Value) -> Value:
-    """What `__iter__` goes through."""
+    """What `__iter__` iterates over."""
     if not isinstance(value, Instance) or value.origin is None:
         return UNKNOWN
     iterator = objects.special(reader, value, "__iter__", [], value.origin)

@@ -144,7 +144,7 @@ def _string_method(call: Call) -> Value:
 
 
 def _changed_by(call: Call, receiver: Constant, text: str) -> Value:
-    """What a method gives that is told how, by literals."""
+    """What a method with literal arguments returns."""
     known = [each.value for each in call.positional if isinstance(each.value, Constant)]
     texts = [each.value for each in known if isinstance(each.value, str) and len(each.value) <= MOST_ITEMS]
     if len(texts) != len(call.positional) or call.keywords or call.is_open:

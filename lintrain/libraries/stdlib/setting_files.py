@@ -36,7 +36,7 @@ def _yaml(call: Call) -> Value:
 
 
 def settings_in(call: Call, path: FilePath, read: Read) -> Value:
-    """The values in a file; Unknown where it is not there or not understood."""
+    """The values in a file; Unknown if it is missing or not understood."""
     content = read_near(call.reader, path.text, read)
     # A second mention of the name may be the line that writes the file, so its values can differ when the
     # script runs.

@@ -48,7 +48,7 @@ def _literal_with(reader: Reader, left: Value, operator: str, right: Value, loca
 @method(Text, "strip", "lstrip", "rstrip", "replace", "lower", "upper", "format")
 @method(Templated, "strip", "lstrip", "rstrip", "replace", "lower", "upper")
 def _changed(call: Call) -> Value:
-    """Another text of the same parts, as far as anyone can tell."""
+    """Another text, taken to be made of the same parts."""
     given = tuple(argument.value for argument in call.positional)
     if given and call.path.rpartition(".")[2] in {"strip", "lstrip", "replace"}:
         given = (*given, call.receiver)  # its beginning may have gone

@@ -27,7 +27,7 @@ def cast(call: Call) -> None:
 
 
 def _asked_for(call: Call) -> Value:
-    """The format that a call asks for; Absent where it only moves, Unknown where that cannot be told."""
+    """The format that a call asks for; Absent where it only moves, Unknown if that is not known."""
     name = call.path.rpartition(".")[2]
     if name in BY_METHOD:
         return Constant(BY_METHOD[name])

@@ -1,4 +1,4 @@
-"""Tensors and arrays that a script makes itself: their shapes and kinds of number, as far as the call tells."""
+"""Tensors and arrays that a script makes itself: their shapes and kinds of number, as far as the call shows them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Sequence, Unknown, Value
 
 MOST_SPLITS = 8
-"""Parts of a split that are told apart."""
+"""Parts of a split that are known one by one."""
 
 
 @function("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
@@ -39,7 +39,7 @@ def _subset(call: Call) -> Value:
 
 @function("torch.utils.data.random_split", "torch.utils.data.dataset.random_split")
 def _split(call: Call) -> Value:
-    """Parts of one data set, drawn at random; a Hugging Face data set stays what it is."""
+    """Parts of one data set, sampled at random; a Hugging Face data set stays what it is."""
     dataset = call.value("dataset", 0)
     lengths = operations.known_items(call.value("lengths", 1), MOST_SPLITS)
     if lengths is None:

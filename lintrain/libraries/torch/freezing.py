@@ -29,7 +29,7 @@ MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "requir
 """Attributes that torch does not know, meant for `requires_grad`."""
 
 CHOOSES = lazy_pattern(r"\b(if|continue|break|try|while|and|or)\b")
-"""Words in the text of a loop that may leave some parameters out."""
+"""Keywords in the text of a loop that may leave some parameters out."""
 
 
 def freeze(
@@ -44,7 +44,7 @@ def freeze(
 
 
 def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
-    """`module.requires_grad = False` sets an attribute that nobody reads; other attributes may be new parts."""
+    """`module.requires_grad = False` sets an attribute that torch never reads; other attributes may be new parts."""
     if name == REQUIRES_GRAD or name in MISSPELT:
         use = REQUIRES_GRAD if literal(value) is False else "unfreeze" if literal(value) is True else ""
         if use:
@@ -99,7 +99,7 @@ def _switch(reader: Reader, parameter: Parameter, wanted: Value, location: Locat
 
 
 def _is_each(reader: Reader, parameter: Parameter) -> bool:
-    """Whether the loop around goes through all parameters and leaves none out."""
+    """Whether the loop around iterates over all parameters and leaves none out."""
     # Only the innermost loop: an outer one may repeat the inner loop for some models and not for others.
     return any(
         isinstance(loop.over, Parameters) and _gives(loop, parameter) and not _leaves_out(reader, loop)

@@ -141,7 +141,7 @@ def _shape(module: Module, shape: Shape) -> Shape:
 
 
 def size_of(module: Module) -> int | None:
-    """The number of outputs of a linear layer, where the script says it."""
+    """The number of outputs of a linear layer, if the script gives it."""
     position = 0 if module.name == "LazyLinear" else 1
     return integer(_argument(module, "out_features", position))
 

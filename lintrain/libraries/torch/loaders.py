@@ -74,7 +74,7 @@ LOADER_NAME = lazy_pattern(r"(loader|_dl|batches)$", re.IGNORECASE)
 @method(Loader, "__len__")
 @method(Unknown, "__len__")
 def _batches(call: Call) -> Value:
-    """How many batches a loader gives; an unknown thing is a loader if its name says so."""
+    """How many batches a loader gives; an unknown value is a loader if it has such a name."""
     over = call.receiver
     if isinstance(over, Unknown) and not LOADER_NAME.search(over.name):
         return UNKNOWN

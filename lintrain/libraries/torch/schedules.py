@@ -71,7 +71,7 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
 
 @method(Scheduler, "step", "step_update")
 def _step(call: Call) -> Value:
-    """A step of the schedule; one that is `told` an epoch or a loss goes by that."""
+    """A step of the schedule; one that gets an epoch or a loss (`told`) depends on that."""
     told = Constant(bool(call.positional or call.keywords or call.is_open))
     call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(call.receiver_text), told=told)
     return UNKNOWN

@@ -72,7 +72,7 @@ def _reshape(call: Call) -> Value:
 
 @method(Unknown, "to", "cuda")
 def _move(call: Call) -> Value:
-    """Of a tensor or of a model: what else it may be is told as before."""
+    """A move of a tensor or of a model: both cases are recorded."""
     moved = call.receiver
     name = call.path.rpartition(".")[2]
     # `x.to(device)` may move a tensor or call a model's method: the call is recorded for the second case,

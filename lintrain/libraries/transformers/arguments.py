@@ -61,7 +61,7 @@ def _own_arguments(call: Call) -> Value:
 
 
 def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> TrainingArguments:
-    """The arguments object of a call; `defaults` stand where the call says nothing."""
+    """The arguments object of a call; `defaults` are used for arguments that the call does not give."""
     given = call.named("output_dir")
     made = TrainingArguments(
         path,

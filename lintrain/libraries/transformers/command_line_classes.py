@@ -44,7 +44,7 @@ def _class_parser(call: Call) -> Value:
 
 @method(ClassParser, "parse_args_into_dataclasses", "parse_args_and_config")
 def _from_command(call: Call) -> Value:
-    """One object for each class; the words that no class knows come last where they are asked for."""
+    """One object for each class; arguments that no class has come last, if the call asks for them."""
     made = _filled(call, None)
     asked = is_true(call.value("return_remaining_strings")) or is_true(call.value("return_remaining_args"))
     return Sequence([*made, Sequence([], "list", False)] if asked else made, "tuple")

@@ -1,4 +1,4 @@
-"""What a Trainer's metric function will get: the model's predictions and the labels, as far as the script tells."""
+"""What a Trainer's metric function will get: the model's predictions and the labels, as far as they are known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXTRA_OUTPUTS = ("output_hidden_states", "output_attentions")
 """Arguments of a model or its configuration that make it give more than logits (transformers: `PreTrainedConfig`)."""
 
 ENCODER_DECODERS = ("bart", "t5", "pegasus", "marian", "blenderbot", "led-", "prophetnet", "m2m100", "nllb")
-"""Families whose output carries the encoder's states beside the logits (`encoder_last_hidden_state`)."""
+"""Families whose output also contains the encoder's states (`encoder_last_hidden_state`)."""
 
 FORWARD_OVERRIDES = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "predict"})
 """Methods of Trainer that decide what the predictions are."""
@@ -75,7 +75,7 @@ def raw_predictions(reader: Reader, run: TrainerRun, location: Location) -> Valu
 
 
 def _generates(run: TrainerRun) -> bool | None:
-    """Whether evaluation generates text instead of one forward pass; None where that cannot be told."""
+    """Whether evaluation generates text instead of one forward pass; None if unknown."""
     if run.path != "transformers.Seq2SeqTrainer":
         return False if isinstance(run.model, Model) else None
     settings = run.settings
@@ -99,7 +99,7 @@ def _passes_outputs_on(reader: Reader, run: TrainerRun, location: Location) -> b
 
 
 def gives_more_than_logits(model: Model) -> bool | None:
-    """Whether the model's output holds other arrays beside the logits; None where that cannot be told."""
+    """Whether the model's output contains other arrays than the logits; None if unknown."""
     asked = [_asked_for(model, name) for name in EXTRA_OUTPUTS]
     if True in asked:
         return True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lintrain.source.source import Source
 
 MOST_OPTIONS = 4
-"""A value that may be more than this many things is Unknown: no rule can say anything of it."""
+"""A value that may be more than this many things is Unknown: no rule can judge it."""
 
 Literal = str | int | float | bool | bytes | complex | None
 
@@ -78,7 +78,7 @@ class Range(Sequence):
 class Mapping(Value):
     """A dictionary by its literal keys; `is_complete` where no other keys can be in it.
 
-    `written` are the places of the keys, as long as nothing in the script but a call that expands it names it.
+    `written` are the locations of the keys, as long as nothing in the script but a call that expands it names it.
     """
 
     entries: dict[Literal, Value]
