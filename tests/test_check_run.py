@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lintrain.check.names.ruff
-import lintrain.interpreter.reader
+import lintrain.read
 from lintrain.check.mending import Mended, mend
 from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
@@ -254,7 +254,7 @@ def test_a_file_that_takes_too_many_steps_is_left_in_peace(monkeypatch: pytest.M
     def exhausted(source: Source, targets: TargetVersions, *_: object) -> Pipeline:
         return Pipeline(source, targets, is_exhausted=True)
 
-    monkeypatch.setattr(lintrain.interpreter.reader, "read_pipeline", exhausted)
+    monkeypatch.setattr(lintrain.read, "read_pipeline", exhausted)
     outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\n")
     assert said(outcome) == []
     assert outcome.files[0].is_exhausted
@@ -264,7 +264,7 @@ def test_a_file_that_the_reader_fails_on_is_named(monkeypatch: pytest.MonkeyPatc
     def failing(*_: object) -> Pipeline:
         raise KeyError("odd")
 
-    monkeypatch.setattr(lintrain.interpreter.reader, "read_pipeline", failing)
+    monkeypatch.setattr(lintrain.read, "read_pipeline", failing)
     outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\nprint(nowhere)\n")
     assert rules_of(outcome) == [(4, "undefined-name")]
     (crash,) = outcome.crashes

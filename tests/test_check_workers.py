@@ -14,13 +14,13 @@ import pytest
 
 import lintrain.check.crew
 import lintrain.check.workers
-from lintrain.check.crew import Alone, crew_for, portions, processors
+from lintrain.check.crew import Alone, crew_for, processors
 from lintrain.check.files import FileReader
 from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
-from lintrain.check.workers import Workers
+from lintrain.check.workers import Workers, portions
 from lintrain.cli._check import report_text
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._request import request_of

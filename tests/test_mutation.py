@@ -122,7 +122,7 @@ def test_types_see_rules_with_the_settings_under_which_they_are_clean(tmp_path: 
 
 
 NAMED = """
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core.scope import Scope
 from lintrain.pipeline.values.python import Constant
 
 

@@ -119,7 +119,7 @@ class _SoFar:
 
     def _read(self, targets: TargetVersions, project: Project | None, go_on: Callable[[], None]) -> Pipeline | None:
         """The pipeline of the script; None where it cannot be followed."""
-        from lintrain.interpreter.reader import read_pipeline
+        from lintrain.read import read_pipeline
 
         try:
             pipeline = read_pipeline(self.source, targets, project, go_on)

@@ -155,7 +155,7 @@ class Run:
     def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
         if not reported or not self.request.knows_verdicts:
             return reported
-        from lintrain import __version__
+        from lintrain._version import __version__
         from lintrain.runtime.parent.kept_verdicts import KeptVerdicts
 
         kept = KeptVerdicts(path, __version__, self.request.given.get(path))

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from importlib import import_module
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import cast
 
 from lintrain.cache.watch import Told, add_told, is_watched, telling_children, watch_in_child
-from lintrain.check.crew import portions
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
 from lintrain.check.request import Request
@@ -141,9 +140,21 @@ class Workers:
         worker.process.join()
 
 
+def portions(sizes: Sequence[float], most: float) -> Iterator[range]:
+    """The positions of the files in runs of neighbours, which share their modules; a large file is one by itself."""
+    start, held = 0, 0.0
+    for position, size in enumerate(sizes):
+        if position > start and held + size > most:
+            yield range(start, position)
+            start, held = position, 0.0
+        held += size
+    if start < len(sizes):
+        yield range(start, len(sizes))
+
+
 def _load_before_sharing(request: Request) -> None:
     """Load what every process needs, once: the reader, and the rules that are asked."""
-    import_module("lintrain.interpreter.reader")
+    import_module("lintrain.read").load()
     for rule in request.rules:
         if rule.name in request.selection.names and rule.reads_text:
             _ = rule.rule

@@ -96,7 +96,7 @@ from operator import attrgetter
 
 from lintrain.analysis import training_loops
 from lintrain.evidence.run import LoopEvidence, ModelEvidence
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Unknown, Value, text_of

@@ -110,7 +110,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, trainer_methods, training_loops
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.model import Module, Tensor

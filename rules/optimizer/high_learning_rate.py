@@ -90,7 +90,7 @@ from dataclasses import dataclass
 
 from lintrain.analysis import trainer_methods
 from lintrain.evidence.run import OverfitEvidence
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer, Task
 from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of

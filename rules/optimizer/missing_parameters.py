@@ -88,8 +88,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import handing_over, loop_verdicts, script_text, training_loops
-from lintrain.interpreter import modules, replacing
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Module, Optimizer
 from lintrain.pipeline.values.python import Instance, Value
@@ -170,7 +169,7 @@ def _is_left_out(
     names = {binding.name for binding in pipeline.names_of(module)}
     if (
         not isinstance(module, Module | Instance)
-        or not replacing.has_parameters(module)
+        or not modules.has_parameters(module)
         or len(names) != 1
         or forward.uncalled
     ):

@@ -81,9 +81,9 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules, script_text, training_loops
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Value, literal

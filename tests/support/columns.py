@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Column, Dataset
 from lintrain.pipeline.values.python import Value
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 IMPORTS = """

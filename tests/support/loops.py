@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.model.fixes import Fix, Replace
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
+from lintrain.read import read_pipeline
 from lintrain.rule import Rule
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source

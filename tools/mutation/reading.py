@@ -25,7 +25,6 @@ from tools.mutation.trials import at_most
 
 FILES = (
     "branches",
-    "callers",
     "comprehensions",
     "functions",
     "loops",
@@ -34,7 +33,9 @@ FILES = (
     "scope",
     "targets",
 )
-"""Files of the reader that read what every script has, whatever library it uses."""
+"""Files of lintrain/interpreter that read what every script has, whatever library it uses."""
+
+INTERPRETER = Path(ROOT) / "lintrain" / "interpreter"
 
 TESTS = (
     "test_samples.py",
@@ -66,7 +67,7 @@ class ReaderTrials:
         """Find out which tests run what, then change it."""
         if session.testsfailed or not session.items:
             self.failed.append("files that hold no test or cannot be read")
-        codes = {name: loaded_module(_module_of(name)) for name in self.files}
+        codes = {name: loaded_module(_dotted_names()[name]) for name in self.files}
         runners = _runners(session.items, codes, self.failed)
         for name, code in codes.items() if not self.failed else ():
             print(f"{name} …", file=sys.__stderr__, flush=True)
@@ -147,16 +148,15 @@ def _fails(item: pytest.Item) -> bool:
         return True
 
 
-def _module_of(name: str) -> str:
-    """The module of the reader with this name; raises ValueError for one that does not exist."""
-    for room in ("interpreter", "pipeline"):
-        if (Path(ROOT) / "lintrain" / room / f"{name}.py").is_file():
-            return f"lintrain.{room}.{name}"
-    raise ValueError(f"the reader has no {name}")
-
-
 def named_files(names: Sequence[str]) -> list[str]:
-    """The files of the reader with these names; raises ValueError for one that does not exist."""
-    for name in names:
-        _module_of(name)
+    """The files of lintrain/interpreter with these names, checked; raises ValueError for one that is not there."""
+    missing = sorted(set(names) - _dotted_names().keys())
+    if missing:
+        raise ValueError(f"lintrain/interpreter has no {', '.join(missing)}")
     return list(names)
+
+
+def _dotted_names() -> dict[str, str]:
+    """The modules of the interpreter by their last names, and their dotted names."""
+    paths = INTERPRETER.rglob("*.py")
+    return {path.stem: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths}

@@ -1,12 +1,11 @@
-"""Modules as the reader knows them: which lie inside which, and whether train and eval mode differ in one."""
+"""Modules of torch: what they contain, whether they have weights, and whether train and eval mode differ in one."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeGuard
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
-from lintrain.interpreter.registry import lineage_of
 from lintrain.pipeline.values.model import Model, ModelPart, Module
 from lintrain.pipeline.values.python import (
     Class,
@@ -20,9 +19,6 @@ from lintrain.pipeline.values.python import (
     Value,
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MODULE = "torch.nn.Module"
 
@@ -42,6 +38,34 @@ QUIET_WITHOUT_DROPOUT = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
 """Classes that only differ between the modes when they are given a dropout."""
 
 
+WITH_PARAMETERS = lazy_pattern(
+    r"torch\.nn\.((Lazy)?(Conv(Transpose)?\dd|Linear)|Bilinear|Embedding(Bag)?|(Group|Layer|RMS)Norm|"
+    r"(Lazy|Sync)?BatchNorm(\dd)?|RNN|LSTM|GRU|(RNN|LSTM|GRU)Cell|MultiheadAttention|Transformer\w*|PReLU)"
+)
+"""Layers of torch that have weights to learn."""
+
+TRANSFORMERS_MODULE = lazy_pattern(r"transformers\.\w*(PreTrainedModel|Model|For[A-Z]\w+)$")
+
+
+def lineage_of(paths: Iterable[str]) -> Iterator[str]:
+    """Library classes by their dotted names, each followed by `torch.nn.Module` if it derives from that."""
+    for path in paths:
+        yield path
+        if _derives_from_module(path):
+            yield MODULE
+
+
+def _derives_from_module(path: str) -> bool:
+    match path.partition(".")[0]:
+        case "torch":
+            package, _, name = path.rpartition(".")
+            return package == "torch.nn" and name[:1].isupper() and path != MODULE
+        case "transformers":
+            return TRANSFORMERS_MODULE.match(path) is not None
+        case _:
+            return path == "lightning.LightningModule"
+
+
 def is_module(value: Value) -> bool:
     """Whether a value is certainly a module of torch."""
     if isinstance(value, Instance):
@@ -52,14 +76,6 @@ def is_module(value: Value) -> bool:
 def is_module_class(cls: Class) -> bool:
     """Whether a class of the script makes modules."""
     return MODULE in lineage_of(cls.library_bases)
-
-
-def runs_inside_a_forward(reader: Reader) -> bool:
-    """Whether the code being read belongs to a module's own forward pass."""
-    return any(
-        frame.name == "forward" and isinstance(frame.receiver, Instance) and is_module_class(frame.receiver.cls)
-        for frame in reader.frames
-    )
 
 
 def modules_in(value: Value) -> Iterator[Value]:
@@ -103,7 +119,7 @@ def shared_parts(value: Value) -> frozenset[int]:
 
 
 def _can_be_shared(part: Value) -> bool:
-    """The one nameless Unknown stands for many things, and a literal is nobody's own."""
+    """The one nameless Unknown stands for many things, and a literal belongs to no module."""
     return isinstance(part, Instance | Module | Model) or (isinstance(part, Unknown) and bool(part.name))
 
 
@@ -151,3 +167,23 @@ def _module_ignores_mode(module: Module) -> bool:
         rate = module.arguments.get("p", module.arguments.get("0"))
         return isinstance(rate, Constant) and not rate.is_default and rate.value == 0
     return CALM.fullmatch(module.name) is not None
+
+
+def has_parameters(value: Value) -> bool:
+    """Whether a value is certainly a module with weights of its own."""
+    if not is_module(value):
+        return False
+    parts = list(modules_in(value))
+    return any(_has_weights(part) for part in parts)
+
+
+def _has_weights(part: Value) -> bool:
+    match part:
+        case Module():
+            return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith("torchvision.models.")
+        case Model():
+            return True
+        case Instance():
+            return False  # its attributes are looked at themselves
+        case _:
+            return False

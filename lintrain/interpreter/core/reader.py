@@ -1,31 +1,22 @@
-"""The reader: from a script's syntax tree to its Pipeline, by abstract interpretation, without running anything."""
+"""The state of one reading: the record that is being made, the functions under evaluation, and the budgets."""
 
 from __future__ import annotations
 
 import ast
-import os.path
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sized
+from collections.abc import Callable, Generator, Sized
 from contextlib import contextmanager
 from dataclasses import field
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from enum import Enum
+from typing import NoReturn, TypeVar
 
-from lintrain.interpreter import invocation, operations, statements, weights
-from lintrain.interpreter.project_modules import DEFINING_BUDGET, UNCALLED_BUDGET, ModuleBudgetSpentError, Modules
-from lintrain.interpreter.scope import Changes, Scope
-from lintrain.libraries import load_libraries
+from lintrain.interpreter.core.project_state import ModuleBudgetSpentError, Modules
+from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Condition, Event, Loop
-from lintrain.pipeline.record import Pipeline, Returned
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, Unknown, Value
-from lintrain.source.project import Project
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import Class, Either, Function, Instance, Mapping, Sequence, Unknown, Value
 from lintrain.source.source import Source
-from lintrain.source.training_syntax import runs_itself
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.knowledge.versions import TargetVersions
 
 Node = TypeVar("Node", bound=ast.AST)
 Answer = TypeVar("Answer")
@@ -38,13 +29,13 @@ DEPTH_BUDGET = 14
 """How deep the script's own functions are followed into each other."""
 
 PAUSE = 500
-"""Steps after which a reading asks whether it is to go on: about two milliseconds."""
+"""Steps between two checks whether a reading is cancelled: about two milliseconds."""
 
-NAME = lazy_pattern(r"(?<![\w.])\w+")
-METHOD = lazy_pattern(r"(?:self|cls)\.(\w+)")
+ITEMS_A_STEP = 8
+"""Items that are copied or looked at in the time of a step."""
 
-BUILDS = lazy_pattern(r"_*(setup|build|init|prepare|create|make)")
-"""Names of methods that make what other methods use."""
+NAMES_A_STEP = 64
+"""Bindings of a branch that are undone in the time of a step."""
 
 
 def _nothing() -> None:
@@ -52,7 +43,15 @@ def _nothing() -> None:
 
 
 class BudgetSpentError(Exception):
-    """The file needs more steps than its budget: nothing will be said of it."""
+    """The file needs more steps than its budget: rules do not judge it."""
+
+
+class Flow(Enum):
+    """On to the next statement, out of the loop's iteration, or out of the function."""
+
+    ON = 0
+    LEAVE_LOOP = 1
+    LEAVE_FUNCTION = 2
 
 
 @dataclass(eq=False, slots=True)
@@ -100,10 +99,10 @@ class Reader:
     steps: int = 0
     limit: int = STEP_BUDGET
     """The count of steps at which reading stops, or comes back from the project's modules."""
-    go_on: Callable[[], None] = _nothing
-    """Asked now and then; what it raises ends the reading."""
+    check_cancelled: Callable[[], None] = _nothing
+    """Called now and then; what it raises ends the reading."""
     asked_at: int = 0
-    """The count of steps at which it is asked next."""
+    """The count of steps at which it is called next."""
     modules: Modules = field(default_factory=lambda: Modules(None))
     defined: list[tuple[Function, Class | None]] = field(default_factory=lambda: [])
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
@@ -125,7 +124,7 @@ class Reader:
         return self.frames[-1]
 
     def code(self, location: Location) -> str:
-        """The code at a place, in whichever file it lies."""
+        """The code at a location, in any of the files."""
         return self.record.code(location)
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
@@ -134,28 +133,34 @@ class Reader:
 
     def spend(self, steps: int = 1) -> None:
         """Count steps; raises BudgetSpentError when there are no more."""
+        # One counter for all budgets: it only grows, and budgets are values of it at which something stops.
+        # So nested budgets (a module inside the script) cost one comparison per node.
         self.steps += steps
         if self.steps > self.limit:
             self.stop()
         if self.steps > self.asked_at:
             self.asked_at = self.steps + PAUSE
-            self.go_on()
+            self.check_cancelled()
 
     def counted(self, held: Held) -> Held:
         """A list or dictionary that is copied or looked through, its items counted as steps.
 
         One that is doubled line by line would fill the memory.
         """
-        self.spend(len(held) // weights.ITEMS_A_STEP)
+        self.spend(len(held) // ITEMS_A_STEP)
         return held
 
     def undo(self, scope: Scope, start: int) -> Changes:
         """Undo what a branch did to the names since the journal of the scope had `start` entries, counted as steps."""
-        self.spend((len(scope.journal) - start) // weights.NAMES_A_STEP)
+        # Without this, n branches one after the other that each bind n names would take n * n work for n
+        # steps.
+        self.spend((len(scope.journal) - start) // NAMES_A_STEP)
         return scope.undo(start)
 
     def stop(self) -> NoReturn:
         """End the reading, or that of the script's modules, where the steps are spent."""
+        # Past the budget of the whole file everything ends; past that of its modules only the module in
+        # hand is given up.
         raise BudgetSpentError if self.steps > STEP_BUDGET else ModuleBudgetSpentError
 
     def act(self, act: Act, location: Location, subject: Value, **details: Value) -> None:
@@ -174,30 +179,6 @@ class Reader:
                 details,
             )
         )
-
-    def call(
-        self, callee: Value, positional: list[Value], keywords: dict[str, Value] | None = None, *, location: Location
-    ) -> Value:
-        """What a value gives when it is called with these arguments by a library."""
-        return invocation.apply(self, callee, positional, keywords or {}, location)
-
-    def attribute(self, value: Value, name: str, location: Location) -> Value:
-        """What `value.name` is."""
-        return operations.attribute(self, value, name, location)
-
-    def subscript(self, value: Value, key: Value, location: Location) -> Value:
-        """What `value[key]` is."""
-        return operations.subscript(self, value, key, location)
-
-    def element(self, value: Value) -> Value:
-        """What a loop over a value gets each time."""
-        return operations.element(self, value)
-
-    def read_module(self, source: Source, names: Scope) -> None:
-        """Read the top level of a module of the script's project."""
-        self.frames.append(Frame(None, names, source=source))
-        statements.execute_block(self, source.tree.body, names)
-        self.frames.pop()
 
     @contextmanager
     def condition(self, location: Location) -> Generator[None]:
@@ -228,64 +209,38 @@ class Reader:
             self.guards -= 1
 
 
-def read_pipeline(
-    source: Source, targets: TargetVersions, project: Project | None = None, go_on: Callable[[], None] = _nothing
-) -> Pipeline:
-    """Read what a script builds and does, its project's modules too; raises SyntaxError where it does not parse.
+DEEPEST = 8
+"""Levels of lists and dictionaries in each other that are looked into."""
 
-    `go_on` is called every some hundred steps, and may raise to end the reading.
+HOLDERS = (Sequence, Mapping, Either)
+
+
+def weighed(reader: Reader, value: Value) -> Value:
+    """A value for code of a library that may look through all of it: what it holds is counted as steps.
+
+    Unknown where lists lie in each other too deep: one that holds another twice, and that one again, has no end.
     """
-    load_libraries()
-    record = Pipeline(source, targets)
-    reader = Reader(record, go_on=go_on, modules=Modules(project))
-    module = Scope(names={"__name__": Constant("__main__"), "__file__": _file_name(source)})
-    record.circles.add(module)
-    reader.modules.add_script(source.path, module)
-    if not runs_itself(source):
-        reader.modules.leave(DEFINING_BUDGET)
-    reader.frames.append(Frame(None, module))
-    try:
-        statements.execute_block(reader, source.tree.body, module)
-        _read_uncalled(reader)
-    except (BudgetSpentError, RecursionError):
-        record.is_exhausted = True
-    except BaseException:
-        record.circles.end()
-        raise
-    return record
+    level = [value] if isinstance(value, HOLDERS) else []
+    for _ in range(DEEPEST):
+        if not level:
+            return value
+        inside: list[Value] = []
+        for each in level:
+            parts = _parts(each)
+            reader.spend(len(parts) // ITEMS_A_STEP)
+            inside.extend(parts)
+        reader.spend(len(level) // ITEMS_A_STEP)
+        level = [each for each in inside if isinstance(each, HOLDERS)]
+    return Unknown() if level else value
 
 
-def _file_name(source: Source) -> Value:
-    """`__file__`, which a notebook does not have."""
-    return UNKNOWN if source.notebook or not source.path.endswith(".py") else Constant(os.path.abspath(source.path))  # noqa: PTH100
-
-
-def _read_uncalled(reader: Reader) -> None:
-    """Read the functions that the file defines and nobody in it calls, with parameters that are not known.
-
-    Those that nothing in the file speaks of come first, and of them those that build what the others use: what they
-    call is read where they call it.
-    """
-    reader.uncalled = True
-    reader.modules.leave(UNCALLED_BUDGET)
-    text = reader.record.source.text
-    owners = {owner is not None for _, owner in reader.defined}
-    methods = set(METHOD.findall(text)) if True in owners else set[str]()
-    names = Counter(NAME.findall(text) if False in owners else ())
-    first = [
-        (function, owner)
-        for function, owner in reader.defined
-        if (function.name not in methods if owner else names[function.name] == 1)
-    ]
-    _read_all(reader, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
-    while reader.defined:
-        waiting, reader.defined = reader.defined, []
-        _read_all(reader, waiting)
-
-
-def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:
-    for function, owner in functions:
-        if function.node not in reader.visited:
-            value = invocation.read_alone(reader, function, owner)
-            if owner is not None:
-                reader.record.returned.append(Returned(owner, function, value))
+def _parts(value: Value) -> list[Value] | tuple[Value, ...]:
+    match value:
+        case Sequence(items=items):
+            return items
+        case Mapping(entries=entries):
+            return list(entries.values())
+        case Either(options=options):
+            return options
+        case _:
+            return ()

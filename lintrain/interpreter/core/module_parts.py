@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.modules import is_module, modules_in, overlap
+from lintrain.interpreter.core.reader import Reader
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import has_parameters, is_module, is_module_class, overlap
 from lintrain.pipeline.record import KeptModules
-from lintrain.pipeline.values.model import Model, ModelPart, Module
+from lintrain.pipeline.values.model import ModelPart, Module
 from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value
-from lintrain.startup.lazy_pattern import lazy_pattern
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
-WITH_PARAMETERS = lazy_pattern(
-    r"torch\.nn\.((Lazy)?(Conv(Transpose)?\dd|Linear)|Bilinear|Embedding(Bag)?|(Group|Layer|RMS)Norm|"
-    r"(Lazy|Sync)?BatchNorm(\dd)?|RNN|LSTM|GRU|(RNN|LSTM|GRU)Cell|MultiheadAttention|Transformer\w*|PReLU)"
-)
-"""Layers of torch that have weights to learn."""
+def runs_inside_a_forward(reader: Reader) -> bool:
+    """Whether the code being read belongs to a module's own forward pass."""
+    return any(
+        frame.name == "forward" and isinstance(frame.receiver, Instance) and is_module_class(frame.receiver.cls)
+        for frame in reader.frames
+    )
 
 
 def note_part(reader: Reader, owner: Value, value: Value, location: Location) -> None:
@@ -57,23 +54,3 @@ def _outermost(module: Value) -> Value:
     while isinstance(module, Module) and not module.path and len(module.parts) == 1:
         module = module.parts[0]
     return module
-
-
-def has_parameters(value: Value) -> bool:
-    """Whether a value is certainly a module with weights of its own."""
-    if not is_module(value):
-        return False
-    parts = list(modules_in(value))
-    return any(_has_weights(part) for part in parts)
-
-
-def _has_weights(part: Value) -> bool:
-    match part:
-        case Module():
-            return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith("torchvision.models.")
-        case Model():
-            return True
-        case Instance():
-            return False  # its attributes are looked at themselves
-        case _:
-            return False

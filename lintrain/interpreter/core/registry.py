@@ -1,62 +1,70 @@
-"""How libraries tell the reader what their functions and values do.
+"""The tables that the interpreter dispatches over, and the decorators that fill them.
 
-A file of `pipeline.library` registers transfer functions with these decorators; the reader looks them up by dotted
-path for functions and classes, and by the type of a value (its bases too) for everything that is done to a value.
+The modules of the language register what nodes of syntax mean, and those of `lintrain.libraries` what functions and
+values of a library do. Functions and classes of libraries are found by their dotted path, and what is done to a value
+by its type, or by the nearest of its bases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+import ast
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
-from lintrain.pipeline.values.python import Literal, Mapping, Value
+from lintrain.pipeline.values.python import Function, LibraryObject, Literal, Mapping, Value
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-    from lintrain.pipeline.values.python import Function, LibraryObject
+Evaluate = Callable[[Reader, Any, Scope], Value]
+"""What an expression gives. Any: each function takes its own type of node, and is registered under it."""
+
+Execute = Callable[[Reader, Any, Scope], Flow]
+"""What a statement does. Any: each function takes its own type of node, and is registered under it."""
+
+Invoke = Callable[[Call, Any], Value]
+"""What calling a value of the language gives. Any: each function takes its own type of value."""
 
 Transfer = Callable[[Call], Value]
 """A library function: from a call with its arguments to the value that it gives."""
 
-Attribute = Callable[["Reader", Value, str, Location], Value | None]
-"""`value.name`: None leaves it to the type's methods."""
+Attribute = Callable[[Reader, Any, str, Location], Value | None]
+"""`value.name`: None leaves it to the type's methods. Any: each function takes its own type of value."""
 
-Subscript = Callable[["Reader", Value, Value, Location], Value]
+Subscript = Callable[[Reader, Value, Value, Location], Value]
 """`value[key]`."""
 
-Element = Callable[["Reader", Value], Value]
+Element = Callable[[Reader, Value], Value]
 """What a loop over the value gets each time."""
 
-Unpack = Callable[["Reader", Value, int], list[Value] | None]
+Unpack = Callable[[Reader, Value, int], list[Value] | None]
 """What `a, b = value` binds; None where that is not known."""
 
-StoreAttribute = Callable[["Reader", Value, str, Value, Location], None]
+StoreAttribute = Callable[[Reader, Value, str, Value, Location], None]
 """`value.name = new`."""
 
-StoreItem = Callable[["Reader", Value, Value, Value, Location], None]
+StoreItem = Callable[[Reader, Value, Value, Value, Location], None]
 """`value[key] = new`."""
 
-Operate = Callable[["Reader", Value, str, Value, Location], Value | None]
+Operate = Callable[[Reader, Value, str, Value, Location], Value | None]
 """A binary operator or comparison (named as in `ast`: `Add`, `Gt`) with the value on either side; None if not known."""
 
 Family = Callable[[str], Transfer | None]
-"""Library functions told by the form of their dotted path: the transfer for a path, None where it is none of them."""
+"""Library functions recognized by the form of their dotted path: the transfer for a path, None for other paths."""
 
 Entries = Callable[[Value], tuple[dict[Literal, Value], bool]]
 """What a value holds as a mapping, by key, and whether that is all of it."""
 
-Ancestry = Callable[[str], str | None]
-"""The library class that a library class derives from, by their dotted names; None where it derives from none such."""
+Decorating = Callable[[Reader, Function, LibraryObject], None]
+"""What a decorator with arguments changes in the function below it, such as the defaults of its parameters."""
 
-Decorating = Callable[["Reader", "Function", "LibraryObject"], None]
-"""What a decorator with arguments tells of the function below it, such as the defaults of its parameters."""
-
+EXPRESSIONS: dict[type[ast.expr], Evaluate] = {}
+STATEMENTS: dict[type[ast.stmt], Execute] = {}
+CALLEES: dict[type[Value], Invoke] = {}
 FUNCTIONS: dict[str, Transfer] = {}
 DECORATORS: dict[str, Decorating] = {}
 FAMILIES: dict[str, list[Family]] = {}
-ANCESTRY: dict[str, list[Ancestry]] = {}
 METHODS: dict[tuple[type[Value], str], Transfer] = {}
 CALLED: dict[type[Value], Transfer] = {}
 ATTRIBUTES: dict[type[Value], Attribute] = {}
@@ -72,6 +80,9 @@ INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
 INSTANCES_CALLED: dict[str, Transfer] = {}
 
 Handler = TypeVar("Handler")
+EvaluateType = TypeVar("EvaluateType", bound=Evaluate)
+ExecuteType = TypeVar("ExecuteType", bound=Execute)
+InvokeType = TypeVar("InvokeType", bound=Invoke)
 Key = TypeVar("Key")
 
 
@@ -80,6 +91,36 @@ def _registrar(table: dict[Key, Handler], *keys: Key) -> Callable[[Handler], Han
         for key in keys:
             table[key] = transfer
         return transfer
+
+    return register
+
+
+def expression(*kinds: type[ast.expr]) -> Callable[[EvaluateType], EvaluateType]:
+    """Register what these kinds of expressions give."""
+
+    def register(evaluate: EvaluateType) -> EvaluateType:
+        EXPRESSIONS.update(dict.fromkeys(kinds, evaluate))
+        return evaluate
+
+    return register
+
+
+def statement(*kinds: type[ast.stmt]) -> Callable[[ExecuteType], ExecuteType]:
+    """Register what these kinds of statements do."""
+
+    def register(execute: ExecuteType) -> ExecuteType:
+        STATEMENTS.update(dict.fromkeys(kinds, execute))
+        return execute
+
+    return register
+
+
+def callee(*kinds: type[Value]) -> Callable[[InvokeType], InvokeType]:
+    """Register what calling these kinds of values of the language gives: functions, classes, methods."""
+
+    def register(invoke: InvokeType) -> InvokeType:
+        CALLEES.update(dict.fromkeys(kinds, invoke))
+        return invoke
 
     return register
 
@@ -107,28 +148,8 @@ def function_at(path: str) -> Transfer | None:
     return next((transfer for choose in FAMILIES.get(package, ()) if (transfer := choose(path))), None)
 
 
-def ancestry(package: str) -> Callable[[Ancestry], Ancestry]:
-    """Register which of a package's classes derive from a class that other library files know."""
-
-    def register(find: Ancestry) -> Ancestry:
-        ANCESTRY.setdefault(package, []).append(find)
-        return find
-
-    return register
-
-
-def lineage_of(paths: Iterable[str]) -> Iterator[str]:
-    """Library classes, each followed by the class that it derives from where that is known."""
-    for path in paths:
-        yield path
-        for find in ANCESTRY.get(path.partition(".")[0], ()):
-            base = find(path)
-            if base is not None:
-                yield base
-
-
 def decorating(*paths: str) -> Callable[[Decorating], Decorating]:
-    """Register what decorators of these dotted names tell of a function of the script."""
+    """Register what decorators of these dotted names change in a function of the script."""
     return _registrar(DECORATORS, *paths)
 
 

@@ -51,11 +51,14 @@ def binary(left: Constant, operator: str, right: Constant) -> Value:
     if compute is None or not _is_small(left) or not _is_small(right) or _grows_too_much(left, operator, right):
         return UNKNOWN
     try:
+        # The bounds above come first: `"a" * 10**9` or `9**9**9` must not be computed to learn that they
+        # are too large.
         result = compute(left.value, right.value)
     except (TypeError, ValueError, ArithmeticError):
         return UNKNOWN
     if not isinstance(result, int | float | str):
         return UNKNOWN
+    # What is computed from a default is one: `steps // args.accumulation` changes with the command line.
     return Constant(result, left.is_default or right.is_default)
 
 
@@ -74,7 +77,10 @@ def _grows_too_much(left: Constant, operator: str, right: Constant) -> bool:
         return not isinstance(right.value, int | float) or abs(right.value) > 64
     texts = isinstance(left.value, str) or isinstance(right.value, str)
     if operator == "Mult" and texts:
+        # A text of 10,000 characters times 100 is a million, which is still built in less than a
+        # millisecond.
         return any(isinstance(each.value, int) and each.value > 100 for each in (left, right))
+    # `"%1000000000d" % 1` is short code for a text of a gigabyte.
     return operator == "Mod" and texts
 
 
@@ -92,6 +98,8 @@ def repeat(items: Sequence, count: Literal) -> Sequence:
     """A list times a number; where it grows long, one round of its items stands for all."""
     if isinstance(count, int) and abs(count) <= LARGEST and 0 <= count * len(items.items) <= MOST_ITEMS:
         return Sequence(items.items * count, items.kind, items.is_complete)
+    # `[0] * n` with an unknown `n` holds zeros, how many is not known. The items stay: a loop over it gets
+    # a zero.
     return Sequence(list(items.items), items.kind, False)
 
 
@@ -103,6 +111,11 @@ def compare(left: Constant, operator: str, right: Constant) -> Value:
     except (TypeError, ValueError):  # the latter: `300 in b""`
         return UNKNOWN
     return Constant(result, left.is_default or right.is_default)
+
+
+def is_none(value: Value) -> bool:
+    """Whether a value is certainly None."""
+    return isinstance(value, Constant) and value.value is None and not value.is_default
 
 
 def counts_as_true(value: Value) -> bool | None:
