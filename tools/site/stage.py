@@ -18,7 +18,7 @@ CONFIGURATION = "zensical.toml"
 RULES = '"Rules"'
 """The entry of the navigation that stands for all pages of rules."""
 
-WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
+WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 """Files of the project's root that are pages of the site as well, by the path of the page."""
 
 OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
