@@ -65,7 +65,7 @@ class Crash:
     def _told_of(self, files: str) -> str:
         what = f"`{self.rule}` failed on {files}: {self.error}; this is a fault of lintrain"
         instead = f"; `--ignore {self.rule}` runs without the rule" if self.rule not in NO_RULES else ""
-        return f"{what}: report it as an issue, with the file or what is left of it while it still fails{instead}"
+        return f"{what}: report it as an issue, with the file, reduced as far as it still fails{instead}"
 
     @classmethod
     def told_together(cls, crashes: Iterable[Crash]) -> Iterator[str]:

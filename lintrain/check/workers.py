@@ -43,7 +43,7 @@ class Worker:
 class Workers:
     """Several processes; each gets the next portion when it is done with one, largest first.
 
-    They start at once: a process may only be forked while no other thread runs. A forked one has loaded the rules already.
+    They start at once: a process may only be forked while no other thread runs. A forked one has loaded the rules.
     """
 
     def __init__(self, request: Request, paths: Sequence[str], sizes: Sequence[float], processes: int) -> None:
