@@ -24,7 +24,7 @@ def found(rule: str, code: str, targets: TargetVersions = NEWEST) -> list[tuple[
 
 
 @pytest.mark.parametrize(
-    ("code", "place"),
+    ("code", "location"),
     [
         ("options = {'no_cuda': True}\nTrainingArguments('x', **options)", (1, 12)),
         ("TrainingArguments('x', **{'no_cuda': True})", (1, 27)),
