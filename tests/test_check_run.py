@@ -201,7 +201,7 @@ def test_a_ruff_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, project: P
     program.write_text("#!/bin/sh\necho 'unexpected argument' >&2\nexit 2\n")
     program.chmod(0o755)
     monkeypatch.setattr(lintrain.check.names.ruff, "find_ruff", lambda: str(program))
-    said = "ruff failed on t.py (unexpected argument), so undefined names are not looked for there"
+    said = "ruff failed on t.py (unexpected argument), so undefined names are not checked there"
     assert outcome_of(HEAD).notes == (said,)
 
 

@@ -1,4 +1,4 @@
-"""Files read by several processes: the same answers in the same order, whatever the schedule."""
+"""Files read by several processes: the same results in the same order, whatever the schedule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THREADS = Path("/proc/self/task")
 
 @dataclass(eq=False)
 class Worker:
-    """A process that reads, our end of the pipe to it, and the positions of the files that it still owes, in order."""
+    """A process that reads, our end of the pipe to it, and the positions of its pending files, in order."""
 
     process: BaseProcess
     pipe: Connection
@@ -40,9 +40,9 @@ class Worker:
 
 
 class Workers:
-    """Several processes; each asks for the next portion when it is done with one, the largest portions first.
+    """Several processes; each gets the next portion when it is done with one, largest first.
 
-    They start at once: a process may only be forked while no other thread runs. What is forked knows the rules already.
+    They start at once: a process may only be forked while no other thread runs. A forked one has loaded the rules.
     """
 
     def __init__(self, request: Request, paths: Sequence[str], sizes: Sequence[float], processes: int) -> None:
@@ -62,7 +62,7 @@ class Workers:
             raise
 
     def read(self) -> list[ReadFile]:
-        """Every file, in the order of the request; one that a process died on has that as its crash."""
+        """Every file, in the order of the request; if a process died on one, that is its crash."""
         try:
             for worker in list(self.workers):
                 self._feed(worker)
@@ -75,7 +75,7 @@ class Workers:
         return [self.read_files[position] for position in range(len(self.paths))]
 
     def stop(self) -> None:
-        """End all processes at once, whatever they are at."""
+        """End all processes at once, whatever they are doing."""
         for worker in self.workers:
             worker.process.kill()
         for worker in self.workers:
@@ -100,7 +100,7 @@ class Workers:
         return worker
 
     def _feed(self, worker: Worker) -> None:
-        """Give a process its next portion, or let it go."""
+        """Give a process its next portion, or let it exit."""
         if not self.waiting:
             self._part_from(worker)
             return
@@ -111,7 +111,7 @@ class Workers:
             self._mourn(worker)
 
     def _listen(self, worker: Worker) -> None:
-        """Take what a process has read, or learn that it is no more."""
+        """Receive the result of a process, or notice that it has exited."""
         try:
             read, told = cast(tuple[ReadFile, Told | None], worker.pipe.recv())
         except (EOFError, OSError):
@@ -183,7 +183,7 @@ def _has_one_thread() -> bool:
 
 
 def _ending(code: int | None) -> str:
-    """How a process ended, as its exit code tells."""
+    """How a process ended, by its exit code."""
     if code is None or code >= 0:
         return f"ended with {code}"
     try:
@@ -194,13 +194,13 @@ def _ending(code: int | None) -> str:
 
 
 def for_workers(request: Request) -> Request:
-    """What a process needs of a request: all but what is done with the answers."""
+    """The part of a request that a process needs: all but what is done with the results."""
     plain = Request(request.files, request.rules, request.selection, request.find_targets)
     return replace(plain, given=request.given)
 
 
 def work(request: Request, pipe: Connection, inherited: Sequence[Connection], is_heard: bool = False) -> None:
-    """Read the files that come through the pipe until it ends; Ctrl-C is the parent's affair, who ends us."""
+    """Read the files that come through the pipe until it ends; the parent handles Ctrl-C and ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in inherited:
         each.close()  # the parent's ends of all pipes: while we held them, none of us would notice its death
@@ -216,8 +216,8 @@ def work(request: Request, pipe: Connection, inherited: Sequence[Connection], is
 
 
 def read_or_tell(reader: FileReader, path: str) -> ReadFile:
-    """What was read of a file, or that this failed."""
+    """The result of a file, or that reading it failed."""
     try:
         return reader.read(path)
-    except Exception as error:  # noqa: BLE001 - what fails on one file is told, and the others are still read
+    except Exception as error:  # noqa: BLE001 - what fails on one file is reported, and the others are still read
         return ReadFile(path, Reading(crashes=(Crash(path, READER, f"{type(error).__name__}: {error}"),)))
