@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from lintrain import __version__
 from lintrain.api.report import Report
 from lintrain.evidence.run import Evidence
 from lintrain.model.location import Location
@@ -17,6 +16,7 @@ from lintrain.runtime.in_process.session import InsideSession
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 from lintrain.runtime.parent.stream import Assembly
 from lintrain.source.source import Source
+from lintrain.startup.version import __version__
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings
 

@@ -155,8 +155,8 @@ class Run:
     def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
         if not reported or not self.request.knows_verdicts:
             return reported
-        from lintrain import __version__
         from lintrain.runtime.parent.kept_verdicts import KeptVerdicts
+        from lintrain.startup.version import __version__
 
         kept = KeptVerdicts(path, __version__, self.request.given.get(path))
         return [replace(one, verdict=kept.of(one.finding)) for one in reported]

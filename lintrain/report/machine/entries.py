@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from lintrain import __version__
 from lintrain.check.edits import TextEdit, TextEdits
 from lintrain.check.result import CheckResult, Crash, Reported
 from lintrain.model.finding import Finding
@@ -33,6 +32,7 @@ from lintrain.report.machine.paths import from_root
 from lintrain.source.source import Source
 from lintrain.source.suppression import Suppression
 from lintrain.source.written_places import FindSource
+from lintrain.startup.version import __version__
 
 EditsOf = Callable[[Source, Fix], Sequence[TextEdit]]
 

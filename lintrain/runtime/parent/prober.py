@@ -26,6 +26,7 @@ from lintrain.runtime.parent.warden import warden
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.version import __version__
 
 KEPT = "kept"
 """In the temporary folder: what the child kept."""
@@ -94,7 +95,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     text = read_plain(wanted.entry.script, LARGEST_FILE)
     return Record(
         schema=SCHEMA,
-        lintrain=_version(),
+        lintrain=__version__,
         script=str(wanted.entry.script),
         script_sha256=hashlib.sha256(text).hexdigest(),
         python=wanted.python,
@@ -102,12 +103,6 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
         runs=tuple(runs),
         arguments=wanted.entry.arguments,
     )
-
-
-def _version() -> str:
-    from lintrain import __version__
-
-    return __version__
 
 
 def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending, bool]:
