@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lintrain.runtime.frameworks.loop.remaking import CannotRemakeError, Recipe
-from lintrain.runtime.frameworks.loop.seen import Forward, Iteration, LossCall
+from lintrain.runtime.measure.seen import Forward, Iteration, LossCall
 
 torch: Any = import_module("torch")
 nn, functional = torch.nn, torch.nn.functional

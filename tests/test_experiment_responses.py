@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from lintrain.evidence.run import FutureEvidence, MaskEvidence, ResponseEvidence
-from lintrain.runtime.frameworks.loop.seen import LossCall
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.replay import ask
 from lintrain.runtime.measure.responses import Responses, Tokens
+from lintrain.runtime.measure.seen import LossCall
 from tests.recorded import RecordedRun
 
 ROWS, WORDS, WIDTH = 6, 11, 16

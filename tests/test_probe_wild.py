@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.bounds import Bounds
-from lintrain.runtime.frameworks.loop.surroundings import Line, is_behind, lines_now
 from tests.probing import WARM_PYTHON, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 

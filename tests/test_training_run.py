@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lintrain import training_run
-from lintrain.runtime.child.training_run import NoTrainingError
+from lintrain.runtime.in_process.training_run import NoTrainingError
 from tests.test_probe_loops import EPOCHS, HEAD
 
 

@@ -16,11 +16,11 @@ from lintrain.runtime.child.library import loaded
 from lintrain.runtime.in_process.lightning import is_lightning_trainer, measure_fit
 from lintrain.runtime.in_process.loop import measure_parts
 from lintrain.runtime.in_process.parts import NoLossError, Parts
-from lintrain.runtime.in_process.session import InsideSession, RunEnded
+from lintrain.runtime.in_process.session import InProcessSession, RunEnded
 from lintrain.runtime.in_process.trainer import is_trainer, measure_trainer
 from lintrain.runtime.parent.extras import OVERFIT_STEPS, read_extras
 
-Measure = Callable[[InsideSession, Location | None], None]
+Measure = Callable[[InProcessSession, Location | None], None]
 
 
 def probe(
@@ -100,7 +100,7 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
     call = frame_location(users_frame())
     with tempfile.TemporaryDirectory(prefix="lintrain-probe-") as temporary:
         script = question.script or (call.path if call else NOWHERE)
-        session = InsideSession(temporary, script, overfit=overfit, also=also)
+        session = InProcessSession(temporary, script, overfit=overfit, also=also)
         if call is None:
             session.note("the code that calls is in no file, so that findings stand at no line of it")
         try:

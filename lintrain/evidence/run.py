@@ -48,13 +48,15 @@ from lintrain.evidence.stages import BackwardEvidence as BackwardEvidence
 from lintrain.evidence.stages import BatchEvidence as BatchEvidence
 from lintrain.evidence.stages import Failure as Failure
 from lintrain.evidence.stages import ForwardEvidence as ForwardEvidence
-from lintrain.evidence.stages import GradientBirth as GradientBirth
 from lintrain.evidence.stages import LayerGradient as LayerGradient
 from lintrain.evidence.stages import LayerUpdate as LayerUpdate
 from lintrain.evidence.stages import ModelEvidence as ModelEvidence
+from lintrain.evidence.stages import NonFiniteGradient as NonFiniteGradient
 from lintrain.evidence.stages import OptimizerGroup as OptimizerGroup
 from lintrain.evidence.stages import OverfitEvidence as OverfitEvidence
 from lintrain.evidence.stages import Stage as Stage
+from lintrain.evidence.stages import StageName as StageName
+from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StepEvidence as StepEvidence
 from lintrain.evidence.stages import TensorEvidence as TensorEvidence
 from lintrain.evidence.state import StateLoad as StateLoad
@@ -138,7 +140,7 @@ class Evidence:
     def passed(self, name: str) -> bool:
         """Whether a stage was reached and went through."""
         stage = self.stage(name)
-        return stage is not None and stage.status == "passed"
+        return stage is not None and stage.status is StageStatus.PASSED
 
     def ran(self, location: Location) -> bool:
         """Whether top-level code at a place, outside of any branch, certainly ran: the script got past it."""
@@ -162,7 +164,7 @@ class Evidence:
     def not_reached(self, name: str) -> str:
         """Why a stage has no answer, in words that stand after `inconclusive:`."""
         stage = self.stage(name)
-        if stage is not None and stage.status == "passed":
+        if stage is not None and stage.status is StageStatus.PASSED:
             return f"the {name} stage went through and does not show it"
         if stage is not None and stage.failure is not None:
             return f"the {name} stage failed: {stage.failure.type}"
@@ -199,7 +201,7 @@ class Evidence:
     @property
     def failed_stage(self) -> Stage | None:
         """The first stage that failed, or None."""
-        return next((stage for stage in self.stages if stage.status == "failed"), None)
+        return next((stage for stage in self.stages if stage.status is StageStatus.FAILED), None)
 
     @property
     def failure(self) -> Failure | None:

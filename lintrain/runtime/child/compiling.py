@@ -6,17 +6,17 @@ import functools
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 ONLY_OF_INDUCTOR = ("mode", "options")
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Patch `torch.compile` as soon as the script imports torch."""
     hooks.add("torch", lambda torch: _patch(session, torch))
 
 
-def _patch(session: Session, torch: Any) -> None:
+def _patch(session: ProbeSession, torch: Any) -> None:
     """The wrapper around the module stays as the script expects it; before torch 2.6 nothing makes it run eagerly."""
     if not hasattr(torch.compiler, "set_stance"):
         return

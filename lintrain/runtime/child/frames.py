@@ -156,12 +156,16 @@ def _step_location(step: TracebackType) -> Location:
     return _location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
-CHILD = os.path.join(PACKAGE, "probe", "child")
-BETWEEN = tuple(
-    os.path.join(CHILD, *names)
-    for names in (("files", "calls.py"), ("loop", "batches.py"), ("loop", "metrics.py"), ("loop", "taps.py"))
+BETWEEN = frozenset(
+    f"lintrain.runtime.{name}"
+    for name in (
+        "frameworks.loop.batches",
+        "frameworks.loop.metrics",
+        "frameworks.loop.torch_hooks",
+        "sandbox.files.calls",
+    )
 )
-"""They pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
+"""Modules that pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
 
 PASSES_ON = frozenset({"compute_loss", "compute_metrics", "loss_of"})
 """Functions of the probe that only hand their arguments to the user's of the same name."""
@@ -173,7 +177,7 @@ def is_probes_own(error: BaseException) -> bool:
     Arguments that the user's function does not take are refused in the frame that hands them on.
     """
     steps = list(_steps(error.__traceback__))
-    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_code.co_filename in BETWEEN:
+    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_globals.get("__name__") in BETWEEN:
         return False
     return not (isinstance(error, TypeError) and steps[-1].tb_frame.f_code.co_name in PASSES_ON)
 

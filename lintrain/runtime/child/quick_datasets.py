@@ -18,7 +18,7 @@ from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import Sampling, is_label, sample_by_label
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.side_effects import side_effect
 
 FEWEST_ROWS = 2_000
@@ -27,7 +27,7 @@ WHOLE_WALKS = ("__iter__", "iter", "to_pandas", "to_polars", "to_dict", "to_list
 ROW_BOUND = ("with_indices", "with_rank")
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Patch `datasets` as soon as the script imports it; nothing where all data is wanted."""
     if session.sample_rows:
         hooks.add("datasets.arrow_dataset", lambda module: QuickMap(session, module.Dataset).install())
@@ -36,7 +36,7 @@ def install(session: Session, hooks: AfterImport) -> None:
 class QuickMap:
     """`Dataset.map` on a sample; `sampled` says whether any result of this process is a repeated sample."""
 
-    def __init__(self, session: Session, dataset_class: Any) -> None:
+    def __init__(self, session: ProbeSession, dataset_class: Any) -> None:
         self._session = session
         self._class = dataset_class
         self._map = dataset_class.map

@@ -7,12 +7,12 @@ from typing import Any
 
 from lintrain.evidence.run import StateLoad
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 MOST = 32
 
 
-def watch_loading(session: Session, module_class: Any) -> None:
+def watch_loading(session: ProbeSession, module_class: Any) -> None:
     """Keep which weights the script filled by itself, for a head that it loads has learned already."""
     load = module_class.load_state_dict
 

@@ -1,4 +1,4 @@
-"""Loss functions under watch however they were imported: a name bound before the measurement is not tapped."""
+"""Loss functions under watch however they were imported: a name bound before the measurement is not hooked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.loop.taps import LOSSES
+from lintrain.runtime.frameworks.loop.torch_hooks import LOSSES
 from lintrain.runtime.frameworks.loop.watch import Watch
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.loop.seen import LossCall
+from lintrain.runtime.measure.seen import LossCall
 
 FUNCTIONS = ("cross_entropy", "nll_loss")
 

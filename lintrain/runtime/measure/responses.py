@@ -9,12 +9,12 @@ from typing import Any
 
 from lintrain.evidence.run import FutureEvidence, ResponseEvidence, TargetAlignment
 from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.run import Run
-from lintrain.runtime.frameworks.loop.seen import LossCall
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, is_whole, without_shells
 from lintrain.runtime.measure.future_response import future_evidence, next_token_targets
 from lintrain.runtime.measure.mask_response import mask_evidence
 from lintrain.runtime.measure.replay import ask, difference, largest
+from lintrain.runtime.measure.seen import LossCall
 from lintrain.runtime.measure.spread import spread_evidence, spread_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -36,7 +36,7 @@ class Tokens:
 class Responses:
     """What was asked before the steps, to be asked again after them."""
 
-    def __init__(self, run: Run, call: Call, tokens: Tokens | None) -> None:
+    def __init__(self, run: MeasuredRun, call: Call, tokens: Tokens | None) -> None:
         self._run = run
         self._whole = Call(without_shells(call.module), call.args, call.kwargs)
         self._tokens = tokens

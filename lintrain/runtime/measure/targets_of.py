@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lintrain.runtime.frameworks.loop.seen import Iteration, LossCall
-from lintrain.runtime.frameworks.loop.standard_loss import standard_loss
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.responses import Tokens
+from lintrain.runtime.measure.seen import Iteration, LossCall
+from lintrain.runtime.measure.standard_loss import standard_loss
 
 
 def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None:

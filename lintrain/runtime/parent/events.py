@@ -17,6 +17,8 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
+from lintrain.evidence.ending import EndingKind
+from lintrain.evidence.stages import StageStatus
 from lintrain.runtime.child.channel import EVENTS
 from lintrain.runtime.child.signing import KEY_BYTES, derived_key, leave_key, signature
 
@@ -39,16 +41,16 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "stage-started": {"stage": str},
     "stage": {"stage": dict},
     "progress": {"done": int, "of": (int, type(None))},
-    "trail": {"facts": dict},
-    "trail-step": {"step": dict},
-    "rank-write": {"path": str, "place": (dict, type(None))},
+    "timeline": {"facts": dict},
+    "timeline-step": {"step": dict},
+    "rank-write": {"path": str, "location": (dict, type(None))},
     "rank-gather": {"gather": dict},
     "end": {"kind": str, "reason": str, "notes": list, "files": list},
 }
 """What each kind of event has to hold; what the evidence in it holds is validated when it is put together."""
 
 
-STATUSES = ("passed", "failed", "not reached")
+STATUSES, KINDS = frozenset(StageStatus), frozenset(EndingKind)
 
 
 class UntrustworthyError(Exception):
@@ -153,7 +155,9 @@ def checked_event(found: object) -> Event:
     if kind == "stage":
         _demand(event["stage"], STAGE, "stage")
         if event["stage"]["status"] not in STATUSES:
-            raise UntrustworthyError("(`stage`) has a status that there is not")
+            raise UntrustworthyError("(`stage`) has an unknown status")
+    if kind == "end" and event["kind"] not in KINDS:
+        raise UntrustworthyError("(`end`) is of an unknown kind")
     if kind == "end" and not all(isinstance(each, str) for each in (*event["notes"], *event["files"])):
         raise UntrustworthyError("(`end`) names what are no files or notes")
     return event

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.runtime.child.channel import NO_ROOM
 from lintrain.runtime.parent.environment import script_environment
 from lintrain.runtime.parent.events import Event, EventFile, UntrustworthyError
 from lintrain.runtime.parent.metadata import notes_of_unchanged
 from lintrain.runtime.parent.output import ScriptOutput
+from lintrain.runtime.parent.pass_request import PassRequest
 from lintrain.runtime.parent.processes import Adoption, end_family, family, resident_bytes
-from lintrain.runtime.parent.record import Ending
 from lintrain.runtime.parent.remains import held_bytes, remove_shared_memory
-from lintrain.runtime.parent.request import Request
 from lintrain.runtime.parent.room import Room
 from lintrain.runtime.parent.stopped import notes_of_stopped
 from lintrain.runtime.parent.stream import Assembly
@@ -55,7 +55,7 @@ class Launch:
 
     def __init__(
         self,
-        request: Request,
+        request: PassRequest,
         command: Sequence[str],
         environment: Mapping[str, str],
         echo: IO[bytes] | None,
@@ -121,17 +121,17 @@ class Launch:
         files = tuple(self.assembly.end["files"]) if self.assembly.end else ()
         return Ending(kind, reason, seconds, self._output.tail(), files, self._notes())
 
-    def _distrust(self, error: UntrustworthyError) -> tuple[str, str]:
+    def _distrust(self, error: UntrustworthyError) -> tuple[EndingKind, str]:
         """Forget what was sent: where one event is not of lintrain's own code, none need be."""
         self.assembly = Assembly()
-        return "untrusted", f"the script's process sent what lintrain's own code does not send: {error}"
+        return EndingKind.UNTRUSTED, f"the script's process sent what lintrain's own code does not send: {error}"
 
-    def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[str, str]:
+    def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[EndingKind, str]:
         while True:
             has_ended = self._process.poll() is not None
             self._listen(listen)
             if (end := self.assembly.end) is not None:
-                return str(end["kind"]), str(end["reason"]) or self._own_status()
+                return EndingKind(end["kind"]), str(end["reason"]) or self._own_status()
             if has_ended:
                 return self._silent_end()
             if hit := self._bound_hit(bounds):
@@ -152,32 +152,32 @@ class Launch:
             self.assembly.add(event)
             listen(event)
 
-    def _silent_end(self) -> tuple[str, str]:
+    def _silent_end(self) -> tuple[EndingKind, str]:
         status = self._process.wait()
         if status == NO_ROOM:
-            return "disk", f"no room is left for the probe's own files in {tempfile.gettempdir()}"
+            return EndingKind.DISK, f"no room is left for the probe's own files in {tempfile.gettempdir()}"
         if status < 0:
-            return "killed", f"the process was killed by {_signal_name(-status)}"
-        return "exited", f"the script ended itself with exit status {status}"
+            return EndingKind.KILLED, f"the process was killed by {_signal_name(-status)}"
+        return EndingKind.EXITED, f"the script ended itself with exit status {status}"
 
-    def _bound_hit(self, bounds: Bounds) -> tuple[str, str] | None:
+    def _bound_hit(self, bounds: Bounds) -> tuple[EndingKind, str] | None:
         passed = time.monotonic() - self._started
         if passed > bounds.seconds:
-            return "time", f"{bounds.seconds:g} s went by (`--timeout` sets the bound)"
+            return EndingKind.TIME, f"{bounds.seconds:g} s went by (`--timeout` sets the bound)"
         if passed - self._memory_checked < MEMORY_SECONDS:
             return None
         self._memory_checked = passed
         written = held_bytes(Path(self.request.temporary))
         if written > self._disk:
-            return "disk", f"the script's files hold {written / GIB:.1f} GiB, half of what was free"
+            return EndingKind.DISK, f"the script's files hold {written / GIB:.1f} GiB, half of what was free"
         if lack := self._room.lack():
-            return "disk", f"room runs out: {lack}"
+            return EndingKind.DISK, f"room runs out: {lack}"
         if bounds.memory is None:
             return None
         used = resident_bytes(family(self._process, str(self._file), self._adoption.others))
         if used > bounds.memory:
             bound = bounds.memory / GIB
-            return "memory", f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"
+            return EndingKind.MEMORY, f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"
         return None
 
 

@@ -12,16 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
-from lintrain.runtime.parent.again import Starts, measure_again
 from lintrain.runtime.parent.downloads import download_folders, paths_of_downloads
 from lintrain.runtime.parent.entry import Entry
 from lintrain.runtime.parent.events import Event, UntrustworthyError
 from lintrain.runtime.parent.extras import OVERFIT_STEPS
 from lintrain.runtime.parent.kept_files import copy_plain_files
 from lintrain.runtime.parent.launcher import Bounds, Launch, NoRoomError, package_folder
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record
-from lintrain.runtime.parent.request import SAMPLE_ROWS, Request, new_exchange
+from lintrain.runtime.parent.pass_request import SAMPLE_ROWS, PassRequest, new_exchange
+from lintrain.runtime.parent.record import SCHEMA, Record
+from lintrain.runtime.parent.reruns import measure_reruns
+from lintrain.runtime.parent.script_starts import ScriptStarts
 from lintrain.runtime.parent.warden import warden
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
@@ -71,9 +73,9 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     ends = time.monotonic() + wanted.bounds.seconds
     evidence, ending, is_whole = _cpu_pass(wanted, temporary, listen)
     if evidence is not None:
-        if ending.kind == "measured":
+        if ending.kind is EndingKind.MEASURED:
             sample_rows = 0 if is_whole else SAMPLE_ROWS
-            starts = Starts(
+            starts = ScriptStarts(
                 wanted.entry,
                 wanted.python,
                 wanted.bounds,
@@ -84,11 +86,11 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
                 wanted.echo,
                 wanted.offline,
             )
-            evidence = measure_again(starts, wanted.also, evidence)
+            evidence = measure_reruns(starts, wanted.also, evidence)
         runs.append(evidence)
     if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
         evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
-        if ending.kind != "measured":
+        if ending.kind is not EndingKind.MEASURED:
             runs, ending = [], gpu_ending
         if evidence is not None and evidence.device != "cpu":
             runs.append(evidence)
@@ -108,7 +110,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
 def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending, bool]:
     """What the pass shows, how it ended, and whether it worked on all of the data."""
     evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
-    if ending.kind != "needs-full-data":
+    if ending.kind is not EndingKind.NEEDS_FULL_DATA:
         return evidence, ending, wanted.full_data
     listen({"event": "again", "reason": ending.reason})
     evidence, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
@@ -127,7 +129,7 @@ def _pass(
     folder = Path(tempfile.mkdtemp(dir=temporary))
     exchange = new_exchange(folder)
     command, skipped = wanted.entry.prepare(exchange)
-    request = Request(
+    request = PassRequest(
         script=str(wanted.entry.script),
         folder=str(Path.cwd()),
         package=package_folder(),
@@ -153,13 +155,15 @@ def _pass(
     try:
         return launch.assembly.evidence(_stopped(launch, ending)), ending
     except UntrustworthyError as error:
-        return None, replace(ending, kind="untrusted", reason=f"the script's process sent what cannot be so: {error}")
+        return None, replace(
+            ending, kind=EndingKind.UNTRUSTED, reason=f"the script's process sent what cannot be so: {error}"
+        )
 
 
 def _stopped(launch: Launch, ending: Ending) -> str:
-    if ending.kind == "crashed":
+    if ending.kind is EndingKind.CRASHED:
         return "the script stopped before"
-    if ending.kind == "no-training":
+    if ending.kind is EndingKind.NO_TRAINING:
         return "the script trained nothing"
     where = f" in the {launch.assembly.running} stage" if launch.assembly.running else ""
     return f"{ending.reason or ending.kind}{where}"
@@ -174,7 +178,7 @@ def has_gpu() -> bool:
 
 def _gpu_can_say_more(evidence: Evidence | None, ending: Ending) -> bool:
     """A clean CPU pass, or one that ended because the script asks for the GPU that was hidden from it."""
-    if ending.kind == "measured" and evidence is not None and evidence.failure is None:
+    if ending.kind is EndingKind.MEASURED and evidence is not None and evidence.failure is None:
         return True
     failure = evidence.failure if evidence is not None else None
     text = f"{failure.message} {failure.code}" if failure else ending.reason

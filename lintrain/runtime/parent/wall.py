@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lintrain.runtime.parent.metadata import Metadata
-from lintrain.runtime.parent.request import Request
+from lintrain.runtime.parent.pass_request import PassRequest
 from lintrain.runtime.sandbox.network.connecting import NOT_OWN, QUESTION
 
 RECEIVE, ANSWER, IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
@@ -43,7 +43,7 @@ class Wall:
     `stopped` holds what was refused. Nothing may leave the machine where that is asked, not even a datagram.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: PassRequest) -> None:
         self.stopped: list[str] = []
         self.metadata = Metadata(request.temporary, request.downloads, _read_memory)
         self.is_held = False

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lintrain.runtime.child.library import library
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.child.session import Session
 from lintrain.runtime.child.waiting import wait_for_the_others
-from lintrain.runtime.frameworks.loop.seen import tensors_in
 from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.measure.seen import tensors_in
 from lintrain.runtime.timeline.digests import digest, digest_of_all, generators
+from lintrain.runtime.timeline.facts import TimelineFacts
 from lintrain.runtime.timeline.rows import Rows
+
+if TYPE_CHECKING:
+    from typing import Unpack  # Python 3.11; a script may run in 3.10
 
 MOST_INPUTS = 64
 MOST_MORE = 20
@@ -24,10 +28,10 @@ class Follower:
     """What passed since the last step, and how many steps there were.
 
     `purpose` is that of the request; `is_guided` says that a library runs the loop: it ends its epochs by itself.
-    `tellers` give more facts, asked with each step that is sent.
+    `more_facts` are called with each step that is sent.
     """
 
-    def __init__(self, session: Session, purpose: str, steps: int, checkpoint: str) -> None:
+    def __init__(self, session: ProbeSession, purpose: str, steps: int, checkpoint: str) -> None:
         self.session = session
         self.purpose = purpose
         self.wanted = steps
@@ -36,7 +40,7 @@ class Follower:
         self.rank = int(os.environ.get("RANK", "0")) if purpose == "ranks" else 0
         self.taken = 0
         self.rows = Rows()
-        self.tellers: list[Callable[[], dict[str, Any]]] = []
+        self.more_facts: list[Callable[[], TimelineFacts]] = []
         self.roots: list[Any] = []
         self._optimizers: list[Any] = []
         self._scalers: list[Any] = []
@@ -49,13 +53,13 @@ class Follower:
         self._scale = 1.0
         self._before: dict[str, Any] | None = None
 
-    def says(self, **facts: Any) -> None:
+    def report(self, **facts: Unpack[TimelineFacts]) -> None:
         """Send single facts by name."""
-        self.session.channel.send("trail", facts=facts, rank=self.rank)
+        self.session.channel.send("timeline", facts=facts, rank=self.rank)
 
     def stop(self, reason: str) -> NoReturn:
         """End the process: the script gives no reason to go on."""
-        self.says(stopped=reason)
+        self.report(stopped=reason)
         self.session.finish()
 
     def makes_optimizer(self, optimizer: Any) -> None:
@@ -132,7 +136,7 @@ class Follower:
     def finish(self) -> NoReturn:
         """Everything was seen; one of several processes waits until all of them have come so far."""
         if self.purpose == "ranks":
-            self.says(done=True)
+            self.report(done=True)
             wait_for_the_others()
         self.session.finish()
 
@@ -151,6 +155,6 @@ class Follower:
             ],
             "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
         }
-        self.session.channel.send("trail-step", step=step, rank=self.rank)
-        for tell in self.tellers:
-            self.says(**tell())
+        self.session.channel.send("timeline-step", step=step, rank=self.rank)
+        for read_facts in self.more_facts:
+            self.report(**read_facts())

@@ -10,7 +10,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_row
-from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.measure.seen import tensors_in
 from lintrain.runtime.timeline.follower import Follower
 
 FUNCTIONS = ("gather", "gather_for_metrics")
@@ -19,8 +19,8 @@ FUNCTIONS = ("gather", "gather_for_metrics")
 def install(follower: Follower, hooks: AfterImport) -> Gathers:
     """See the gathering functions of accelerate and the rows that loaders fetch."""
     gathers = Gathers(follower)
-    hooks.add("accelerate.accelerator", functools.partial(_tap_accelerator, gathers))
-    hooks.add("torch.utils.data._utils.fetch", functools.partial(_tap_rows, gathers))
+    hooks.add("accelerate.accelerator", functools.partial(_hook_accelerator, gathers))
+    hooks.add("torch.utils.data._utils.fetch", functools.partial(_hook_rows, gathers))
     return gathers
 
 
@@ -73,14 +73,14 @@ class Gathers:
                 "round": self._round,
                 "is_whole": self._ended,
                 "function": function,
-                "place": location,
+                "location": location,
                 "calls": calls,
                 "batches": self._batches,
             },
         )
 
 
-def _tap_accelerator(gathers: Gathers, module: Any) -> None:
+def _hook_accelerator(gathers: Gathers, module: Any) -> None:
     for name in FUNCTIONS:
         setattr(module.Accelerator, name, _watched(gathers, getattr(module.Accelerator, name)))
 
@@ -93,7 +93,7 @@ def _watched(gathers: Gathers, function: Callable[..., Any]) -> Callable[..., An
     return watched
 
 
-def _tap_rows(gathers: Gathers, module: Any) -> None:
+def _hook_rows(gathers: Gathers, module: Any) -> None:
     fetch = module._MapDatasetFetcher.fetch
 
     @functools.wraps(fetch)

@@ -25,7 +25,7 @@ MOST_BATCHES = 100_000
 def install(follower: Follower, hooks: AfterImport, *, steps: int, gathers: Gathers | None = None) -> None:
     """Let the loader that the first steps train on end its first round after so many of them."""
     rounds = Rounds(follower, steps, gathers)
-    hooks.add("torch.utils.data.dataloader", functools.partial(_tap_loaders, rounds))
+    hooks.add("torch.utils.data.dataloader", functools.partial(_hook_loaders, rounds))
 
 
 class Rounds:
@@ -82,7 +82,7 @@ class Rounds:
         """A loader says that it has no more batches."""
         if loader is self._training:
             self.rounds += 1
-            self.follower.says(rounds=self.rounds)
+            self.follower.report(rounds=self.rounds)
             if self.rounds > MOST_ROUNDS:
                 self.follower.finish()
 
@@ -147,7 +147,7 @@ class ShortBatches:
         return getattr(self._batches, name)
 
 
-def _tap_loaders(rounds: Rounds, module: Any) -> None:
+def _hook_loaders(rounds: Rounds, module: Any) -> None:
     iterate = module.DataLoader.__iter__
 
     @functools.wraps(iterate)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lintrain.runtime.child.kinds import is_row
-from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.measure.seen import tensors_in
 from lintrain.runtime.timeline.digests import digest
 
 KEPT = 32

@@ -9,7 +9,7 @@ from lintrain.evidence.run import SharedRows
 from lintrain.runtime.child.kinds import is_row
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.frameworks.keras.data import named_arrays, values_of
-from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.overlap import LOOKED_AT, READ
 
 

@@ -7,14 +7,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence, KerasEvidence, OptimizerGroup, StepEvidence
+from lintrain.evidence.run import ForwardEvidence, KerasEvidence, OptimizerGroup, StageName, StepEvidence
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.keras.asking import responses_of
 from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
+from lintrain.runtime.frameworks.keras.keras_responses import responses_of
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
-from lintrain.runtime.frameworks.keras.run import KerasRun
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.outputs import number
 from lintrain.runtime.measure.updates import updates
@@ -143,7 +143,7 @@ def measure_backward(run: KerasRun) -> None:
         loss = run.waiting if number_of_batch == 0 else _loss_of(run, batch)
         loss.backward()
         gradients.read(run.scale)
-        run.progress("backward", number_of_batch, len(run.batches))
+        run.progress(StageName.BACKWARD, number_of_batch, len(run.batches))
     run.measured(forward=_forward_evidence(run), backward=backward_evidence(run, gradients))
 
 
@@ -163,7 +163,7 @@ def take_two_steps(run: KerasRun) -> None:
     before = snapshot(run)
     had_gradient: set[str] = set()
     for step in range(STEPS):
-        run.progress("step", step, STEPS)
+        run.progress(StageName.STEP, step, STEPS)
         returned = model.train_step(run.batches[step % len(run.batches)])
         run.logged = tuple(map(str, returned)) if is_mapping(returned) else ()
         had_gradient |= {name for name, weight in trainable(run).items() if pulls(weight)}

@@ -1,4 +1,4 @@
-"""Gradients from their birth to their use: which reached an optimizer's parameters, and what its steps found there."""
+"""Gradients from backward pass to step: which reached a parameter of an optimizer, and what its steps found there."""
 
 from __future__ import annotations
 

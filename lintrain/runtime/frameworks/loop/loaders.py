@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.evidence.run import LoaderUse
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.throughput import TimedSteps
 
 
 class Loaders:
     """What the samplers of loaders said of their epoch, each time that these were iterated."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self.timed = TimedSteps(session)
         self._epochs: dict[int, list[int]] = {}
 

@@ -9,10 +9,10 @@ from typing import Any
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.loop.model import held_by
-from lintrain.runtime.frameworks.loop.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
 from lintrain.runtime.measure.alignment import ids_and_mask
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.outputs import number, shape_of
+from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
 
 MOST = 64
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.loop.seen import Iteration, LossCall
 from lintrain.runtime.measure.calls import Call, paths_of
+from lintrain.runtime.measure.seen import Iteration, LossCall
 from lintrain.startup.lazy_dataclass import dataclass
 
 ON_THE_WAY = ("DivBackward0", "MulBackward0", "MeanBackward0")

@@ -3,62 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
+from lintrain.evidence.run import StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.child.session import Session
-from lintrain.runtime.frameworks.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, Bounds
-from lintrain.runtime.frameworks.loop.effects import Effects
-from lintrain.runtime.frameworks.loop.loaders import Loaders
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
+from lintrain.runtime.frameworks.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS
+from lintrain.runtime.frameworks.loop.loop_run import LoopRun
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
-from lintrain.runtime.frameworks.loop.passes import Passes
-from lintrain.runtime.frameworks.loop.run import LoopRun
-from lintrain.runtime.frameworks.loop.schedules import Schedules
-from lintrain.runtime.frameworks.loop.seen import Iteration, LossCall
-from lintrain.runtime.frameworks.loop.surroundings import Line, is_behind, lines_now
+from lintrain.runtime.measure.seen import Iteration, LossCall
 
 
-class Watch:
-    """What the taps saw until now; `run` is there from the first backward pass on.
+class Watch(LoopState):
+    """Decides what each event in torch means for the loop; `run` exists from the first backward pass on."""
 
-    With `is_guided` a library runs the loop: it says by itself which batches it takes, and when it ends.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.effects = Effects()
-        self.schedules = Schedules()
-        self.loaders = Loaders(session)
-        self.optimizers: list[Any] = []
-        self.iteration = Iteration()
-        self.loader: Any = None
+    def __init__(self, session: ProbeSession) -> None:
+        super().__init__(session)
         self.run: LoopRun | None = None
-        self.depth = self.rounds = self.backwards_by_hand = 0
-        self.is_guided = self._is_busy = self.is_taking = self.is_stepping = False
-        self.is_over = self.comes_round = self.is_in_main_thread = self._went_backward = False
-        self.passes = Passes(self.effects.counts)
         self.metrics = MetricUses(self)
+        self.is_in_main_thread = self._went_backward = False
         self._last_step: list[Line] = []
-        self.bounds = Bounds(self.effects.counts)
 
     @property
-    def is_on(self) -> bool:
-        """Whether what happens now is the script's doing: not a trainer's that is measured, not the watch's own."""
-        return not self.session.measuring and not self._is_busy and self.session.is_root
-
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """The watch itself uses torch now; the script's random state is given back."""
-        self._is_busy = True
-        try:
-            with self.loaders.timed.left_out(), same_random_numbers():
-                yield
-        finally:
-            self._is_busy = False
+    def is_evaluating(self) -> bool:
+        """Whether what happens now is evaluation: never before the first backward pass."""
+        return self.run is not None and self.run.is_evaluating
 
     # loaders
 
@@ -228,10 +200,10 @@ class Watch:
         if self.run is not None:
             self._settle(self.run)
 
-    def _enter(self, location: Location | None, *, loss: Any = None, failed: str = "") -> LoopRun:
+    def _enter(self, location: Location | None, *, loss: Any = None, failed: StageName | None = None) -> LoopRun:
         self.bounds.begins()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
-        self.run = LoopRun(self.session, location, self)
+        self.run = LoopRun(self.session, location, self, self.metrics)
         with self.paused():
             self.run.enter(self.loader, self.iteration, loss=loss, failed=failed)
         return self.run
@@ -275,7 +247,7 @@ class Watch:
         if self.run is None and not self._was_training():
             return False
         stage = self._stage()
-        if stage != "evaluation":
+        if stage is not StageName.EVALUATION:
             self.passes.clear()  # the error came between them and their backward pass
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
@@ -287,12 +259,12 @@ class Watch:
         """Whether the script stood in its loop before the first backward pass: a loader open, or a model called."""
         return bool(self.optimizers) and (self.is_taking or self.iteration.batch is not None or self.passes.records)
 
-    def _stage(self) -> str:
+    def _stage(self) -> StageName:
         """The stage of a run that the script is in."""
         if self.run is not None and self.run.is_settled:
-            return "evaluation"
+            return StageName.EVALUATION
         if self.is_taking:
-            return "batch"
+            return StageName.BATCH
         if self.is_stepping:
-            return "step"
-        return "forward"
+            return StageName.STEP
+        return StageName.FORWARD

@@ -7,7 +7,7 @@ from typing import Any
 
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.tensorflow.arrays import array_of, numbers_of
-from lintrain.runtime.frameworks.tensorflow.run import TensorFlowRun
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
 from lintrain.runtime.frameworks.tensorflow.watching import Seen
 
 APART = 1e-4

@@ -11,7 +11,7 @@ from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
 from lintrain.runtime.frameworks.tensorflow.arrays import key_of, leaves
-from lintrain.runtime.frameworks.tensorflow.run import TensorFlowRun
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
 
 
 class Held(BaseException):

@@ -11,7 +11,7 @@ from lintrain.evidence.run import AccumulationEvidence
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 
 MOST_PARTS = 4
 """More parts show nothing that these do not."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lintrain.evidence.run import OptimizerGroup, ScheduleEvidence, StepEvidence
+from lintrain.evidence.run import OptimizerGroup, ScheduleEvidence, StageName, StepEvidence
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.trainer.forward import training_step
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.schedule import played_through
 from lintrain.runtime.measure.updates import Frozen, updates
 from lintrain.runtime.measure.weights import (
@@ -36,7 +36,7 @@ def take_two_steps(run: TrainerRun) -> None:
     had_gradient: set[str] = set()
     skipped = 0
     for number in range(STEPS):
-        run.progress("step", number, STEPS)
+        run.progress(StageName.STEP, number, STEPS)
         is_ready = number == 0 and _has_gradients(run)
         had_gradient |= apply_gradients(run) if is_ready else one_step(run, run.batches[number % len(run.batches)])
         skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))

@@ -21,7 +21,7 @@ from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import library, loaded
-from lintrain.runtime.child.session import END
+from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.measure.subset import has_rows
 
 ROWS = 64

@@ -11,7 +11,7 @@ from lintrain.evidence.run import MovedModel
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.live_bytes import size_of, tensors_in_module
 from lintrain.runtime.measure.objects.objects import MOST
 from lintrain.startup.lazy_dataclass import dataclass
@@ -36,7 +36,7 @@ class Moved:
 class Models:
     """The modules that were moved, by their identity, in their order."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._moved: dict[int, Moved] = {}
         self._gone: list[Moved] = []
@@ -99,7 +99,7 @@ class Models:
         ]
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Tap the moves and the calls of modules."""
     models = Models(session)
     session.objects.told_by("moved", lambda _: models.told())
