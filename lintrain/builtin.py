@@ -150,3 +150,10 @@ BUILTINS = {builtin.name: builtin for builtin in (SYNTAX_ERROR, UNREADABLE_FILE,
 
 UNCONDITIONAL = frozenset(name for name, builtin in BUILTINS.items() if builtin.is_unconditional)
 """Names of findings without which nothing can be said of a file: only `--ignore` leaves them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndefinedName:
+    """The claim of `undefined-name`: whether the line is sure to run, so that a script which ran past it refutes it."""
+
+    is_certain: bool = False

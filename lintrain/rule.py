@@ -6,17 +6,20 @@ A rule file holds one mistake: how its text looks, what a batch shows of it, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, cast, get_args
 
 from lintrain.evidence.run import Evidence
 from lintrain.knowledge.target import Target, Targets
 from lintrain.model import fixes
-from lintrain.model.finding import Finding, Related, one_per_location
+from lintrain.model.claims import restored_claim
+from lintrain.model.finding import ClaimT, Finding, Related, one_per_location
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 __all__ = [
@@ -32,13 +35,14 @@ __all__ = [
     "Target",
     "Targets",
     "Verdict",
+    "dataclass",
     "fixes",
     "lazy_pattern",
     "one_per_location",
 ]
 
 
-class Rule:
+class Rule(Generic[ClaimT]):
     """One mistake, named after its file; the loader fills in `name` and `stage` from the file's path.
 
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, and `fix`
@@ -57,22 +61,31 @@ class Rule:
 
     `"clip|norm & backward"` asks for `clip` or `norm`, and for `backward`.
     """
+    claim_type: ClassVar[type | None] = None
+    """The class of its claims: `class MissingNumLabels(Rule[Claim])` sets it; None for a rule without values."""
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        bases: tuple[Any, ...] = getattr(cls, "__orig_bases__", ())
+        for argument in (each for base in bases for each in get_args(base)):
+            if isinstance(argument, type):
+                cls.claim_type = argument
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         """Whether a file that trains nothing may hold the mistake, as far as its text and its syntax tell."""
         return True
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[ClaimT]]:
         """The findings that the text of a script shows."""
         yield from ()
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[ClaimT], evidence: Evidence) -> Verdict:
         """What one real batch says of the finding."""
         return Verdict.inconclusive("a batch cannot tell")
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
         """The findings that only a run shows, each with its confirming verdict."""
         yield from ()
 
@@ -80,13 +93,13 @@ class Rule:
         """Whether a finding of `inspect` only shows what another rule's confirmed finding is the cause of."""
         return False
 
-    def if_confirmed(self, finding: Finding, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def if_confirmed(self, finding: Finding[ClaimT], evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
         """The finding with its verdict where `verify` confirms it: what most rules' `inspect` ends with."""
         verdict = self.verify(finding, evidence)
         if verdict.outcome == "confirmed":
             yield finding, verdict
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
+    def fix(self, finding: Finding[ClaimT]) -> fixes.Fix | None:
         """The edit that mends the finding, or None where no single cure is right.
 
         Of what `inspect` found, `callee_in` and `argument_in` tell the call that it stands at.
@@ -103,8 +116,9 @@ class Rule:
         help: str = "",  # noqa: A002 - the word that a person reads in the report
         subject: str | None = None,
         level: Level | None = None,
+        claim: ClaimT | None = None,
         facts: Mapping[str, str | int | float | bool | None] | None = None,
-    ) -> Finding:
+    ) -> Finding[ClaimT]:
         """A finding of this rule; `why` falls back to the second paragraph of the manual page in reports."""
         return Finding(
             rule=self.name,
@@ -115,5 +129,14 @@ class Rule:
             help=help,
             related=tuple(related),
             subject=subject,
+            claim=claim,
             facts=dict(facts or {}),
         )
+
+    def restored(self, finding: Finding) -> Finding[ClaimT]:
+        """The finding with a claim of this rule's type; raises ClaimError for values that are none."""
+        plain: object = finding.claim
+        if self.claim_type is None and isinstance(plain, Mapping):
+            return replace(finding, facts={**finding.facts, **cast("Mapping[str, Any]", plain)}, claim=None)
+        claim = restored_claim(self.claim_type, finding.claim)
+        return finding if claim is finding.claim else replace(finding, claim=claim)

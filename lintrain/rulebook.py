@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from lintrain.model.manual import Manual
@@ -199,10 +199,10 @@ def read_rule_file(path: Path) -> RuleFile:
     return file
 
 
-def _read(path: Path) -> tuple[Rule, str]:
+def _read(path: Path) -> tuple[Rule[Any], str]:
     """The rule of a file and its page."""
     module = _import_file(path)
-    rules = [
+    rules: list[type[Rule[Any]]] = [
         member
         for member in vars(module).values()
         if isinstance(member, type) and member.__module__ == module.__name__ and issubclass(member, _base())
@@ -217,7 +217,7 @@ def _read(path: Path) -> tuple[Rule, str]:
     return rule(), module.__doc__
 
 
-def _base() -> type[Rule]:
+def _base() -> type[Rule[Any]]:
     from lintrain.rule import Rule
 
     return Rule

@@ -50,7 +50,7 @@ class Deadly(Rule):
     def check(self, pipeline):
         if "deadly" in pipeline.source.path:
             os.kill(os.getpid(), signal.SIGKILL)
-        yield self.finding(pipeline.source.place(pipeline.source.tree.body[0]), "was read")
+        yield self.finding(pipeline.source.location(pipeline.source.tree.body[0]), "was read")
 '''
 
 

@@ -91,7 +91,9 @@ def _imported(tree: ast.Module) -> list[str]:
 
 
 def _is_open_to_rules(module: str) -> bool:
-    return module == "lintrain" or module.partition(".")[0] in sys.stdlib_module_names
+    rooms = ("rule", "analysis", "pipeline", "interpreter", "knowledge", "evidence", "source", "text")
+    is_open = any(module == f"lintrain.{room}" or module.startswith(f"lintrain.{room}.") for room in rooms)
+    return is_open or module.partition(".")[0] in sys.stdlib_module_names
 
 
 def test_the_words_of_a_rule_load_nothing_heavy() -> None:

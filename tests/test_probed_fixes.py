@@ -125,7 +125,7 @@ def entry_of(line: int, outcome: str) -> dict[str, object]:
     position = {"path": "train.py", "cell": None, "line": line, "column": 8, "end_line": line, "end_column": 25}
     verdict: dict[str, object] = {"outcome": outcome, "reason": "as seen", "measured": {}}
     said: dict[str, object] = {"rule": "binary-average", "level": "error", "message": "seen", "why": "", "help": ""}
-    return {**said, "related": (), "position": position, "facts": F1, "verdict": verdict}
+    return {**said, "related": (), "position": position, "claim": F1, "verdict": verdict}
 
 
 def test_only_what_is_confirmed_is_mended_in_an_editor(tmp_path: Path) -> None:

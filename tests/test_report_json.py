@@ -34,7 +34,7 @@ def outcome() -> CheckResult:
         "help",
         (Related(Location("n.ipynb", 2, 1, 2, 2), "made here"),),
         "train_dataset",
-        {"num_labels": 2, "known": True, "name": None, "rate": 0.5},
+        claim={"num_labels": 2, "known": True, "name": None, "rate": 0.5},
     )
     reported = Reported(
         finding, Fix.of("write it", safe=True), Verdict.confirmed("3 of 4", columns=["a", {"b": 1}], ratio=0.75)
@@ -61,7 +61,7 @@ def test_everything_about_a_finding_is_in_the_report() -> None:
         "file_end_column": 9,
     }
     assert [(reason["position"]["cell"], reason["note"]) for reason in finding["related"]] == [(2, "made here")]
-    assert finding["facts"] == {"num_labels": 2, "known": True, "name": None, "rate": 0.5}
+    assert finding["claim"] == {"num_labels": 2, "known": True, "name": None, "rate": 0.5}
     assert finding["fix"] == {"title": "write it", "safe": True, "edits": []}
     assert [(one["reason"], one["comment"]["line"]) for one in written["suppressed"]] == [("known", 2), ("known", 2)]
     assert finding["verdict"]["measured"] == {"columns": ["a", {"b": 1}], "ratio": 0.75}

@@ -43,7 +43,7 @@ def finding(path: str, line: int, verdict: Json, rule: str = "unused-parameters"
         "why": "",
         "help": "",
         "related": [],
-        "facts": facts or {},
+        "claim": facts or {},
         "verdict": {"measured": {}, **verdict},
     }
 

@@ -12,6 +12,7 @@ from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
 from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
+from lintrain.model.claims import plain_claim
 from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -199,7 +200,9 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
     for finding in rule.rule.check(pipeline):
         fix: Fix | None = rule.rule.fix(finding)
-        yield Reported(finding if finding.why else replace(finding, why=first_paragraph(rule.manual.why)), fix)
+        why = finding.why or first_paragraph(rule.manual.why)
+        # Plain from here on: another process, which has not loaded the rule, has no class for its claim.
+        yield Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix)
 
 
 def first_paragraph(text: str) -> str:

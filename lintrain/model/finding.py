@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING, Generic
 
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import TypeVar
+
+    ClaimT = TypeVar("ClaimT", default=Any)
+else:
+    from typing import TypeVar
+
+    ClaimT = TypeVar("ClaimT")
+
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A place that explains a finding, with a few words on what happens there.
+    """A location that explains a finding, with a few words on what happens there.
 
     `role` names its part in the story ("origin", "tokenized copy") and `text` holds the code there, for fixes.
     """
@@ -24,12 +36,13 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Generic[ClaimT]):
     """One mistake at one place.
 
     `message` says in one line what is wrong here; `why` what it does to training; `help` what to write instead.
     `subject` is the part of the run that the claim is about, by its name there (`train_dataset`, `lr`).
-    `facts` are the plain values that the claim rests on (`{"num_labels": 2, "classes": 3}`), for verify and fix.
+    `claim` holds the values that it rests on, for `verify` and `fix`: a frozen dataclass of its rule, or plain values
+    where it was read from a file (`lintrain.model.claims`).
     """
 
     rule: str
@@ -40,6 +53,9 @@ class Finding:
     help: str = ""
     related: tuple[Related, ...] = ()
     subject: str | None = None
+    code: str = ""
+    """The code at the location of what a run showed, set while its fix is asked for (`lintrain.source.calls`)."""
+    claim: ClaimT | None = None
     facts: Mapping[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )

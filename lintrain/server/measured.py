@@ -52,7 +52,7 @@ def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
         one["why"],
         one["help"],
         tuple(_reason(source, each) for each in one["related"] if each["position"]["path"] == one["position"]["path"]),
-        facts=one["facts"],
+        claim=one["claim"],
     )
     told = one["verdict"]
     verdict = Verdict(Outcome(told["outcome"]), told["reason"], told["measured"]) if told else None

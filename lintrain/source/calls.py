@@ -8,9 +8,6 @@ from lintrain.model.finding import Finding
 from lintrain.model.location import Location
 from lintrain.source.parsing import expression_of
 
-CALL = "call"
-"""The fact with the code of that call, which a finding has while its fix is asked for."""
-
 
 def callee_in(finding: Finding) -> tuple[Location, str] | None:
     """Where the callee of that call stands, and its code; None where the text is not known, or no such call."""
@@ -29,9 +26,8 @@ def argument_in(finding: Finding, position: int, name: str) -> tuple[Location, s
 
 
 def _call_of(finding: Finding) -> ast.Call | None:
-    code = finding.facts.get(CALL)
     try:
-        call = expression_of(code) if isinstance(code, str) else None
+        call = expression_of(finding.code) if finding.code else None
     except (SyntaxError, ValueError):
         return None
     return call if isinstance(call, ast.Call) else None
@@ -39,7 +35,7 @@ def _call_of(finding: Finding) -> ast.Call | None:
 
 def _located(finding: Finding, node: ast.expr) -> tuple[Location, str]:
     """The place of a part of the call in its file, and the code of it."""
-    code = str(finding.facts[CALL])
+    code = finding.code
     lines, at = code.split("\n"), finding.location
     end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
     start, end = _column(lines, at, node.lineno, node.col_offset), _column(lines, at, end_line, end_offset)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from lintrain.builtin import UndefinedName
 from lintrain.evidence.run import Evidence
+from lintrain.model.claims import restored_claim
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
@@ -52,7 +54,7 @@ def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> 
 
 def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     try:
-        verdict = rule.verify(finding, evidence)
+        verdict = rule.verify(rule.restored(finding), evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
         return Verdict.inconclusive(failed_rule(rule, error))
     is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
@@ -91,7 +93,8 @@ def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
             and _same_line(finding.location, failure.location)
         ):
             return Verdict.confirmed(f"{failure.type}: {failure.message}", stage=stage.name)
-    if finding.facts.get("is_certain") and evidence.ran(finding.location):
+    claim: UndefinedName = restored_claim(UndefinedName, finding.claim or {})
+    if claim.is_certain and evidence.ran(finding.location):
         return Verdict.refuted("the script ran past this line")
     return Verdict.inconclusive("the probe ended before, or went another way than, this line")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lintrain.source.calls import CALL, callee_in
+from lintrain.source.calls import callee_in
 from lintrain.source.writing import editable_text
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def probed_fix(rule: Rule, finding: Finding, source: Source | None) -> Fix | Non
     """
     if source is None or finding.location.end_line > len(source.lines):
         return None
-    at_call = replace(finding, facts={**finding.facts, CALL: source.code(finding.location)})
+    at_call = replace(rule.restored(finding), code=source.code(finding.location))
     if callee_in(at_call) is None:
         return None
     fix = rule.fix(at_call)

@@ -41,13 +41,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Absent, Constant, Mapping, Sequence, literal, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 CLASSIFIERS = {
     Task.SEQUENCE_CLASSIFICATION,
@@ -77,11 +88,21 @@ OUT_OF_BOUNDS = ("IndexError: Target ", "Received a label value of ")
 """What the cross-entropies of torch and of TensorFlow say on a CPU of a label that no output stands for."""
 
 
-class MissingNumLabels(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The size of the head and the number of classes; `code` gives that number in the script, empty without a fix."""
+
+    num_labels: int
+    classes: int
+    code: str = ""
+    is_default: bool = False
+
+
+class MissingNumLabels(Rule[Claim]):
     level = Level.ERROR
     keywords = "Classification"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for model in pipeline.models:
             if model.task in CLASSIFIERS and model.origin is not None and not _is_other_problem(model):
                 contradictions = list(self._contradicted(model, model.origin))
@@ -90,7 +111,7 @@ class MissingNumLabels(Rule):
                 if classes is not None and not contradictions:
                     yield from self._mismatched(model, model.origin, classes)
 
-    def _contradicted(self, model: Model, origin: Location) -> Iterator[Finding]:
+    def _contradicted(self, model: Model, origin: Location) -> Iterator[Finding[Claim]]:
         """`num_labels` and `id2label` of one call that differ."""
         size, names = literal(model.arguments.get("num_labels", Absent())), model.arguments.get("id2label")
         if not isinstance(size, int) or not isinstance(names, Mapping) or not names.is_complete:
@@ -98,13 +119,13 @@ class MissingNumLabels(Rule):
         if len(names.entries) != size:
             yield self.finding(
                 model.argument_locations.get("num_labels", origin),
-                f"`num_labels` is {size}, and `id2label` names {len(names.entries)}",
+                f"`num_labels` is {size}, but `id2label` has {len(names.entries)} names",
                 related=[Related(names.origin, f"{len(names.entries)} names", "names")] if names.origin else [],
-                help="leave out `num_labels`: the names say it",
-                facts={"num_labels": size, "classes": len(names.entries)},
+                help="drop `num_labels`: `id2label` sets it",
+                claim=Claim(size, len(names.entries)),
             )
 
-    def _mismatched(self, model: Model, origin: Location, classes: Classes) -> Iterator[Finding]:
+    def _mismatched(self, model: Model, origin: Location, classes: Classes) -> Iterator[Finding[Claim]]:
         size = _size(model)
         if size is None or size == classes.count or (size == 1 and not isinstance(model.num_labels, Absent)):
             return
@@ -112,15 +133,15 @@ class MissingNumLabels(Rule):
         has = f"has {size} outputs by default" if is_default else f"has {size} outputs"
         yield self.finding(
             origin if is_default else model.argument_locations.get("num_labels", origin),
-            f"the head of this model {has}, and its labels have {classes.count} classes",
+            f"the head {has}, but the labels have {classes.count} classes",
             related=classes.reasons,
             help=f"pass `num_labels={classes.code}`",
             subject="model",
             level=Level.ERROR if size < classes.count else Level.WARNING,
-            facts={"num_labels": size, "classes": classes.count, "code": classes.code, "is_default": is_default},
+            claim=Claim(size, classes.count, classes.code, is_default),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         size = evidence.model.num_labels if evidence.model else None
         labels = [split.labels for split in evidence.splits if split.labels is not None]
         if size is None or not labels:
@@ -143,13 +164,13 @@ class MissingNumLabels(Rule):
             return Verdict.confirmed(f"no label of {rows} rows is above {high}, the head has {size} outputs", high=high)
         return Verdict.refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         if evidence.model is None or not evidence.model.classifies or evidence.failed_with(*OUT_OF_BOUNDS) is None:
             return
         finding = self.finding(
             evidence.location,
-            f"the head of this model has {evidence.model.num_labels} outputs, and a label is out of their range",
-            help="pass `num_labels=` with the number of classes where the model is loaded, and count labels from 0",
+            f"the head has {evidence.model.num_labels} outputs, but a label is out of range",
+            help="pass `num_labels=` with the number of classes when loading the model, and number labels from 0",
             subject="model",
         )
         yield from self.if_confirmed(finding, evidence)
@@ -157,11 +178,12 @@ class MissingNumLabels(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.code:
             return None
-        if not finding.facts.get("is_default"):
+        code = claim.code
+        if not claim.is_default:
             return fixes.Fix.of(f"write `{code}`", fixes.Replace(finding.location, code), safe=False)
         return fixes.Fix.of(
             f"pass `num_labels={code}`", fixes.AddArgument(finding.location, "num_labels", code), safe=False

@@ -11,10 +11,11 @@ from dataclasses import field
 from functools import cached_property
 from typing import TypeVar
 
-from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME
+from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME, UndefinedName
 from lintrain.check.names.bound import bound_names, bound_within, module_level
 from lintrain.check.names.ruff import COMPILER_CODES, Clue
 from lintrain.check.result import Reported
+from lintrain.model.claims import plain_claim
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddImport, Fix
 from lintrain.model.location import Location
@@ -140,8 +141,8 @@ def _undefined(source: Source, clue: Clue, location: Location, surroundings: _Su
         message, why = f"`{name}` is never defined or imported", WHY
     fix = None if bound else _import_of(source, name, location)
     cure = "" if fix or bound else _nearest(name, surroundings)
-    facts = {"is_certain": surroundings.is_certain(location)}
-    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, location, message, why, cure, facts=facts), fix)
+    claim = plain_claim(UndefinedName(surroundings.is_certain(location)))
+    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, location, message, why, cure, claim=claim), fix)
 
 
 def _nearest(name: str, surroundings: _Surroundings) -> str:

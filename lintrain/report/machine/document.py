@@ -83,7 +83,7 @@ class FindingEntry:
     help: str
     related: tuple[RelatedEntry, ...]
     subject: str | None
-    facts: Mapping[str, str | int | float | bool | None]
+    claim: Mapping[str, Any]  # Any: what JSON holds
     fix: FixEntry | None
     verdict: VerdictEntry | None
     fingerprint: str = ""

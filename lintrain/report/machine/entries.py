@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from lintrain.check.edits import TextEdit, TextEdits
 from lintrain.check.result import CheckResult, Crash, Reported
+from lintrain.model.claims import plain_claim
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
@@ -148,7 +149,7 @@ def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextE
             for reason in finding.related
         ),
         finding.subject,
-        dict(finding.facts),
+        {**finding.facts, **plain_claim(finding.claim)},
         _fix_entry(one.fix, edits),
         _verdict_entry(one.verdict),
         fingerprint,

@@ -44,7 +44,7 @@ def _reported(entry: FindingEntry, sources: dict[str, Source]) -> Reported:
         entry.help,
         tuple(Related(_location(one.position, sources), one.note, one.role) for one in entry.related),
         entry.subject,
-        entry.facts,
+        claim=entry.claim,
     )
     verdict = entry.verdict
     return Reported(

@@ -137,7 +137,7 @@ def _suppressed(one: SuppressedEntry, numbers: dict[str, int], code: FindCode, *
 
 
 def _properties(entry: FindingEntry) -> Json:
-    properties: Json = {"facts": dict(entry.facts), "subject": entry.subject}
+    properties: Json = {"claim": dict(entry.claim), "subject": entry.subject}
     if entry.verdict:
         verdict = entry.verdict
         properties["verdict"] = {
