@@ -104,7 +104,7 @@ def test_an_error_far_behind_a_single_step_is_not_one_of_the_training(
 
 def test_a_slow_loop_is_not_said_to_have_no_evaluation() -> None:
     bounds = Bounds(Counter(steps=4))
-    bounds.begins()
+    bounds.start()
     assert bounds.why_no_evaluation() == "no other loader was read after the first batches of training"
     slow = Bounds(Counter(steps=4))  # as if it had begun with the machine's clock
     assert slow.why_no_evaluation().startswith("the loop was followed for 30 s")
@@ -174,5 +174,5 @@ def test_a_closure_that_goes_on_for_too_long_is_stuck_only_where_no_loader_can_r
     slow = Bounds(Counter(steps=1))  # as if it had begun with the machine's clock
     assert slow.is_stuck(has_loader=False)
     assert not slow.is_stuck(has_loader=True)
-    slow.begins()
+    slow.start()
     assert not slow.is_stuck(has_loader=False)

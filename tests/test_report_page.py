@@ -138,7 +138,7 @@ def failed_at(name: StageName) -> Evidence:
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_the_stage_that_fails_is_marked_in_the_picture(name: str) -> None:
+def test_the_stage_that_fails_is_marked_in_the_picture(name: StageName) -> None:
     text = shown(failed_at(name))
     Elements(text)
     assert text.count('class="part failed"') == 2  # once in the wide picture, once in the tall one

@@ -110,7 +110,7 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
         except NoLossError:
             raise
         except Exception as error:  # noqa: BLE001 - lintrain's own: the report says so, the user's program goes on
-            session.failed(error)
+            session.on_own_error(error)
         return judged(session, question)
 
 

@@ -58,12 +58,12 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
     def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
         """A batch is about to go into the module."""
         if self._watching.run is not None:
-            self._watching.run.takes(batch)
+            self._watching.run.on_batch(batch)
 
     def on_before_backward(self, trainer: Any, module: Any, loss: Any) -> None:
         """The loss is there, divided by the batches of a step."""
         if self._watching.run is not None:
-            self._watching.run.loses(loss.detach() * trainer.accumulate_grad_batches, None)
+            self._watching.run.on_loss(loss.detach() * trainer.accumulate_grad_batches, None)
 
     def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
         """Gradients are complete; raises MistakesError before the weights are changed."""

@@ -84,8 +84,8 @@ def _passes(watching: Watching, module: Any, args: Any, kwargs: dict[str, Any], 
     run = watching.run
     if run is None or not module.training:
         return
-    run.takes(kwargs or list(args))
+    run.on_batch(kwargs or list(args))
     try:
-        run.loses(own_loss(output), output)
+        run.on_loss(own_loss(output), output)
     except NoLossError:  # the trainer makes the loss of the logits
         return

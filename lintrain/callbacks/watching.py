@@ -69,7 +69,7 @@ class Watching:
     def end(self) -> None:
         """Look no further."""
         if self.run is not None:
-            self.run.ends()
+            self.run.close()
         self.run = None
 
     def finish(self) -> bool:
@@ -77,7 +77,7 @@ class Watching:
         if self.run is None:
             return False
         run = self.run
-        run.ends()
+        run.close()
         try:
             return self.judge()
         finally:

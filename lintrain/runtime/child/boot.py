@@ -67,11 +67,11 @@ def _watch_the_end(session: ProbeSession) -> None:
 
     def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         if session.is_root:
-            session.crashed(error)
+            session.on_error(error)
         previous(kind, error, traceback)
 
     sys.excepthook = excepthook
-    atexit.register(session.left)
+    atexit.register(session.on_exit)
     _watch_hard_ends(session)
 
 
@@ -82,12 +82,12 @@ def _watch_hard_ends(session: ProbeSession) -> None:
     @functools.wraps(end)
     def ends(status: int) -> None:
         if session.is_root and session.has_begun:
-            session.left()
+            session.on_exit()
         end(status)
 
     def main_ends() -> None:
         if session.is_root and session.has_gone_through and not session.has_ended:
-            session.left()
+            session.on_exit()
             session.finish()
 
     os._exit = ends  # type: ignore[assignment]
@@ -107,7 +107,7 @@ def _saying_so(session: ProbeSession, execute: Callable[..., Any]) -> Callable[.
     @functools.wraps(execute)
     def becomes(*args: Any) -> Any:
         if session.is_root and session.has_begun:
-            session.left()
+            session.on_exit()
         elif session.is_root and session.channel.signer is not None:
             session.channel.signer.leave_keys(session.exchange, 1)
         return execute(*args)

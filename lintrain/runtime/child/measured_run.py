@@ -89,8 +89,8 @@ class MeasuredRun(ABC):
     def begin(self, **facts: Unpack[EvidenceFields]) -> None:
         """Report the run, and that the script and the construction before it passed."""
         self.report_run(**facts)
-        self.settles(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
-        self.settles(Stage.passed(StageName.CONSTRUCTION))
+        self.record(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
+        self.record(Stage.passed(StageName.CONSTRUCTION))
 
     def report_run(self, **facts: Unpack[EvidenceFields]) -> None:
         """Report the run alone: its construction follows, and may fail."""
@@ -127,9 +127,9 @@ class MeasuredRun(ABC):
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001 - whatever the user's collator, model or metric raises is the answer
-            self.fails(name, error, time.perf_counter() - started)
+            self.record_failure(name, error, time.perf_counter() - started)
             return None
-        self.settles(Stage.passed(name, time.perf_counter() - started))
+        self.record(Stage.passed(name, time.perf_counter() - started))
         return result
 
     def attempt_extra(self, name: StageName, work: Callable[[], None], cannot: str) -> None:
@@ -145,7 +145,7 @@ class MeasuredRun(ABC):
         except Exception as error:  # noqa: BLE001 - as above
             self.skip(name, f"{cannot}: {type(error).__name__}: {error}")
             return
-        self.settles(Stage.passed(name, time.perf_counter() - started))
+        self.record(Stage.passed(name, time.perf_counter() - started))
 
     def starts(self, name: StageName) -> None:
         """Report that a stage is running, so that a process that is killed in it names it."""
@@ -153,7 +153,7 @@ class MeasuredRun(ABC):
 
     def skip(self, name: StageName, reason: str) -> None:
         """Record that a stage cannot run."""
-        self.settles(Stage.not_reached(name, reason))
+        self.record(Stage.not_reached(name, reason))
 
     def skip_missing(self, names: Iterable[StageName], reason: str) -> None:
         """Record that those of some stages that have no result yet cannot run."""
@@ -165,14 +165,14 @@ class MeasuredRun(ABC):
         """Whether a stage ran without an error."""
         return self.statuses.get(name) is StageStatus.PASSED
 
-    def fails(self, name: StageName, error: BaseException, seconds: float = 0.0) -> None:
+    def record_failure(self, name: StageName, error: BaseException, seconds: float = 0.0) -> None:
         """Record that a stage ended with an error."""
         stage = self._failed(name, seconds, error)
-        self.settles(stage)
+        self.record(stage)
         if stage.failure is not None and self.session.reproducer is not None:
-            self.session.reproducer.fails(name, error)
+            self.session.reproducer.keep_failure(name, error)
 
-    def settles(self, stage: Stage) -> None:
+    def record(self, stage: Stage) -> None:
         """Record the result of a stage."""
         self.statuses[stage.name] = stage.status
         self.session.report_stage(stage)

@@ -162,16 +162,16 @@ class ProbeSession:
         """Seconds since Python started on the script."""
         return time.perf_counter() - self.started
 
-    def crashed(self, error: BaseException) -> None:
+    def on_error(self, error: BaseException) -> None:
         """Report an error that ends the script: in the run that it is in, or before any."""
         if (refusal := self.refusal(error)) is not None:
             self._end(EndingKind.REFUSED, refusal)
             return
         if self.watch is not None and self.watch.is_behind(error):
-            self.watch.left()
+            self.watch.on_exit()
             self._end(EndingKind.STOPPED, f"{type(error).__name__}: {error}")
             return
-        if self.watch is not None and self.watch.crashed(error):
+        if self.watch is not None and self.watch.on_error(error):
             self._end(EndingKind.MEASURED, "")
             return
         self._report_failure(failure_of(error, None), in_construction=self._is_construction(error))
@@ -180,14 +180,14 @@ class ProbeSession:
         """Why an error is of lintrain's making and not the script's; None where it is the script's."""
         return self.network.refusal(error) or self.keeper.refusal(error)
 
-    def left(self) -> None:
+    def on_exit(self) -> None:
         """Report that the script came to its end without a training call."""
         if self._ended or not self.is_root:
             return
         if self.timeline is not None and self.timeline.purpose == "ranks":
             self.timeline.report(done=True, left=True)
             return
-        if self.watch is not None and self.watch.left():
+        if self.watch is not None and self.watch.on_exit():
             self._end(EndingKind.MEASURED, "")
             return
         if self.construction_error is not None:
@@ -199,7 +199,7 @@ class ProbeSession:
             self._tell_of_objects()
             self._end(EndingKind.NO_TRAINING, "")
 
-    def trains_elsewhere(self) -> None:
+    def on_training_elsewhere(self) -> None:
         """An optimizer steps in a process that the script started by itself: only the script's own is followed."""
         self._end(EndingKind.ELSEWHERE, "it trains in processes of its own")
 
@@ -234,7 +234,7 @@ class ProbeSession:
         self._end(EndingKind.CRASHED, reason)
         self._exit()
 
-    def failed(self, error: BaseException) -> None:
+    def on_own_error(self, error: BaseException) -> None:
         """End because lintrain itself failed; the parent says so and keeps what was measured until then."""
         where = traceback.extract_tb(error.__traceback__)
         location = f" ({os.path.basename(where[-1].filename)}:{where[-1].lineno})" if where else ""

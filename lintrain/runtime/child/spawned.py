@@ -80,7 +80,7 @@ def _reporting(session: ProbeSession, function: Callable[..., Any], rank: int) -
             return function(*args)
         except Exception as error:
             with session.channel.at_once():  # the others will end with an error of their own, because of this one
-                session.crashed(error)
+                session.on_error(error)
             raise
 
     return trains

@@ -112,7 +112,7 @@ class FirstSteps(MeasuredRun):
 
         return keep
 
-    def takes(self, batch: Any) -> None:
+    def on_batch(self, batch: Any) -> None:
         """A batch goes into the model."""
         if len(self.batches) < MOST_BATCHES:
             self.batches.append(batch)
@@ -124,7 +124,7 @@ class FirstSteps(MeasuredRun):
         self.batch_evidence = [describe(self, "train_dataset", self.batches)]
         self.measured(batches=self.batch_evidence)
 
-    def loses(self, loss: Any, output: Any) -> None:
+    def on_loss(self, loss: Any, output: Any) -> None:
         """The model gave a loss, or the step did."""
         if not self.losses:
             self.output_keys, self.logits_shape = shape_of(output)
@@ -193,7 +193,7 @@ class FirstSteps(MeasuredRun):
         """Whether so many steps were taken, and two of them near the peak rate were compared."""
         return self.steps >= wanted and StageName.STEP in self.statuses
 
-    def ends(self) -> None:
+    def close(self) -> None:
         """Nothing more is looked at: hooks are taken out, copies and batches let go."""
         for hook in self.hooks:
             hook.remove()

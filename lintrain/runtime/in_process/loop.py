@@ -27,14 +27,14 @@ class PartsWatch(Watch):
         self.parts, self.call = parts, call
         self.optimizers = [getattr(parts.optimizer, "optimizer", parts.optimizer)]  # under accelerate's wrapper
 
-    def makes_optimizer(self, optimizer: Any) -> None:
+    def on_optimizer(self, optimizer: Any) -> None:
         """The one that was handed over is the one."""
 
     def finds_no_batch(self) -> None:
         """The training loader is empty: nothing can be measured, and nothing could be trained."""
         run = self._enter(self.call, failed=StageName.BATCH)
         failure = Failure("ValueError", "the training loader gives no batch", self.call)
-        run.settles(Stage.failed(StageName.BATCH, failure))
+        run.record(Stage.failed(StageName.BATCH, failure))
 
     def _enter(self, location: Location | None, *, loss: Any = None, failed: StageName | None = None) -> LoopRun:
         return super()._enter(self.call or location, loss=loss, failed=failed)
@@ -57,9 +57,9 @@ def measure_parts(session: InProcessSession, parts: Parts, call: Location | None
         except NoLossError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever the collator, the model or the loss raises is the answer
-            session.crashed(error)
+            session.on_error(error)
         else:
-            session.left()
+            session.on_exit()
 
 
 def without_workers(session: InProcessSession, *loaders: Any) -> None:

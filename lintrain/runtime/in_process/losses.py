@@ -21,7 +21,7 @@ def watched_losses(watch: Watch) -> AbstractContextManager[Any]:
             name, options = names.get(function), dict(kwargs or {})
             if name is None or len(args) < 2 or not watch.is_on:
                 return function(*args, **options)
-            call = watch.loses(name, args[0], args[1], args[2:], options)
+            call = watch.on_loss(name, args[0], args[1], args[2:], options)
             call.result = function(*args, **options)
             return call.result
 

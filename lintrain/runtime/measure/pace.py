@@ -30,13 +30,13 @@ class Pace:
         self._since = 0.0
         self._left_out = 0.0
 
-    def asks(self) -> None:
+    def on_batch_request(self) -> None:
         """The loop asks for a batch: the step on the one before is over."""
         if self._since:
             self.stepping.append(self._passed())
         self._starts()
 
-    def got(self) -> None:
+    def on_batch(self) -> None:
         """The loop got a batch."""
         if self._since:
             self.loading.append(self._passed())

@@ -62,7 +62,7 @@ class Iteration:
     forwards: list[Forward] = field(default_factory=list[Forward])
     losses: list[LossCall] = field(default_factory=list[LossCall])
 
-    def loses(self, call: LossCall) -> None:
+    def on_loss(self, call: LossCall) -> None:
         """A loss was called; of a batch with very many only the first are kept."""
         if len(self.losses) < MOST_LOSSES:
             self.losses.append(call)

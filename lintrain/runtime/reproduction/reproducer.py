@@ -39,7 +39,7 @@ class Reproducer:
         """Follow the script from its start."""
         self._makers.install(hooks)
 
-    def fails(self, stage: str, error: BaseException) -> None:
+    def keep_failure(self, stage: str, error: BaseException) -> None:
         """A stage failed; only the first one counts."""
         if self._has_kept:
             return

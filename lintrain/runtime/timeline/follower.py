@@ -62,20 +62,20 @@ class Follower:
         self.report(stopped=reason)
         self.session.finish()
 
-    def makes_optimizer(self, optimizer: Any) -> None:
+    def on_optimizer(self, optimizer: Any) -> None:
         """An optimizer of torch was made."""
         self._optimizers.append(optimizer)
 
-    def makes_scaler(self, scaler: Any) -> None:
+    def on_scaler(self, scaler: Any) -> None:
         """A scaler of gradients was made; one that is switched off has no state."""
         if scaler.is_enabled():
             self._scalers.append(scaler)
 
-    def scales(self, scaler: Any) -> None:
+    def on_scaling(self, scaler: Any) -> None:
         """A scaler has multiplied a loss, which is about to go backward."""
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 1.0
 
-    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A whole module is about to be called; one without weights (a loss) tells nothing."""
         if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
             return
@@ -112,13 +112,13 @@ class Follower:
                     if hasattr(value, "shape"):
                         yield f"{names[id(weight)]}.{key}", digest(value)
 
-    def goes_backward(self, loss: Any) -> None:
+    def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made."""
         if loss.numel() == 1:
             self._losses.append(number(loss) / self._scale)
         self._scale = 1.0
 
-    def stepped(self, optimizer: Any, *_: Any) -> None:
+    def on_step_end(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped: of several, the first one counts."""
         self._first = self._first or optimizer
         if optimizer is not self._first or not optimizer.param_groups:

@@ -31,16 +31,16 @@ class Gathers:
         self._follower = follower
         self._depth = 0
         self._round = 0
-        self.begins()
+        self.on_round_start()
 
-    def begins(self) -> None:
+    def on_round_start(self) -> None:
         """A loader is gone over anew."""
         self._round += 1
         self._ended = False
         self._batches: list[list[int]] = []
         self._gathered: dict[Location, list[int]] = {}
 
-    def ended(self) -> None:
+    def on_round_end(self) -> None:
         """The loader of the round has no more rows; its last batch may be to come, for accelerate asks ahead."""
         self._ended = True
 

@@ -25,7 +25,7 @@ def _hook_modules(follower: Follower, module: Any) -> None:
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal depth
         if not depth:
-            follower.called(self, args, kwargs)
+            follower.on_forward(self, args, kwargs)
         depth += 1
         try:
             return call(self, *args, **kwargs)
@@ -40,7 +40,7 @@ def _hook_backward(follower: Follower, module: Any) -> None:
 
     @functools.wraps(backward)
     def followed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        follower.goes_backward(self)
+        follower.on_backward_start(self)
         return backward(self, *args, **kwargs)
 
     module.Tensor.backward = followed
@@ -52,10 +52,10 @@ def _hook_optimizers(follower: Follower, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        follower.makes_optimizer(self)
+        follower.on_optimizer(self)
 
     module.Optimizer.__init__ = init
-    module.register_optimizer_step_post_hook(follower.stepped)
+    module.register_optimizer_step_post_hook(follower.on_step_end)
 
 
 def _hook_scalers(follower: Follower, module: Any) -> None:
@@ -64,11 +64,11 @@ def _hook_scalers(follower: Follower, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        follower.makes_scaler(self)
+        follower.on_scaler(self)
 
     @functools.wraps(scale)
     def scaled(self: Any, *args: Any, **kwargs: Any) -> Any:
-        follower.scales(self)
+        follower.on_scaling(self)
         return scale(self, *args, **kwargs)
 
     module.GradScaler.__init__, module.GradScaler.scale = init, scaled

@@ -104,7 +104,7 @@ def _patch_training(session: ProbeSession, trainer: Any, name: str, find_backend
             backend = find_backend()
             measure(backend.run(session, self, location, given, f"Model.{name}"), backend)
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
-            session.failed(error)
+            session.on_own_error(error)
         return session.finish()
 
     setattr(trainer, name, train)

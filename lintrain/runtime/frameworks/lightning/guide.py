@@ -48,11 +48,11 @@ class Guide:
     def on_train_batch_start(self, _trainer: Any, _module: Any, batch: Any, *_: Any) -> None:
         """A batch is there."""
         self.stage = StageName.FORWARD
-        self.watch.loaders.timed.got(self.run.loader)
+        self.watch.loaders.timed.on_batch(self.run.loader)
         self.watch.iteration = Iteration(batch)
         self.watch.effects.counts["batches"] += 1
         with self.watch.paused():
-            self.run.begins(batch)
+            self.run.on_batch_start(batch)
 
     def on_before_backward(self, *_: Any) -> None:
         """The loss is there."""
@@ -65,9 +65,9 @@ class Guide:
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         """A batch was trained on."""
         is_last = trainer.fit_loop.epoch_loop._is_training_done
-        self.watch.loaders.timed.asks(self.run.loader)
+        self.watch.loaders.timed.on_batch_request(self.run.loader)
         with self.watch.paused():
-            self.run.ends_batch()
+            self.run.on_batch_end()
         if self.watch.bounds.is_late():
             self.run.session.shorten("training was stopped after half a minute")
             trainer.should_stop = True
@@ -77,12 +77,12 @@ class Guide:
 
     def on_validation_start(self, trainer: Any, *_: Any) -> None:
         """Validation begins."""
-        self.run.evaluation.begins()
+        self.run.evaluation.restart()
         self._logged = dict(trainer.callback_metrics)
 
     def on_validation_end(self, trainer: Any, *_: Any) -> None:
         """What validation logged is there."""
-        self.run.evaluation.logs(trainer.callback_metrics, self._logged)
+        self.run.evaluation.on_logged(trainer.callback_metrics, self._logged)
 
     on_test_start, on_test_end = on_validation_start, on_validation_end
 
@@ -106,7 +106,7 @@ class Guide:
     def _takes(self, loaders: Any, batch: Any, index: int) -> None:
         flat: list[Any] = [*loaders] if is_row(loaders) else [loaders]
         if batch is not None and index < len(flat):
-            self.run.takes_evaluation_batch(flat[index], batch)
+            self.run.on_evaluation_batch(flat[index], batch)
 
     def on_train_epoch_end(self, trainer: Any, *_: Any) -> None:
         """One epoch shows it all."""

@@ -92,7 +92,7 @@ def _guarded(session: ProbeSession, measure: Callable[[Location | None], Any]) -
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
-        session.failed(error)
+        session.on_own_error(error)
     return session.finish()
 
 

@@ -69,13 +69,13 @@ class LightningRun(LoopRun):
             "arguments": self._arguments,
         }
         self.report_run(**facts)
-        self.settles(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
+        self.record(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
 
-    def is_built(self) -> None:
+    def on_construction(self) -> None:
         """Module and optimizers are put together."""
-        self.settles(Stage.passed(StageName.CONSTRUCTION))
+        self.record(Stage.passed(StageName.CONSTRUCTION))
 
-    def loads(self, loaders: list[Any]) -> None:
+    def on_loaders(self, loaders: list[Any]) -> None:
         """The loaders of training are there, and the run is not shortened yet."""
         self.loader = next(iter(loaders), None)
         self._arguments.update(planned(self.trainer))
@@ -93,13 +93,13 @@ class LightningRun(LoopRun):
             except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will tell
                 self.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
 
-    def loads_for_evaluation(self, loaders: list[Any]) -> None:
+    def on_evaluation_loaders(self, loaders: list[Any]) -> None:
         """The loaders of a call that only evaluates are there."""
         self.loader = next(iter(loaders), None)
         with self._state.paused():
             self.attempt(StageName.DATASET, lambda: self.measured(model=measure_model(self)))
 
-    def starts_evaluation(self) -> None:
+    def on_evaluation_only(self) -> None:
         """There is no training to be seen before it."""
         self.is_settled, self._settled_at = True, time.perf_counter()
 
@@ -110,7 +110,7 @@ class LightningRun(LoopRun):
 
     # training
 
-    def begins(self, batch: Any) -> None:
+    def on_batch_start(self, batch: Any) -> None:
         """A batch is about to be trained on: the first one is described, and the weights before it are kept."""
         if len(self.batches) < MEASURED_STEPS and batch is not None:
             self.batches.append(batch)
@@ -124,18 +124,18 @@ class LightningRun(LoopRun):
         self._remember()
         self.first_weights = self._before if self.session.overfit else {}
 
-    def goes_backward(self, iteration: Iteration, loss: Any) -> None:
+    def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; the output is what the module, or the last part of it that it called, gave."""
         own = set(self.module.modules())
         last = next((each for each in reversed(iteration.forwards) if each.module in own and each.records), None)
         if last is not None:
             last.module = self._model
-        super().goes_backward(iteration, loss)
+        super().on_backward_start(iteration, loss)
 
     def _took_step(self, optimizer: Any) -> None:
         self._taken[id(optimizer)] += 1
 
-    def ends_batch(self) -> None:
+    def on_batch_end(self) -> None:
         """A batch was trained on: once every optimizer has stepped, the weights are compared."""
         taken = [self._taken[id(optimizer)] for optimizer in self.optimizers]
         if self._before and taken and min(taken) >= MEASURED_STEPS:
@@ -163,9 +163,9 @@ class LightningRun(LoopRun):
 
     # the end
 
-    def crashed(self, error: BaseException, stage: StageName) -> None:
+    def on_error(self, error: BaseException, stage: StageName) -> None:
         """The call ended in a stage; those after it are not reached."""
-        self.fails(stage, error)
+        self.record_failure(stage, error)
         self.skip_missing((StageName.CONSTRUCTION, StageName.DATASET, *AFTER_DATASET), f"the {stage} stage failed")
 
     def close(self) -> None:
@@ -176,9 +176,9 @@ class LightningRun(LoopRun):
             self.skip(StageName.EVALUATION, "the call was given no validation data, or its module has no step for it")
         super().close()
 
-    def stops(self, error: BaseException) -> None:
+    def on_construction_error(self, error: BaseException) -> None:
         """What the call was given cannot be put together: there is nothing to judge."""
-        self.fails(StageName.CONSTRUCTION, error)
+        self.record_failure(StageName.CONSTRUCTION, error)
         failure = failure_of(error, self.call)
         self.session.stop(f"{failure.type}: {failure.message}")
 

@@ -65,11 +65,11 @@ def _begin(
 def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
     """What stands between the set-up and the loop: the data is there, validation is tried, the run is made short."""
     trainer, session = run.trainer, run.session
-    run.is_built()
+    run.on_construction()
     guide.stage = StageName.DATASET
     trainer.fit_loop.setup_data()
     combined = trainer.fit_loop._combined_loader
-    run.loads(list(combined.flattened) if combined is not None else [])
+    run.on_loaders(list(combined.flattened) if combined is not None else [])
     guide.stage = StageName.EVALUATION
     shorten_evaluation(session, trainer.fit_loop.epoch_loop.val_loop)
     _try_validation(run, check)
@@ -84,7 +84,7 @@ def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
     try:
         check()
     except Exception as error:  # noqa: BLE001 - as above
-        run.fails(StageName.EVALUATION, error)
+        run.record_failure(StageName.EVALUATION, error)
         for part, is_training in modes.items():
             part.training = is_training
         quiet_restart(trainer, stage)
@@ -93,11 +93,11 @@ def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
 def _fails(run: LightningRun, guide: Any, error: BaseException) -> None:
     stage = guide.stage_of(error)
     if stage is StageName.CONSTRUCTION:
-        run.stops(error)
+        run.on_construction_error(error)
     if stage is StageName.EVALUATION:
         _fails_in_evaluation(run, guide, error)
         return
-    run.crashed(error, stage)
+    run.on_error(error, stage)
 
 
 def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) -> None:
@@ -109,7 +109,7 @@ def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) ->
     if name is not None and run.session.shortcuts:
         run.skip(StageName.EVALUATION, f"`{name}` was not logged in the few batches that ran, and is watched: {error}")
     else:
-        run.crashed(error, StageName.EVALUATION)
+        run.on_error(error, StageName.EVALUATION)
 
 
 def _end(session: ProbeSession, run: LightningRun) -> None:
@@ -154,10 +154,10 @@ def _prepare_evaluation(run: LightningRun, guide: Any, loop: Any, setup: Callabl
     guide.stage = StageName.DATASET
     setup()
     if StageName.CONSTRUCTION not in run.statuses:
-        run.is_built()
-        run.loads_for_evaluation(list(loop._combined_loader.flattened) if loop._combined_loader is not None else [])
+        run.on_construction()
+        run.on_evaluation_loaders(list(loop._combined_loader.flattened) if loop._combined_loader is not None else [])
         run.skip_missing(TRAINING_STAGES, "the script only evaluates")
-        run.starts_evaluation()
+        run.on_evaluation_only()
     guide.stage = StageName.EVALUATION
 
 

@@ -28,19 +28,19 @@ class WatchedBatches:
 
     def __next__(self) -> Any:
         timed = self._watch.loaders.timed
-        timed.asks(self._loader)
+        timed.on_batch_request(self._loader)
         if self._watch.has_enough(self._loader, self._taken):
-            self._watch.ends_early(self._loader, can_end=is_asked_by_a_loop())
+            self._watch.on_early_end(self._loader, can_end=is_asked_by_a_loop())
             raise StopIteration
-        self._watch.takes(self._loader)
+        self._watch.on_batch_request(self._loader)
         try:
             batch = next(self._batches)
         except StopIteration:
-            self._watch.ran_out(self._loader)
+            self._watch.on_loader_end(self._loader)
             raise
         self._taken += 1
-        timed.got(self._loader)
-        self._watch.took(self._loader, batch)
+        timed.on_batch(self._loader)
+        self._watch.on_batch(self._loader, batch)
         return batch
 
     def __len__(self) -> int:

@@ -24,11 +24,11 @@ class Bounds:
         self._began = 0.0
         self._steps_before = 0
 
-    def begins(self) -> None:
+    def start(self) -> None:
         """A run is followed from now on."""
         self._began = time.perf_counter()
 
-    def takes_batch(self) -> None:
+    def on_batch(self) -> None:
         """The loop asks its loader for a batch."""
         self._steps_before = self._counts["steps"]
 

@@ -32,7 +32,7 @@ class FollowedEvaluation:
         is_judged = any(not use.is_training for use in self._metrics.every)
         return bool(self.batches or self._state.passes.counts["evaluated"]) or is_judged
 
-    def takes(self, loader: Any, batch: Any) -> None:
+    def on_batch(self, loader: Any, batch: Any) -> None:
         """A loader other than that of the training gave a batch; the first one is described, and its data."""
         with self._state.paused():
             self.batches += 1
@@ -41,11 +41,11 @@ class FollowedEvaluation:
                 self._is_described = True
                 self._describe(loader, batch)
 
-    def begins(self) -> None:
+    def restart(self) -> None:
         """A library evaluates once more: one pass is told, the last."""
         self.batches = self.rows = 0
 
-    def logs(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    def on_logged(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """The numbers that a library holds after it, of which those from before are none of it."""
         fresh = {name: value for name, value in values.items() if name not in before or value is not before[name]}
         self.values.update(numbers_in(fresh))

@@ -66,7 +66,7 @@ class Ledger:
         if is_some(added):
             self._fresh.add(key)
 
-    def went_backward(self) -> None:
+    def on_backward_end(self) -> None:
         """A backward pass is through: note for each optimizer whether it was reached."""
         for account in self._accounts:
             own = {id(parameter) for parameter in account.parameters()}
@@ -75,14 +75,14 @@ class Ledger:
         self._reached.clear()
         self._dropped.clear()
 
-    def steps(self, optimizer: Any) -> None:
+    def on_step_start(self, optimizer: Any) -> None:
         """An optimizer is about to step on the gradients that are there."""
         account = self.watch(optimizer)
         parameters = list(account.parameters())
         account.on_nothing += not any(has_gradient(parameter) for parameter in parameters)
         account.on_old += any(id(parameter) in self._mixed and has_gradient(parameter) for parameter in parameters)
 
-    def stepped(self, optimizer: Any) -> None:
+    def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped: its gradients are used."""
         account = self.watch(optimizer)
         account.steps += 1

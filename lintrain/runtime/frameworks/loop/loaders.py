@@ -16,7 +16,7 @@ class Loaders:
         self.timed = TimedSteps(session)
         self._epochs: dict[int, list[int]] = {}
 
-    def opened(self, loader: Any) -> None:
+    def on_loader_start(self, loader: Any) -> None:
         """A loader begins a round."""
         epoch = getattr(_sampler_of(loader), "epoch", None)
         if isinstance(epoch, int):

@@ -114,7 +114,7 @@ class LoopRun(LoaderRun):
         self.batch_evidence = [describe(self, "train_dataset", self.batches)]
         self.measured(batches=self.batch_evidence)
 
-    def goes_backward(self, iteration: Iteration, loss: Any) -> None:
+    def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; where several models are trained side by side, the others' are left alone."""
         if self._is_fresh_backward or not self._state.effects.per_step:
             self._is_own_loss = is_about(loss, self.model, held_by(*self._state.optimizers))
@@ -145,7 +145,7 @@ class LoopRun(LoaderRun):
     def _measure_forward(self) -> None:
         self.measured(forward=forward_evidence(self, self._non_finite, self._loss))
 
-    def went_backward(self) -> None:
+    def on_backward_end(self) -> None:
         """Gradients are there: those of the first batch since a step are read."""
         self._search.close()
         if self._gradients is None:
@@ -164,7 +164,7 @@ class LoopRun(LoaderRun):
         self._measure_forward()
         self.measured(backward=backward_evidence(self, gradients))
 
-    def steps(self, optimizer: Any) -> None:
+    def on_step_start(self, optimizer: Any) -> None:
         """A step is about to be taken: the first ones at the peak learning rate."""
         if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
             return
@@ -174,7 +174,7 @@ class LoopRun(LoaderRun):
         for group in optimizer.param_groups:
             group["lr"] = peak_of(group)
 
-    def stepped(self, optimizer: Any) -> None:
+    def on_step_end(self, optimizer: Any) -> None:
         """A step was taken."""
         self._is_fresh_backward = True
         if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
@@ -208,8 +208,8 @@ class LoopRun(LoaderRun):
     def settle(self) -> None:
         """Training was seen; evaluation may follow."""
         self.is_settled = True
-        self.memory.gives_up()
-        self._state.loaders.timed.settles(self, self._state.iteration)
+        self.memory.on_abort()
+        self._state.loaders.timed.record(self, self._state.iteration)
         if self._before:
             self._compare(self.optimizers[0])
         self.skip_missing(TRAINING_STAGES, "the loop did not come to it")
@@ -222,9 +222,9 @@ class LoopRun(LoaderRun):
         """Whether what happens now is evaluation."""
         return self.is_settled
 
-    def takes_evaluation_batch(self, loader: Any, batch: Any) -> None:
+    def on_evaluation_batch(self, loader: Any, batch: Any) -> None:
         """A loader other than that of the training gave a batch."""
-        self.evaluation.takes(loader, batch)
+        self.evaluation.on_batch(loader, batch)
 
     def close(self) -> None:
         """Nothing more will be seen."""
@@ -232,7 +232,7 @@ class LoopRun(LoaderRun):
         self.measured(evaluation=self.evaluation.evidence())
         if StageName.EVALUATION not in self.statuses:
             if self.evaluation.is_seen:
-                self.settles(Stage.passed(StageName.EVALUATION, time.perf_counter() - self._settled_at))
+                self.record(Stage.passed(StageName.EVALUATION, time.perf_counter() - self._settled_at))
             else:
                 self.skip(StageName.EVALUATION, self._state.bounds.why_no_evaluation())
         if self._first_batch is not None:
@@ -240,11 +240,11 @@ class LoopRun(LoaderRun):
         self.measured(ended_in=statement_now(self.session.script))
         self.finish()
 
-    def crashed(self, error: BaseException, stage: StageName) -> None:
+    def on_error(self, error: BaseException, stage: StageName) -> None:
         """The script ended in a stage; those after it are not reached."""
         if stage in self.statuses:  # it went through before: the next one fails
             stage = next((name for name in AFTER_DATASET if name not in self.statuses), stage)
-        self.fails(stage, error)
+        self.record_failure(stage, error)
         self.skip_missing(AFTER_DATASET, f"the {stage} stage failed")
 
     def _send(self) -> None:

@@ -62,7 +62,7 @@ class CountedStep:
         """Whether somebody asked, and nothing was counted yet."""
         return self._run.is_asked(StageName.MEMORY) and StageName.MEMORY not in self._run.statuses
 
-    def stepped(self, optimizer: Any) -> None:
+    def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped: the same one closes the count, the first one that is measured opens it."""
         if not self.is_wanted:
             return
@@ -71,19 +71,19 @@ class CountedStep:
         elif self._optimizer is None and self._run.passed(StageName.STEP):
             self._open(optimizer)
 
-    def steps(self, optimizer: Any, *, has_closure: bool) -> None:
+    def on_step_start(self, optimizer: Any, *, has_closure: bool) -> None:
         """An optimizer is about to step: its passes are over, but for those that a closure makes."""
         if self._optimizer is optimizer and not has_closure:
             self._passes, self._gradients = self._live.peak, self._gradients_now()
             self._live.mark()
 
-    def calls(self) -> None:
+    def on_forward(self) -> None:
         """A model was called, on a batch; what the script casts on a GPU only, it would not cast here."""
         if self._mode is not None:
             self._live.add([tensor for tensor in self._state.iteration.tensors() if _is_whole(tensor)])
         self._casts_on_gpu = self._casts_on_gpu or bool(library("torch").is_autocast_enabled())
 
-    def gives_up(self) -> None:
+    def on_abort(self) -> None:
         """Training is over."""
         if self.is_wanted:
             self._stop()
@@ -116,7 +116,7 @@ class CountedStep:
             self._run.skip(StageName.MEMORY, "the batch has no rows that could be counted")
             return
         self._run.measured(memory=self._evidence(rows))
-        self._run.settles(Stage.passed(StageName.MEMORY, time.perf_counter() - self._began))
+        self._run.record(Stage.passed(StageName.MEMORY, time.perf_counter() - self._began))
 
     def _evidence(self, rows: int) -> MemoryEvidence:
         weights, state = sum(map(size_of, self._weights())), sum(map(size_of, self._states()))

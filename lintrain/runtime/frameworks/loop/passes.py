@@ -62,7 +62,7 @@ class Passes:
             self.counts["trained"] += 1
             self.counts["trained_in_eval_mode"] += bool(forward.modes) and not any(forward.modes)
 
-    def loses(self, call: LossCall) -> None:
+    def on_loss(self, call: LossCall) -> None:
         """A loss function is called."""
         if len(self.losses) < MOST:
             self.losses.append(call)

@@ -29,7 +29,7 @@ class TimedSteps:
         self._operators: tuple[tuple[str, float], ...] = ()
         self._loader: Any = None
 
-    def asks(self, loader: Any) -> None:
+    def on_batch_request(self, loader: Any) -> None:
         """The loop asks for its next batch."""
         if not self._times(loader):
             return
@@ -38,16 +38,16 @@ class TimedSteps:
             self._operators, self._profile = top_operators(self._profile), None
             self._is_wanted = False
         else:
-            self._pace.asks()
+            self._pace.on_batch_request()
 
-    def got(self, loader: Any) -> None:
+    def on_batch(self, loader: Any) -> None:
         """The loop got it."""
         if not self._times(loader):
             return
         if self._loader is None:
             self._loader = loader
             self._stack.enter_context(synchronizing(self._calls))
-        self._pace.got()
+        self._pace.on_batch()
         if len(self._pace.loading) >= PROFILED:
             self._profile = new_profile()
             self._profile.__enter__()
@@ -64,7 +64,7 @@ class TimedSteps:
         self._calls.clear()
         self._calls.update(calls)
 
-    def settles(self, run: MeasuredRun, iteration: Iteration) -> None:
+    def record(self, run: MeasuredRun, iteration: Iteration) -> None:
         """Training is over: say what was timed."""
         if not run.is_asked(StageName.THROUGHPUT) or StageName.THROUGHPUT in run.statuses:
             return
@@ -76,4 +76,4 @@ class TimedSteps:
             run.skip(StageName.THROUGHPUT, "the loop took too few batches from its loader")
             return
         run.measured(throughput=found)
-        run.settles(Stage.passed(StageName.THROUGHPUT, sum(self._pace.loading) + sum(self._pace.stepping)))
+        run.record(Stage.passed(StageName.THROUGHPUT, sum(self._pace.loading) + sum(self._pace.stepping)))

@@ -53,7 +53,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     @functools.wraps(iterate)
     def iter_(self: Any) -> Iterator[Any]:
         batches: Iterator[Any] = iterate(self)
-        if not watch.is_on or not watch.opens(self):
+        if not watch.is_on or not watch.on_loader_start(self):
             return batches
         return WatchedBatches(watch, self, batches)
 
@@ -72,7 +72,7 @@ def _hook_modules(watch: Watch, module: Any) -> None:
             output = call(self, *args, **kwargs)
         finally:
             watch.depth -= 1
-        watch.called(self, args, kwargs, output)
+        watch.on_forward(self, args, kwargs, output)
         return output
 
     module.Module.__call__ = called
@@ -86,7 +86,7 @@ def _hook_losses(watch: Watch, module: Any) -> None:
 def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
-        call = watch.loses(name, input, target, args, kwargs) if watch.is_on else None
+        call = watch.on_loss(name, input, target, args, kwargs) if watch.is_on else None
         result = function(input, target, *args, **kwargs)
         if call is not None:
             call.result = result
@@ -102,9 +102,9 @@ def _hook_backward(watch: Watch, module: Any) -> None:
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not watch.is_on:
             return backward(self, *args, **kwargs)
-        watch.goes_backward(self)
+        watch.on_backward_start(self)
         backward(self, *args, **kwargs)
-        watch.went_backward()
+        watch.on_backward_end()
         return None
 
     module.Tensor.backward = watched
@@ -117,14 +117,14 @@ def _hook_clipping(watch: Watch, module: Any) -> None:
     def clip_norm(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
         given = [parameters] if hasattr(parameters, "grad") else list(parameters)
         if watch.is_on:
-            watch.clips(given, max_norm)
+            watch.on_clipping(given, max_norm)
         return by_norm(given, max_norm, *args, **kwargs)
 
     @functools.wraps(by_value)
     def clip_value(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         given = [parameters] if hasattr(parameters, "grad") else list(parameters)
         if watch.is_on:
-            watch.clips(given, None)
+            watch.on_clipping(given, None)
         return by_value(given, *args, **kwargs)
 
     for owner in (module, loaded("torch.nn.utils")):
@@ -138,12 +138,12 @@ def _hook_scaler(watch: Watch, module: Any) -> None:
 
     @functools.wraps(scale)
     def watched_scale(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.effects.scales(by=float(self.get_scale()) if self.is_enabled() else None)
+        watch.effects.on_scaling(by=float(self.get_scale()) if self.is_enabled() else None)
         return scale(self, *args, **kwargs)
 
     @functools.wraps(unscale)
     def watched_unscale(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.effects.unscales()
+        watch.effects.on_unscaling()
         return unscale(self, *args, **kwargs)
 
     scaler.scale, scaler.unscale_ = watched_scale, watched_unscale
@@ -155,11 +155,11 @@ def _hook_optimizers(watch: Watch, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        watch.makes_optimizer(self)
+        watch.on_optimizer(self)
 
     module.Optimizer.__init__ = init
-    module.register_optimizer_step_pre_hook(watch.steps)
-    module.register_optimizer_step_post_hook(watch.stepped)
+    module.register_optimizer_step_pre_hook(watch.on_step_start)
+    module.register_optimizer_step_post_hook(watch.on_step_end)
 
 
 def _hook_schedules(watch: Watch, module: Any) -> None:
@@ -174,7 +174,7 @@ def _made_schedule(watch: Watch, build: Callable[..., None]) -> Callable[..., No
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        watch.schedules.makes(self)
+        watch.schedules.on_schedule(self)
 
     return init
 
@@ -182,7 +182,7 @@ def _made_schedule(watch: Watch, build: Callable[..., None]) -> Callable[..., No
 def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.goes_on(self)
+        watch.on_schedule_step(self)
         return step(self, *args, **kwargs)
 
     return watched

@@ -34,7 +34,7 @@ class Watch(LoopState):
 
     # loaders
 
-    def opens(self, loader: Any) -> bool:
+    def on_loader_start(self, loader: Any) -> bool:
         """A loader is iterated; False where its batches need no watching. Its second round may be an evaluation."""
         if self.is_guided:
             return False
@@ -43,30 +43,30 @@ class Watch(LoopState):
             self.rounds += 1
             if self.rounds > MOST_ROUNDS:
                 self.finish()
-        self.loaders.opened(loader)
+        self.loaders.on_loader_start(loader)
         return bool(self.optimizers)
 
-    def takes(self, loader: Any) -> None:
+    def on_batch_request(self, loader: Any) -> None:
         """A batch is about to be put together."""
         self.is_taking = True
-        self.bounds.takes_batch()
+        self.bounds.on_batch()
         if self.run is None:
             self.loader = loader
 
-    def took(self, loader: Any, batch: Any) -> None:
+    def on_batch(self, loader: Any, batch: Any) -> None:
         """A loader gave a batch."""
         self.is_taking = False
         if self.run is None or loader is self.loader:
             self.loader = loader
             self.iteration = Iteration(batch)
             if not self.rounds:
-                self.effects.takes_batch()
+                self.effects.on_batch()
             if self.run is not None and len(self.run.batches) < BATCHES:
                 self.run.batches.append(batch)
         else:
-            self.run.takes_evaluation_batch(loader, batch)
+            self.run.on_evaluation_batch(loader, batch)
 
-    def ran_out(self, loader: Any) -> None:
+    def on_loader_end(self, loader: Any) -> None:
         """A loader has no more batches."""
         self.is_taking = False
         if self.run is not None and loader is self.loader:
@@ -80,7 +80,7 @@ class Watch(LoopState):
             return self.bounds.has_seen_enough(is_wasteful=self.effects.ledger.is_wasteful())
         return self.run.is_settled and taken >= EVALUATION_BATCHES
 
-    def ends_early(self, loader: Any, *, can_end: bool) -> None:
+    def on_early_end(self, loader: Any, *, can_end: bool) -> None:
         """A loader is about to say that it has no more batches."""
         if self.run is not None and loader is self.loader:
             self._settle(self.run)
@@ -89,22 +89,22 @@ class Watch(LoopState):
 
     # models and losses
 
-    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A whole module gave its output."""
         if self.run is not None:
-            self.run.memory.calls()
+            self.run.memory.on_forward()
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
             self._begin_anew()
             self.iteration.forwards.append(forward)
 
-    def loses(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
+    def on_loss(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""
         self._begin_anew()
         location = frame_location(users_frame())
         call = LossCall(name, given, target, options, None, location, self.passes.ids, self.passes.mask, rest)
-        self.iteration.loses(call)
-        self.passes.loses(call)
+        self.iteration.on_loss(call)
+        self.passes.on_loss(call)
         return call
 
     def _begin_anew(self) -> None:
@@ -113,7 +113,7 @@ class Watch(LoopState):
             self.iteration = Iteration()
         self._went_backward = False
 
-    def goes_backward(self, loss: Any) -> None:
+    def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made."""
         if not self.optimizers:
             self.backwards_by_hand += 1
@@ -128,63 +128,65 @@ class Watch(LoopState):
             self.finish()
         self.passes.clear()
         with self.paused():
-            run.goes_backward(self.iteration, loss)
-        self.effects.goes_backward(loss)
+            run.on_backward_start(self.iteration, loss)
+        self.effects.on_backward_start(loss)
 
-    def went_backward(self) -> None:
+    def on_backward_end(self) -> None:
         """Gradients are there."""
         self._went_backward = True
-        self.effects.ledger.went_backward()
+        self.effects.ledger.on_backward_end()
         if self.run is not None:
             with self.paused():
-                self.run.went_backward()
+                self.run.on_backward_end()
 
     # steps
 
-    def makes_optimizer(self, optimizer: Any) -> None:
+    def on_optimizer(self, optimizer: Any) -> None:
         """The script made an optimizer."""
         if self.is_on:
             self.optimizers.append(optimizer)
             self.effects.ledger.watch(optimizer)
 
-    def clips(self, parameters: list[Any], limit: Any) -> None:
+    def on_clipping(self, parameters: list[Any], limit: Any) -> None:
         """Gradients are about to be clipped."""
-        self.effects.clips(parameters, None if limit is None else float(limit))
+        self.effects.on_clipping(parameters, None if limit is None else float(limit))
         if self.run is not None and limit is not None:
             self.run.limit = float(limit)
 
-    def goes_on(self, schedule: Any) -> None:
+    def on_schedule_step(self, schedule: Any) -> None:
         """A schedule goes on by one."""
         if self.is_on:
             is_training = self.run is not None and not self.run.is_settled
-            self.schedules.goes_on(schedule, optimizer_steps=self.effects.counts["steps"], is_training=is_training)
+            self.schedules.on_schedule_step(
+                schedule, optimizer_steps=self.effects.counts["steps"], is_training=is_training
+            )
 
-    def steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def on_step_start(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer is about to step."""
         if not self.session.is_root and not self.session.measuring:
-            self.session.trains_elsewhere()
+            self.session.on_training_elsewhere()
         if not (self.is_on and optimizer.param_groups):  # Lightning has one that stands for none
             return
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
         if self.run is None and closure is None:
             self._enter(frame_location(users_frame()))
-        self.effects.steps(optimizer, has_closure=closure is not None)
+        self.effects.on_step_start(optimizer, has_closure=closure is not None)
         self.is_stepping = True
         if self.run is not None:
-            self.run.memory.steps(optimizer, has_closure=closure is not None)
+            self.run.memory.on_step_start(optimizer, has_closure=closure is not None)
             with self.paused():
-                self.run.steps(optimizer)
+                self.run.on_step_start(optimizer)
 
-    def stepped(self, optimizer: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    def on_step_end(self, optimizer: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
         """An optimizer has stepped."""
         self.is_stepping = False
         if not self.is_on or self.run is None:
             return
-        self.effects.stepped(optimizer)
+        self.effects.on_step_end(optimizer)
         self._last_step = lines_now()
         with self.paused():
-            self.run.stepped(optimizer)
-        self.run.memory.stepped(optimizer)
+            self.run.on_step_end(optimizer)
+        self.run.memory.on_step_end(optimizer)
         if not self.is_guided and self.bounds.has_to_end(has_loader=self.loader is not None):
             self.finish()
 
@@ -192,7 +194,7 @@ class Watch(LoopState):
 
     def guided_by(self, run: LoopRun) -> None:
         """A library takes over: it trains what it was given, and `run` is told."""
-        self.bounds.begins()
+        self.bounds.start()
         self.run, self.is_guided = run, True
 
     def ends_guided(self) -> None:
@@ -201,7 +203,7 @@ class Watch(LoopState):
             self._settle(self.run)
 
     def _enter(self, location: Location | None, *, loss: Any = None, failed: StageName | None = None) -> LoopRun:
-        self.bounds.begins()
+        self.bounds.start()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
         self.run = LoopRun(self.session, location, self, self.metrics)
         with self.paused():
@@ -222,7 +224,7 @@ class Watch(LoopState):
             self.close(self.run)
             self.session.finish()
 
-    def left(self) -> bool:
+    def on_exit(self) -> bool:
         """The script came to its end; whether there was a run that is measured now."""
         if self.run is None:
             return False
@@ -242,7 +244,7 @@ class Watch(LoopState):
         follows = self.run is not None and not self.run.is_settled and not self.is_guided
         return follows and is_behind(error, self._last_step)
 
-    def crashed(self, error: BaseException) -> bool:
+    def on_error(self, error: BaseException) -> bool:
         """The script ends with an error; whether that is the answer of a stage of a run."""
         if self.run is None and not self._was_training():
             return False
@@ -251,7 +253,7 @@ class Watch(LoopState):
             self.passes.clear()  # the error came between them and their backward pass
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
-            run.crashed(error, stage)
+            run.on_error(error, stage)
         self.close(run)
         return True
 

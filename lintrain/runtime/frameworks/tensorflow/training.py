@@ -107,7 +107,7 @@ def measure_backward(run: TensorFlowRun) -> None:
         seen = run.waiting if number == 0 else step_until_backward(run, batch)
         if number:
             run.losses.append(_loss(run, seen))
-        seen.went_backward()
+        seen.compute_gradients()
         for weight in run.keras.trainable_variables:
             norms.setdefault(name_of(weight), []).append(_norm(seen.gradients.get(key_of(weight)), run.scale))
         run.progress(StageName.BACKWARD, number, len(run.batches))

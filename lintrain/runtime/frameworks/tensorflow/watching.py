@@ -30,7 +30,7 @@ class Seen:
         self.returned: Mapping[str, Any] = {}
         self.gradients: dict[int, Any] = {}
 
-    def went_backward(self) -> None:
+    def compute_gradients(self) -> None:
         """Ask for the gradients that the step was stopped before."""
         self.gradients = self.ask()
 

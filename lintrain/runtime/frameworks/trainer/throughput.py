@@ -24,12 +24,12 @@ def time_steps(run: TrainerRun) -> None:
     """Whole steps on batches as they come; the weights are restored afterwards."""
     before, pace, calls = snapshot(run), Pace(), Counter[str]()
     ends = time.perf_counter() + SECONDS
-    pace.asks()
+    pace.on_batch_request()
     for number, batch in enumerate(islice(_batches(run), BATCHES + WARM_UP)):
-        pace.got()
+        pace.on_batch()
         with synchronizing(calls):
             one_step(run, batch)
-        pace.asks()
+        pace.on_batch_request()
         run.progress(StageName.THROUGHPUT, number, BATCHES + WARM_UP)
         if time.perf_counter() > ends and number > WARM_UP:
             break

@@ -140,7 +140,7 @@ def _entered(session: ProbeSession, entry: str, original: Callable[..., Any]) ->
         try:
             measure(session, self, entry, location, args, kwargs)
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
-            session.failed(error)
+            session.on_own_error(error)
         return session.finish()
 
     return call

@@ -69,13 +69,13 @@ class Models:
         held = [kept for each in earlier if (kept := each.module()) is not None and id(kept) not in own]
         return sum(map(_size, held))
 
-    def called(self, module: Any) -> None:
+    def on_forward(self, module: Any) -> None:
         """A module is called: counted while a training is followed."""
         found = self._moved.get(id(module)) if self._moved else None
         if found is not None and (self._session.has_begun or self._session.measuring):
             found.calls += 1
 
-    def stepped(self, optimizer: Any, *_: Any) -> None:
+    def on_step_end(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped: what is held now is held while training goes on."""
         if not self._moved or not (self._session.has_begun or self._session.measuring):
             return
@@ -104,7 +104,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     models = Models(session)
     session.objects.told_by("moved", lambda _: models.told())
     hooks.add("torch.nn.modules.module", lambda module: _tap(models, module.Module))
-    hooks.add("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(models.stepped))
+    hooks.add("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(models.on_step_end))
 
 
 def _tap(models: Models, module: Any) -> None:
@@ -113,7 +113,7 @@ def _tap(models: Models, module: Any) -> None:
     call = module.__call__
 
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        models.called(self)
+        models.on_forward(self)
         return call(self, *args, **kwargs)
 
     module.__call__ = called
