@@ -175,7 +175,7 @@ def test_evidence_is_judged_with_todays_rules(capsys: pytest.CaptureFixture[str]
         ("[]", "is no report; `lintrain check --output-format json` and `lintrain probe` write some"),
         ('{"summary": {}}', "`format`: field required; was it written by another lintrain?"),
         ('{"probe": []}', "`format`: input should be 1; was it written by another lintrain?"),
-        ('{"schema": 99}', "evidence schema 99 is of a newer lintrain, this one reads 1; probe the script again"),
+        ('{"schema": 99}', "evidence schema 99 is of a newer lintrain; this one reads 1; probe the script again"),
     ],
 )
 def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:

@@ -89,7 +89,7 @@ def test_a_rule_that_fails_is_named_in_its_verdict() -> None:
     [(_, verdict)] = judge([run("Broken")], [CLAIM], [rule_file(Claimed)])
     assert verdict.reason == (
         "the rule failed on this evidence: ZeroDivisionError: no luck; this is a fault of lintrain: report it as an "
-        "issue, with the evidence (`--evidence FILE`); `--ignore claimed` does without it"
+        "issue, with the evidence (`--evidence FILE`); `--ignore claimed` skips it"
     )
 
 
@@ -116,9 +116,9 @@ def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, 
             record(run("T"), kind=EndingKind.TIME),
             [(CLAIM, Verdict.confirmed("1"))],
             1,
-            "1 mistake confirmed; then a bound was hit",
+            "1 mistake confirmed; then a limit was reached",
         ),
-        (record(kind=EndingKind.TIME), [], 3, "could not judge: a bound was hit before any training call: why"),
+        (record(kind=EndingKind.TIME), [], 3, "could not judge: a limit was reached before any training call: why"),
         (record(run("T", Stage.failed(StageName.FORWARD, None))), [], 1, "training fails in its forward stage"),
         (
             record(run("T", Stage.failed(StageName.SCRIPT, None)), kind=EndingKind.CRASHED),
@@ -158,7 +158,7 @@ def test_evidence_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("[]", "holds no `schema` number"),
         ("{}", "holds no `schema` number"),
         ('{"schema": 99}', "is of a newer lintrain"),
-        ('{"schema": 0}', "is of an older lintrain"),
+        ('{"schema": 0}', "comes from an older lintrain"),
         ('{"schema": 1, "lintrain": 3}', "`lintrain`: "),
     ],
 )

@@ -182,7 +182,7 @@ def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_as
     trainer = replace(MEASURED, framework="transformers", loop=None, checkpoint=RESUMED)
     ((finding, found),) = RULES["weights-only-resume"].inspect(trainer)
     assert (finding.location, found.outcome.value) == (HERE, "confirmed")
-    assert "10 of 12 tensors of the optimizer" in found.reason
+    assert "10 of 12 optimizer tensors" in found.reason
     assert "its rate is 0.0001, 5e-05 without the interruption" in found.reason
     never = replace(trainer, checkpoint=replace(RESUMED, resume_is_asked=False))
     assert list(RULES["weights-only-resume"].inspect(never)) == []
@@ -195,9 +195,9 @@ def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_as
     [
         ((None, None), (0, 0), ""),
         ((1024.0, 1024.0), (2, 2), ""),
-        ((1024.0, 1024.0), (2, 0), "scale 1024 of gradients, 0 steps after it changed, not 2"),
-        ((1024.0, 65536.0), (2, 0), "scale 65536 of gradients, 0 steps after it changed, not 2, not 1024"),
-        ((1024.0, None), (2, 0), "no scaler of gradients, where one was at 1024"),
+        ((1024.0, 1024.0), (2, 0), "scale 1024 of the gradient scaler, 0 steps after it changed, not 2"),
+        ((1024.0, 65536.0), (2, 0), "scale 65536 of the gradient scaler, 0 steps after it changed, not 2, not 1024"),
+        ((1024.0, None), (2, 0), "no gradient scaler, where one was at 1024"),
     ],
 )
 def test_a_scaler_goes_on_as_it_was_or_is_told(

@@ -44,7 +44,7 @@ def verdict(rule: str, evidence: Evidence) -> Verdict:
         (FutureEvidence(4, 1.0, 0.0), 0.0, Outcome.REFUTED),
         (FutureEvidence(4, 1.0, 5e-5), 0.0, Outcome.INCONCLUSIVE),
         (FutureEvidence(4, 1.0, 0.2), 0.1, Outcome.INCONCLUSIVE),
-        (FutureEvidence(4, 1.0, 0.2, "the model has an encoder beside its decoder"), 0.0, Outcome.INCONCLUSIVE),
+        (FutureEvidence(4, 1.0, 0.2, "the model also has an encoder"), 0.0, Outcome.INCONCLUSIVE),
         (None, 0.0, Outcome.INCONCLUSIVE),
     ],
 )

@@ -235,4 +235,4 @@ def test_findings_about_a_trainers_metric_function_stay_unsettled_where_a_loop_w
     finding = Finding(rule, Level.ERROR, HERE, "`x` is planted")
     judged = judge([evidence], [finding], [each for each in load_rules() if each.name == rule])
     assert [verdict.outcome for _, verdict in judged] == [Outcome.INCONCLUSIVE]
-    assert judged[0][1].reason == "the evaluation stage went through and does not show it"
+    assert judged[0][1].reason == "the evaluation stage passed and does not show it"

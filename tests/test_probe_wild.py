@@ -78,7 +78,7 @@ for _ in range(5):
 """
     probed = probe(tmp_path, by_hand, "--text")
     assert probed.code == 3
-    assert "the script changes its weights by hand: 5 backward passes, and no optimizer to follow" in probed.out
+    assert "the script updates its weights by hand: 5 backward passes, without an optimizer" in probed.out
 
 
 def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(
@@ -167,7 +167,7 @@ def test_a_second_loop_is_not_judged_by_the_first(tmp_path: Path) -> None:
 def test_nobody_is_asked_to_log_in(tmp_path: Path) -> None:
     probed = probe(tmp_path, "from huggingface_hub import notebook_login\n\nnotebook_login()\n" + HEAD + EPOCHS)
     assert probed.code == 0
-    assert "`notebook_login` was called and not carried out" in str(probed.run["notes"])
+    assert "`notebook_login` was called but not executed" in str(probed.run["notes"])
 
 
 def test_a_closure_that_goes_on_for_too_long_is_stuck_only_where_no_loader_can_run_out() -> None:

@@ -42,7 +42,7 @@ def evaluated(*, called: bool, **metrics: float | None) -> Evidence:
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_line_of_a_probe_is_wider_than_the_terminal(width: int) -> None:
     failed = Stage.failed(StageName.FORWARD, Failure("RuntimeError", LONG, None))
-    measured = replace(MEASURED, stages=(failed,), notes=("`push_to_hub` was called and not carried out " * 3,))
+    measured = replace(MEASURED, stages=(failed,), notes=("`push_to_hub` was called but not executed " * 3,))
     lines = [*run_lines(measured, Look(width=width)), *failure_lines(measured, Look(width=width))]
     assert max(columns(line) for line in lines) <= width
     assert LONG.split() == " ".join(lines[lines.index("the forward stage fails") + 1 :]).split()[1:]

@@ -93,7 +93,9 @@ def test_without_a_failing_stage_of_training_nothing_is_written(tmp_path: Path, 
 
 
 def test_what_cannot_be_made_without_the_script_is_said(tmp_path: Path) -> None:
-    folder = kept(tmp_path / "kept", reason="`Net`, whose making was not seen cannot be made without the script")
+    folder = kept(
+        tmp_path / "kept", reason="`Net`, whose construction was not recorded cannot be created without the script"
+    )
     with pytest.raises(NoReproductionError, match="the forward stage fails, but `Net`, whose making"):
         write_reproduction(FAILING, folder, tmp_path / "repro")
 

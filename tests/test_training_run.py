@@ -59,5 +59,5 @@ def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
 
 
 def test_a_script_that_trains_nothing_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(NoTrainingError, match="came to its end and trained nothing"):
+    with pytest.raises(NoTrainingError, match="ended without training"):
         training_run(written(tmp_path, HEAD))

@@ -48,7 +48,7 @@ def _record(session: InProcessSession) -> Record:
         assembly.add(event)
     end = assembly.end or {"kind": EndingKind.MEASURED, "reason": ""}
     ending = Ending(EndingKind(end["kind"]), end["reason"], session.elapsed())
-    runs = (assembly.evidence(ending.reason or "it was not asked for"),) if assembly.reached_a_run else ()
+    runs = (assembly.evidence(ending.reason or "it was not requested"),) if assembly.reached_a_run else ()
     return Record(SCHEMA, __version__, session.script, "", sys.executable, ending, runs)
 
 

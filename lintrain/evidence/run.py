@@ -165,7 +165,7 @@ class Evidence:
         """Why a stage has no answer, in words that stand after `inconclusive:`."""
         stage = self.stage(name)
         if stage is not None and stage.status is StageStatus.PASSED:
-            return f"the {name} stage went through and does not show it"
+            return f"the {name} stage passed and does not show it"
         if stage is not None and stage.failure is not None:
             return f"the {name} stage failed: {stage.failure.type}"
         if stage is not None and stage.reason:

@@ -74,20 +74,20 @@ def why_stopped(record: Record, spell: Spell = plain_line) -> str:
     ending = record.ending
     match ending.kind:
         case EndingKind.CRASHED:
-            return f"the script stops before any training call: {_first_line(ending.reason)}{_at(record.runs, spell)}"
+            return f"the script fails before any training call: {_first_line(ending.reason)}{_at(record.runs, spell)}"
         case EndingKind.STOPPED:
-            return f"the script stops behind an optimizer step that no loop repeats: {_first_line(ending.reason)}"
+            return f"the script fails after an optimizer step that is in no loop: {_first_line(ending.reason)}"
         case EndingKind.NO_TRAINING:
             how = f" with {ending.reason}" if ending.reason else ""
-            return f"the script ended{how} and trained nothing: no `Trainer`, no `fit`, no step of an optimizer"
+            return f"the script ended{how} without training: no `Trainer`, no `fit`, no optimizer step"
         case EndingKind.BY_HAND:
-            return f"the script changes its weights by hand: {ending.reason}, and no optimizer to follow"
+            return f"the script updates its weights by hand: {ending.reason}, without an optimizer"
         case EndingKind.ELSEWHERE:
-            return "the script trains in processes that it starts by itself, and only its own is followed"
+            return "the script trains in processes that it starts itself, and only the first process is followed"
         case EndingKind.EXITED:
             return f"no training call was reached: {ending.reason}"
         case EndingKind.TIME | EndingKind.MEMORY | EndingKind.DISK:
-            return f"a bound was hit{_during(record.runs)}: {ending.reason}"
+            return f"a limit was reached{_during(record.runs)}: {ending.reason}"
         case EndingKind.PROBE_FAILED:
             return f"lintrain itself failed: {ending.reason}"
         case _:

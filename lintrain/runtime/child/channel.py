@@ -69,7 +69,7 @@ class Channel:
             self._descriptor = _opened(self._path)
             if _identity(self._descriptor) != self._file:
                 CLOSE(self._descriptor)
-                raise OSError("the file of events is another one")
+                raise OSError("the event file was replaced")
         return self._descriptor
 
     @contextmanager

@@ -129,7 +129,7 @@ def stand_in(session: ProbeSession, name: str, original: Any, answer: Callable[[
     @functools.wraps(original)
     def nothing(*args: Any, **kwargs: Any) -> Any:
         if session.is_root:
-            session.note(f"`{name}` was called and not carried out")
+            session.note(f"`{name}` was called but not executed")
         else:
             session.network.gate.write_down(f"`{name}` in a process that the script started")
         try:
@@ -155,7 +155,7 @@ def _save_without_upload(session: ProbeSession, name: str, module: Any) -> None:
     @functools.wraps(save)
     def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.pop("push_to_hub", False):
-            session.note("`push_to_hub` was asked for and not carried out")
+            session.note("`push_to_hub` was requested but not executed")
         return save(self, *args, **kwargs)
 
     owner.save_pretrained, owner.lintrain_saves = save_pretrained, True

@@ -201,7 +201,7 @@ class ProbeSession:
 
     def on_training_elsewhere(self) -> None:
         """An optimizer steps in a process that the script started by itself: only the script's own is followed."""
-        self._end(EndingKind.ELSEWHERE, "it trains in processes of its own")
+        self._end(EndingKind.ELSEWHERE, "it trains in processes that it starts itself")
 
     def restart(self, reason: str) -> NoReturn:
         """End this process because a shortcut turned out to be unsound; the parent starts a pass without it."""

@@ -61,7 +61,7 @@ def _patch_groups(session: ProbeSession, module: Any) -> None:
         if session.is_root and reads_variables and not args and "RANK" not in os.environ:
             stand_for_a_launcher(session)
         if session.device == "cpu" and backend is not None and "gloo" not in str(backend):
-            session.shorten(f"processes speak over gloo, not over {backend}: the probe works on the CPU")
+            session.shorten(f"processes communicate over gloo instead of {backend}: the probe runs on the CPU")
             backend = "gloo"
             kwargs.pop("device_id", None)
         return begin(backend, init_method, *args, **kwargs)

@@ -65,7 +65,7 @@ class QuickMap:
             return self._map(dataset, *args, **kwargs)
         reason = _unsound(call)
         if reason is not None:
-            self._session.note(f"`map` worked on all {len(dataset)} rows: {reason}")
+            self._session.note(f"`map` processed all {len(dataset)} rows: {reason}")
             return self._map(dataset, *args, **kwargs)
         sampling = sample_by_label(dataset, self._session.sample_rows)
         return self._map(dataset, *args, **kwargs) if sampling is None else self._repeated(dataset, sampling, call)
@@ -86,7 +86,7 @@ class QuickMap:
         rows, worked = len(dataset), len(sampling.rows)
         self.sampled = True
         self._session.shorten(
-            f"`map` worked on {worked} of {rows} rows, every label among them (`--full-data`: on all)"
+            f"`map` processed {worked} of {rows} rows, with every label among them (`--full-data` processes all)"
         )
         if len(small) == worked:
             return small.select(sampling.stand_ins, keep_in_memory=True)
@@ -133,7 +133,7 @@ def _unsound(call: dict[str, Any]) -> str | None:
     """Why a call of `map` cannot be answered from some rows, or None."""
     for name in ROW_BOUND:
         if call.get(name):
-            return f"its function gets row numbers (`{name}`)"
+            return f"its function receives row indices (`{name}`)"
     function = call.get("function")
     found = side_effect(function) if function is not None else None
     name = getattr(function, "__name__", type(function).__name__)

@@ -45,7 +45,7 @@ def side_effect(function: Any, depth: int = 0) -> str | None:
         return None
     tree = _tree(function)
     if tree is None:
-        return "has a source that cannot be read"
+        return "has no readable source"
     return _of_tree(tree, function, depth)
 
 

@@ -53,7 +53,7 @@ def _patch(session: ProbeSession, module: Any) -> None:
     @functools.wraps(start)
     def start_processes(*args: Any, **kwargs: Any) -> Any:
         if session.timeline is not None:
-            session.timeline.stop("the script starts its processes by itself (`torch.multiprocessing`)")
+            session.timeline.stop("the script starts its own processes (`torch.multiprocessing`)")
         if session.channel.signer is not None:
             session.channel.signer.leave_keys(session.exchange, kwargs.get("nprocs", args[2] if len(args) > 2 else 1))
         os.environ[SPAWNED_BY] = str(os.getpid())
@@ -71,7 +71,7 @@ def _patch(session: ProbeSession, module: Any) -> None:
 
 def _reporting(session: ProbeSession, function: Callable[..., Any], rank: int) -> Callable[..., Any]:
     """Torch turns an error into a text and ends the process: here it is told as that of a script."""
-    session.shorten("of the processes that the script starts, that of rank 0 is measured")
+    session.shorten("only rank 0 of the processes that the script starts is measured")
     session.channel.is_muted = rank != 0
 
     @functools.wraps(function)

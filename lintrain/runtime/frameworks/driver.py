@@ -19,7 +19,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 ON_REQUEST = (StageName.OVERFIT, StageName.MEMORY, StageName.THROUGHPUT)
 DRIVEN = (StageName.DATASET, *TRAINING_STAGES, StageName.EVALUATION, *ON_REQUEST)
-NO_STEP = "training does not get as far as one step"
+NO_STEP = "training does not reach its first step"
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ class FirstSteps(MeasuredRun):
             with same_random_numbers():
                 self._describe()
         self.hooks, self.batches, self._corners = [], [], None
-        self.skip_missing(TRAINING_STAGES, "the run did not come to it while it was watched")
+        self.skip_missing(TRAINING_STAGES, "the run did not reach it while it was watched")
         self.skip(StageName.EVALUATION, "it is not watched")
         self.finish()
 

@@ -33,7 +33,7 @@ class PartsWatch(Watch):
     def finds_no_batch(self) -> None:
         """The training loader is empty: nothing can be measured, and nothing could be trained."""
         run = self._enter(self.call, failed=StageName.BATCH)
-        failure = Failure("ValueError", "the training loader gives no batch", self.call)
+        failure = Failure("ValueError", "the training loader yields no batch", self.call)
         run.record(Stage.failed(StageName.BATCH, failure))
 
     def _enter(self, location: Location | None, *, loss: Any = None, failed: StageName | None = None) -> LoopRun:
@@ -46,7 +46,7 @@ def measure_parts(session: InProcessSession, parts: Parts, call: Location | None
     watch = session.watch = PartsWatch(session, parts, call)
     with as_before(parts), hooked(watch, but=("DataLoader",)):
         without_workers(session, parts.loader, parts.eval_loader)
-        session.note("the loop is lintrain's own: what yours does around model, loss and optimizer was not looked at")
+        session.note("lintrain ran its own loop: what yours does around model, loss and optimizer was not measured")
         try:
             _train(watch, parts)
             if watch.run is None:
@@ -66,7 +66,7 @@ def without_workers(session: InProcessSession, *loaders: Any) -> None:
     """An error in a worker process hides the user's line, and what a worker changes cannot be given back."""
     for loader in loaders:
         if getattr(loader, "num_workers", 0):
-            session.shorten("loaders work without worker processes")
+            session.shorten("data loaders run without worker processes")
             # a loader refuses that some of these are set as attributes
             loader.__dict__.update(num_workers=0, prefetch_factor=None, timeout=0, persistent_workers=False)
 
@@ -90,7 +90,7 @@ def _play_schedule(run: LoopRun, parts: Parts) -> None:
         try:
             run.measured(schedule=played_through(parts.scheduler, parts.steps))
         except Exception as error:  # noqa: BLE001 - a class of the user's own may not bear being copied
-            run.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+            run.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
 
 
 def _evaluate(watch: PartsWatch, parts: Parts) -> None:

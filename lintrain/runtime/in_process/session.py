@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from lintrain.runtime.child.channel import MemoryChannel
 from lintrain.runtime.child.probe_session import ProbeSession
 
-LATER = "comes later and was not looked at"
+LATER = "comes later and was not measured"
 """The end of the notes on calls that a process of its own would not come to."""
 
 

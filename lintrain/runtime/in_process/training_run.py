@@ -28,7 +28,7 @@ KEPT = 4
 
 
 class NoTrainingError(Exception):
-    """The script came to its end and trained nothing."""
+    """The script ended without training."""
 
 
 class TrainingRun:
@@ -82,7 +82,7 @@ def training_run(script: str | os.PathLike[str], *arguments: str) -> TrainingRun
             return _of_trainer(stop.trainer)
         if stop.loss is not None:
             return TrainingRun(stop.model, stop.batch, lambda: (stop.loss, stop.output))
-    raise NoTrainingError(f"{os.fspath(script)} came to its end and trained nothing")
+    raise NoTrainingError(f"{os.fspath(script)} ended without training")
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def _doubt(call: Call, path: Path) -> str:
         return f"the model reads `{others[0]}` as well"
     children = {name.lower(): child for name, child in call.module.named_modules() if name}
     if _has(children, "encoder", "Embedding") and _has(children, "decoder", "Linear"):
-        return "the model has an encoder beside its decoder"
+        return "the model also has an encoder"
     return ""
 
 

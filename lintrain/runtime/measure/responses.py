@@ -51,7 +51,7 @@ class Responses:
         try:
             self._measure()
         except Exception as error:  # noqa: BLE001 - a model may answer in its own loop only
-            self._gives_up(f"the model cannot be asked again: {type(error).__name__}: {error}")
+            self._gives_up(f"the model cannot be called again: {type(error).__name__}: {error}")
         self._run.measured(responses=self.evidence)
 
     def after_steps(self) -> None:
@@ -62,24 +62,24 @@ class Responses:
         try:
             after = spread_of(ask(self._call))
         except Exception as error:  # noqa: BLE001 - as above
-            self._gives_up(f"the model cannot be asked after its steps: {type(error).__name__}: {error}")
+            self._gives_up(f"the model cannot be called after its steps: {type(error).__name__}: {error}")
         else:
             self.evidence = replace(self.evidence, spread=replace(spread, after=after))
         self._run.measured(responses=self.evidence)
 
     def _measure(self) -> None:
         if not self._rows:
-            self._gives_up("the model is given no tensor of rows")
+            self._gives_up("the model receives no tensor with rows")
             return
         started = time.perf_counter()
         answers = ask(self._call)
         each = time.perf_counter() - started
         if not answers or not math.isfinite(scale := largest(answers)):
-            self._gives_up("the model gives no finite answer for each row")
+            self._gives_up("the model returns no finite output for each row")
             return
         if each > SECONDS:
-            self._run.session.shorten(f"the model was not asked again: an answer takes {each:.1f} s")
-            self._gives_up(f"an answer takes {each:.1f} s")
+            self._run.session.shorten(f"the model was not called again: one call takes {each:.1f} s")
+            self._gives_up(f"one call takes {each:.1f} s")
             return
         self.evidence = ResponseEvidence(spread=spread_evidence(self._call, answers))
         self._ask_about_tokens(answers, scale)

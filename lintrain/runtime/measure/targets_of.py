@@ -19,4 +19,4 @@ def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None
     if task_of(base_model(model)) == "CausalLM":
         return Tokens(found[-1], "")
     alone = standard_loss(Iteration(losses=list(calls)), loss) if hasattr(loss, "grad_fn") else None
-    return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms beside the next tokens")
+    return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms besides the next tokens")

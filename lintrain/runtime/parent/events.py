@@ -74,9 +74,9 @@ class EventFile:
         """The whole lines that came since the last call; raises UntrustworthyError."""
         size = os.fstat(self._descriptor).st_size
         if size < self._read:
-            raise UntrustworthyError("the file of events was cut off")
+            raise UntrustworthyError("the event file was truncated")
         if size > MOST_BYTES:
-            raise UntrustworthyError(f"more than {MOST_BYTES >> 20} MiB of events came")
+            raise UntrustworthyError(f"more than {MOST_BYTES >> 20} MiB of events were sent")
         events: list[Event] = []
         while self._read < size and (chunk := self._next_chunk()):
             *lines, self._rest = (self._rest + chunk).split(b"\n")
@@ -94,7 +94,7 @@ class EventFile:
     def _event(self, line: bytes) -> Event:
         self._count += 1
         if self._count > MOST_EVENTS:
-            raise UntrustworthyError(f"more than {MOST_EVENTS:,} events came")
+            raise UntrustworthyError(f"more than {MOST_EVENTS:,} events were sent")
         try:
             return checked_event(json.loads(self._signatures.checked(line)))
         except UntrustworthyError as error:
@@ -150,7 +150,7 @@ def checked_event(found: object) -> Event:
     kind = event.get("event")
     fields = FIELDS.get(kind) if isinstance(kind, str) else None
     if fields is None:
-        raise UntrustworthyError("is of a kind that there is not")
+        raise UntrustworthyError("is of an unknown kind")
     _demand(event, fields, str(kind))
     if kind == "stage":
         _demand(event["stage"], STAGE, "stage")
@@ -159,7 +159,7 @@ def checked_event(found: object) -> Event:
     if kind == "end" and event["kind"] not in KINDS:
         raise UntrustworthyError("(`end`) is of an unknown kind")
     if kind == "end" and not all(isinstance(each, str) for each in (*event["notes"], *event["files"])):
-        raise UntrustworthyError("(`end`) names what are no files or notes")
+        raise UntrustworthyError("(`end`) lists something other than files or notes")
     return event
 
 

@@ -33,7 +33,7 @@ SCHEMA = 1
 Judged = tuple[Finding, Verdict]
 
 
-NOT_KEPT = "the verdicts are not kept for later checks"
+NOT_KEPT = "the verdicts are not cached for later checks"
 
 
 def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
@@ -135,5 +135,5 @@ def _write(folder: str, name: str, content: Mapping[str, Any]) -> None:
 
     make_folder(folder)
     if not is_ours(folder):
-        raise OSError(errno.EACCES, f"others may write into {folder}")
+        raise OSError(errno.EACCES, f"other users can write to {folder}")
     put(folder, name, sealed(MAGIC, json.dumps(plain(content)).encode()))

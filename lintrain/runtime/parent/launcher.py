@@ -93,7 +93,7 @@ class Launch:
 
     def _notes(self) -> tuple[str, ...]:
         """What the script wanted to send and a probe does not, in lines for the report."""
-        asked = ("no other machine was in reach (`--offline`)",) if self.request.offline else ()
+        asked = ("no other machine could be reached (`--offline`)",) if self.request.offline else ()
         end = self.assembly.end or {}
         said = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
         unchanged = notes_of_unchanged(self._wall.metadata.unchanged)
@@ -124,7 +124,10 @@ class Launch:
     def _distrust(self, error: UntrustworthyError) -> tuple[EndingKind, str]:
         """Forget what was sent: where one event is not of lintrain's own code, none need be."""
         self.assembly = Assembly()
-        return EndingKind.UNTRUSTED, f"the script's process sent what lintrain's own code does not send: {error}"
+        return (
+            EndingKind.UNTRUSTED,
+            f"the script's process sent an event that lintrain's own code does not send: {error}",
+        )
 
     def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[EndingKind, str]:
         while True:
@@ -155,29 +158,29 @@ class Launch:
     def _silent_end(self) -> tuple[EndingKind, str]:
         status = self._process.wait()
         if status == NO_ROOM:
-            return EndingKind.DISK, f"no room is left for the probe's own files in {tempfile.gettempdir()}"
+            return EndingKind.DISK, f"no space is left for the probe's own files in {tempfile.gettempdir()}"
         if status < 0:
             return EndingKind.KILLED, f"the process was killed by {_signal_name(-status)}"
-        return EndingKind.EXITED, f"the script ended itself with exit status {status}"
+        return EndingKind.EXITED, f"the script exited with status {status}"
 
     def _bound_hit(self, bounds: Bounds) -> tuple[EndingKind, str] | None:
         passed = time.monotonic() - self._started
         if passed > bounds.seconds:
-            return EndingKind.TIME, f"{bounds.seconds:g} s went by (`--timeout` sets the bound)"
+            return EndingKind.TIME, f"{bounds.seconds:g} s passed (`--timeout` sets the limit)"
         if passed - self._memory_checked < MEMORY_SECONDS:
             return None
         self._memory_checked = passed
         written = held_bytes(Path(self.request.temporary))
         if written > self._disk:
-            return EndingKind.DISK, f"the script's files hold {written / GIB:.1f} GiB, half of what was free"
+            return EndingKind.DISK, f"the script's files hold {written / GIB:.1f} GiB, half of the free space"
         if lack := self._room.lack():
-            return EndingKind.DISK, f"room runs out: {lack}"
+            return EndingKind.DISK, f"disk space runs out: {lack}"
         if bounds.memory is None:
             return None
         used = resident_bytes(family(self._process, str(self._file), self._adoption.others))
         if used > bounds.memory:
             bound = bounds.memory / GIB
-            return EndingKind.MEMORY, f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"
+            return EndingKind.MEMORY, f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the limit)"
         return None
 
 

@@ -123,7 +123,7 @@ def _value(options: Sequence[str], name: str) -> str | None:
 
 def _started(launcher: str, words: Sequence[str], *, is_module: bool) -> Launched:
     if not words:
-        raise LaunchError(f"`{launcher}` names nothing to run")
+        raise LaunchError(f"`{launcher}` names no script to run")
     first, arguments = words[0], tuple(words[1:])
     return Launched(None, first, arguments) if is_module else Launched(first, None, arguments)
 

@@ -115,7 +115,7 @@ def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) 
     listen({"event": "again", "reason": ending.reason})
     evidence, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
     if evidence is not None:
-        evidence = replace(evidence, notes=(*evidence.notes, f"the data was processed whole: {ending.reason}"))
+        evidence = replace(evidence, notes=(*evidence.notes, f"all of the data was processed: {ending.reason}"))
     return evidence, second, True
 
 
@@ -156,13 +156,13 @@ def _pass(
         return launch.assembly.evidence(_stopped(launch, ending)), ending
     except UntrustworthyError as error:
         return None, replace(
-            ending, kind=EndingKind.UNTRUSTED, reason=f"the script's process sent what cannot be so: {error}"
+            ending, kind=EndingKind.UNTRUSTED, reason=f"the script's process sent invalid values: {error}"
         )
 
 
 def _stopped(launch: Launch, ending: Ending) -> str:
     if ending.kind is EndingKind.CRASHED:
-        return "the script stopped before"
+        return "the script ended before it"
     if ending.kind is EndingKind.NO_TRAINING:
         return "the script trained nothing"
     where = f" in the {launch.assembly.running} stage" if launch.assembly.running else ""

@@ -66,10 +66,9 @@ def read_record(path: Path) -> Record:
 def _wrong_schema(path: Path, schema: object) -> str:
     if isinstance(schema, int):
         which = "a newer" if schema > SCHEMA else "an older"
-        return (
-            f"{path}: evidence schema {schema} is of {which} lintrain, this one reads {SCHEMA}; probe the script again"
-        )
-    return f"{path}: holds no `schema` number; `lintrain probe SCRIPT --evidence FILE` writes evidence"
+        problem = f"evidence schema {schema} comes from {which} lintrain; this one reads {SCHEMA}"
+        return f"{path}: {problem}; probe the script again"
+    return f"{path}: has no `schema` number; `lintrain probe SCRIPT --evidence FILE` writes evidence"
 
 
 def _validated(path: Path, text: str) -> Record:

@@ -36,7 +36,7 @@ def measure_reruns(starts: ScriptStarts, also: tuple[str, ...], evidence: Eviden
 def _measured(starts: ScriptStarts, name: StageName, evidence: Evidence) -> tuple[Stage, EvidenceFields]:
     started = time.monotonic()
     if not evidence.passed(StageName.STEP):
-        return Stage.not_reached(name, "training does not get as far as one step"), {}
+        return Stage.not_reached(name, "training does not reach its first step"), {}
     try:
         fields = RERUNS[name](starts)
     except UnmeasuredError as reason:

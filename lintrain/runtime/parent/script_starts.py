@@ -53,8 +53,8 @@ class ScriptStarts:
     def _bounds(self) -> Bounds:
         seconds = self.ends - time.monotonic()
         if seconds < 1.0:
-            went_by = f"the {self.bounds.seconds:g} s of the probe had gone by"
-            raise UnmeasuredError(f"{went_by} (`--timeout` sets the bound)")
+            went_by = f"the {self.bounds.seconds:g} s of the probe had passed"
+            raise UnmeasuredError(f"{went_by} (`--timeout` sets the limit)")
         return replace(self.bounds, seconds=seconds)
 
     def _request(self, folder: Path, exchange: Path, timeline: TimelineRequest) -> PassRequest:

@@ -68,7 +68,7 @@ class Assembly:
         try:
             return TypeAdapter(Evidence).validate_python(values)
         except (ValidationError, RecursionError) as error:
-            raise UntrustworthyError(f"the values that came are no evidence ({_first_problem(error)})") from error
+            raise UntrustworthyError(f"the values are not valid evidence ({_first_problem(error)})") from error
 
     def _known_values(self) -> dict[str, Any]:
         """Those that are fields of `Evidence`; a note of the report names the others."""

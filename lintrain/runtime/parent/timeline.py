@@ -79,7 +79,7 @@ class Timeline:
         try:
             self._add(event)
         except (ValueError, TypeError) as error:
-            raise UntrustworthyError(f"a `{event['event']}` does not hold what it has to") from error
+            raise UntrustworthyError(f"a `{event['event']}` event is incomplete") from error
 
     def _add(self, event: Event) -> None:
         match event["event"]:

@@ -26,12 +26,12 @@ def compare_resumed(starts: ScriptStarts) -> EvidenceFields:
         raise UnmeasuredError(
             f"the script saved nothing in its first {len(saving.steps)} steps that it could go on from"
         )
-    saving.demand(SAVED_AFTER + 1, "the loop, which came to its end after it saved,")
+    saving.demand(SAVED_AFTER + 1, "the loop, which ended after it saved,")
     path = saving.facts.get("checkpoint", "")
     resuming = starts.follow(folder, TimelineRequest("resume", 1, path))
     resuming.demand(1, "the process that resumes")
     if not path and _begins_anew(saving, resuming):
-        raise UnmeasuredError("the second start of the script did not go on from what the first one saved")
+        raise UnmeasuredError("the second run of the script did not resume from what the first one saved")
     return {"checkpoint": resumed_evidence(saving, resuming, files)}
 
 

@@ -17,7 +17,7 @@ PROCESSES, STEPS = 2, 2
 def compare_ranks(starts: ScriptStarts) -> EvidenceFields:
     """One pass, in which torch's launcher starts the script on two processes."""
     if starts.entry.is_notebook:
-        raise UnmeasuredError("nobody launches a notebook on several processes")
+        raise UnmeasuredError("a notebook cannot be launched on several processes")
     ranks = starts.follow_ranks(starts.folder(), TimelineRequest("ranks", STEPS), PROCESSES)
     demand_of_all(ranks)
     for number, timeline in enumerate(ranks):

@@ -82,7 +82,7 @@ class Expressions:
         """A class or a function by its name, from a library, from another file of the user, or from the script."""
         module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
         if not module or not name.isidentifier():
-            raise CannotWriteError(f"`{name or thing!r}`, which has no name of its own")
+            raise CannotWriteError(f"`{name or thing!r}`, which has no importable name")
         if module == "__main__":
             self.names.add(name)
             return name
@@ -109,7 +109,7 @@ class Expressions:
             return f"{self.named(type(module))}({self._configuration(module.config)})"
         making = self._makers.of(module)
         if making is None:
-            raise CannotWriteError(f"`{type(module).__name__}`, whose making was not seen")
+            raise CannotWriteError(f"`{type(module).__name__}`, whose construction was not recorded")
         return self.call(type(module), making.args, making.kwargs)
 
     def call(self, kind: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

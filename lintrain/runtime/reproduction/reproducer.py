@@ -48,7 +48,7 @@ class Reproducer:
         try:
             recipe = {"stage": stage, **self._recipe(error)}
         except CannotWriteError as missing:
-            recipe = {"stage": stage, "reason": f"{missing} cannot be made without the script"}
+            recipe = {"stage": stage, "reason": f"{missing} cannot be created without the script"}
         except Exception as own:  # noqa: BLE001 - the probe goes on, and says what it could not do
             recipe = {"stage": stage, "reason": f"lintrain failed to write it: {type(own).__name__}: {own}"}
         with open(os.path.join(self._folder, RECIPE), "w", encoding="utf-8") as opened:

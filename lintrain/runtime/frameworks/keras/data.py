@@ -110,7 +110,7 @@ def take_batches(run: KerasRun) -> None:
         run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     run.iterator.reset()
     if not run.batches:
-        raise ValueError("the training data gives no batch")
+        raise ValueError("the training data yields no batch")
     run.batch_evidence.append(describe(run, "train_dataset", [_entries(run, batch) for batch in run.batches]))
     run.measured(batches=run.batch_evidence)
 

@@ -63,9 +63,9 @@ class KerasFramework(Framework):
         run = self.run
         is_after_forward = stage in (StageName.BACKWARD, StageName.STEP) and run.passed(StageName.FORWARD)
         if is_after_forward and not run.keras.trainable_variables:
-            return "no weight of the model is trained"
+            return "the model has no trainable weight"
         if stage is StageName.DATASET and run.trainer != WHOLE:
-            return f"`{run.trainer}` is given one batch at a time"
+            return f"`{run.trainer}` receives one batch at a time"
         return _why_no_evaluation(run) if stage is StageName.EVALUATION else ""
 
     def _measure_forward(self) -> None:
@@ -91,7 +91,7 @@ def _measure_dataset(run: KerasRun) -> None:
 
 def _why_no_evaluation(run: KerasRun) -> str:
     if run.trainer != WHOLE:
-        return f"`{run.trainer}` evaluates nothing"
+        return f"`{run.trainer}` does not evaluate"
     if run.validation is None:
         return "no validation data is given"
     return "" if run.passed(StageName.FORWARD) else "the model was not built"

@@ -102,7 +102,7 @@ def _without_loss(run: KerasRun) -> Seen:
         with library("torch").no_grad():
             seen.outputs = run.keras(x)
     except Exception as error:  # noqa: BLE001 - the first error is the one that is told
-        run.session.note(f"the outputs of the model were not seen: {type(error).__name__}")
+        run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
     return seen
 
 

@@ -69,7 +69,7 @@ class Guide:
         with self.watch.paused():
             self.run.on_batch_end()
         if self.watch.bounds.is_late():
-            self.run.session.shorten("training was stopped after half a minute")
+            self.run.session.shorten("training was stopped after 30 s")
             trainer.should_stop = True
         if is_last or trainer.should_stop:
             self.watch.ends_guided()

@@ -91,7 +91,7 @@ class LightningRun(LoopRun):
             try:
                 self.measured(schedule=schedule_evidence(configured, steps, epochs))
             except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will tell
-                self.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+                self.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
 
     def on_evaluation_loaders(self, loaders: list[Any]) -> None:
         """The loaders of a call that only evaluates are there."""
@@ -117,7 +117,7 @@ class LightningRun(LoopRun):
         if StageName.BATCH in self.statuses:
             return
         if batch is None:
-            self.skip(StageName.BATCH, "`training_step` takes its batches by itself")
+            self.skip(StageName.BATCH, "`training_step` fetches its own batches")
         else:
             self.attempt(StageName.BATCH, self._describe_batch)
         self._gradients = Gradients(self)
@@ -173,7 +173,7 @@ class LightningRun(LoopRun):
         self._arguments["logged"] = ", ".join(logged_names(self.trainer))
         self.measured(arguments=self._arguments)
         if StageName.EVALUATION not in self.statuses and not self.evaluation.batches:
-            self.skip(StageName.EVALUATION, "the call was given no validation data, or its module has no step for it")
+            self.skip(StageName.EVALUATION, "no validation data is given, or the module has no step for it")
         super().close()
 
     def on_construction_error(self, error: BaseException) -> None:

@@ -22,9 +22,9 @@ def overfit_if_asked(run: LightningRun) -> None:
     if not run.is_asked(StageName.OVERFIT):
         return
     if not run.passed(StageName.STEP) or not run.passed(StageName.BATCH):
-        run.skip(StageName.OVERFIT, f"{NO_STEP} on a batch that it is given")
+        run.skip(StageName.OVERFIT, f"{NO_STEP} on a batch of a loader")
     elif not run.module.automatic_optimization:
-        run.skip(StageName.OVERFIT, "the module optimises by hand")
+        run.skip(StageName.OVERFIT, "the module uses manual optimization")
     else:
         cannot = "`training_step` cannot be called alone"
         run.attempt_extra(StageName.OVERFIT, lambda: _overfit_one_batch(run), cannot)

@@ -66,7 +66,7 @@ def _quiet_loggers(session: ProbeSession, package: str, logger: Any) -> Any:
     dummy = library(f"{package}.loggers.logger").DummyLogger
     quiet: list[Any] = [each if type(each).__name__ in WRITES_FILES else dummy() for each in given]
     if any(new is not old for new, old in zip(quiet, given, strict=True)):
-        session.note("what is logged goes nowhere: its logger was replaced")
+        session.note("its logger was replaced, and logged values are discarded")
     return quiet if is_row(logger) else quiet[0]
 
 

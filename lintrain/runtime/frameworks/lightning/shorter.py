@@ -28,7 +28,9 @@ def shorten_training(session: ProbeSession, trainer: Any) -> None:
     """A few steps of one epoch, and then validation, however seldom it was asked for."""
     fit_loop = trainer.fit_loop
     if trainer.accumulate_grad_batches > MOST_ACCUMULATED:
-        said = f"gradients were added up over {MOST_ACCUMULATED} batches instead of {trainer.accumulate_grad_batches}"
+        said = (
+            f"gradients were accumulated over {MOST_ACCUMULATED} batches instead of {trainer.accumulate_grad_batches}"
+        )
         session.shorten(said)
         trainer.accumulate_grad_batches = MOST_ACCUMULATED
     wanted = BATCHES * trainer.accumulate_grad_batches

@@ -36,7 +36,7 @@ def fit(
     args, kwargs = _uncompiled(session, args, kwargs)
     run, guide = _begin(session, trainer, call, args, kwargs)
     for later in comes_later(("fit", "test", "predict")):
-        session.note(f"{later} comes later and was not looked at")
+        session.note(f"{later} comes later and was not measured")
     without_finders(session, trainer)
     check = trainer._run_sanity_check
     trainer._run_sanity_check = lambda: _prepare(run, guide, check)
@@ -107,7 +107,9 @@ def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) ->
         return
     name = missing_by_shortening(run.trainer, error, has_validated=guide.has_validated)
     if name is not None and run.session.shortcuts:
-        run.skip(StageName.EVALUATION, f"`{name}` was not logged in the few batches that ran, and is watched: {error}")
+        run.skip(
+            StageName.EVALUATION, f"`{name}` is monitored, but was not logged in the few batches that ran: {error}"
+        )
     else:
         run.on_error(error, StageName.EVALUATION)
 

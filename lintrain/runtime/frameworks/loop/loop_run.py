@@ -90,7 +90,7 @@ class LoopRun(LoaderRun):
             return
         batch = batch_of(iteration)
         if batch is None:
-            self.skip(StageName.BATCH, "the loop takes its batches from no `DataLoader`")
+            self.skip(StageName.BATCH, "the loop does not take its batches from a `DataLoader`")
         else:
             self.batches.append(batch)
             self.attempt(StageName.BATCH, self._describe_batch)
@@ -212,7 +212,7 @@ class LoopRun(LoaderRun):
         self._state.loaders.timed.record(self, self._state.iteration)
         if self._before:
             self._compare(self.optimizers[0])
-        self.skip_missing(TRAINING_STAGES, "the loop did not come to it")
+        self.skip_missing(TRAINING_STAGES, "the loop did not reach it")
         self._send()
         self.starts(StageName.EVALUATION)
         self._settled_at = time.perf_counter()

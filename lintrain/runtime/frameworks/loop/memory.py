@@ -21,7 +21,7 @@ from lintrain.runtime.measure.live_bytes import (
 )
 from lintrain.runtime.measure.projection import fused_attention
 
-TOO_SHORT = "the loop took no further step of the optimizer that was counted"
+TOO_SHORT = "the loop took no further step of the measured optimizer"
 
 
 class CountingScript(Counting):
@@ -109,11 +109,11 @@ class CountedStep:
     def _close(self) -> None:
         self._stop()
         if self._casts_on_gpu:
-            self._run.skip(StageName.MEMORY, "the script casts on a GPU what it does not cast here")
+            self._run.skip(StageName.MEMORY, "autocast applies on a GPU and not on this CPU")
             return
         rows = self._state.iteration.rows()
         if not rows:
-            self._run.skip(StageName.MEMORY, "the batch has no rows that could be counted")
+            self._run.skip(StageName.MEMORY, "the rows of the batch cannot be counted")
             return
         self._run.measured(memory=self._evidence(rows))
         self._run.record(Stage.passed(StageName.MEMORY, time.perf_counter() - self._began))

@@ -92,7 +92,7 @@ class MetricUses:
             with self._state.paused():
                 return ask(*given)
         except Exception as error:  # noqa: BLE001 - the script's metric goes on whatever it was given
-            self._state.session.note(f"what a metric got was not seen: {type(error).__name__}: {error}")
+            self._state.session.note(f"the arguments of a metric could not be read: {type(error).__name__}: {error}")
             return None
 
 

@@ -34,7 +34,7 @@ class FirstBatch:
         self._optimizer: Any = None
         self._rates: list[float] = []
         self._first: list[Any] = []
-        self._reason = "training does not get as far as one step"
+        self._reason = "training does not reach its first step"
 
     def keep(self, iteration: Iteration, loss: Any) -> None:
         """The first loss is there: look how it was made, and keep the weights that it was made from."""
@@ -42,7 +42,7 @@ class FirstBatch:
             recipe = Recipe(iteration, loss)
             self._optimizer = self._one_optimizer(recipe)
         except CannotRemakeError as error:
-            self._reason = f"the loss cannot be made again: {error}"
+            self._reason = f"the loss cannot be recomputed: {error}"
             return
         self._recipe = recipe
         self._rates = [peak_of(group) for group in self._optimizer.param_groups]
@@ -53,7 +53,7 @@ class FirstBatch:
         own = {id(weight) for module in recipe.modules for weight in module.parameters()}
         found = [optimizer for optimizer in self._state.optimizers if own & held_by(optimizer)]
         if len(found) != 1:
-            raise CannotRemakeError(f"{len(found)} optimizers step the models")
+            raise CannotRemakeError(f"{len(found)} optimizers update the models")
         return found[0]
 
     def _weights(self) -> list[Any]:
@@ -65,7 +65,7 @@ class FirstBatch:
         if recipe is None or not self._run.passed(StageName.STEP):
             self._run.skip(StageName.OVERFIT, self._reason)
         else:
-            cannot = "one batch cannot be trained on alone"
+            cannot = "one batch cannot be trained on outside the loop"
             self._run.attempt_extra(StageName.OVERFIT, lambda: self._descend(recipe), cannot)
 
     def _descend(self, recipe: Recipe) -> None:
@@ -126,7 +126,7 @@ def _compare(recipe: Recipe) -> None:
     with library("torch").no_grad():
         again = number(recipe.make()[0])
     if math.isfinite(recipe.value) and abs(again - recipe.value) > SAME * max(abs(recipe.value), 1e-3):
-        raise CannotRemakeError(f"made again it is {again:.4g}, not {recipe.value:.4g}")
+        raise CannotRemakeError(f"recomputed it is {again:.4g}, not {recipe.value:.4g}")
 
 
 def _forget_gradients(modules: list[Any]) -> None:

@@ -44,7 +44,7 @@ class Recipe:
         last = len(self._calls)
         self._input = None if self.function is None else self._source(self.function.input, last)
         if self.function is not None and getattr(self.function.target, "requires_grad", False):
-            raise CannotRemakeError(f"what `{self.function.name}` compares with comes from a model too")
+            raise CannotRemakeError(f"what `{self.function.name}` compares with also comes from a model")
         for number, call in enumerate(self._calls):
             given = {path: tensor for path, tensor in call.tensors().items() if _is_made(tensor)}
             self._sources.append({path: self._source(tensor, number) for path, tensor in given.items()})
@@ -121,7 +121,7 @@ def _taken(source: Source | None, made: list[dict[Path, Any]]) -> Any:
     assert source is not None
     given = made[source.number].get(source.path)
     if given is None:
-        raise CannotRemakeError("in eval mode the model gives something else")
+        raise CannotRemakeError("the model returns something else in eval mode")
     return source.form(given)
 
 
@@ -144,7 +144,7 @@ def _function(iteration: Iteration, node: Any) -> LossCall:
     """The call of a loss function whose result is the loss."""
     found = next((call for call in iteration.losses if getattr(call.result, "grad_fn", None) is node), None)
     if node is None or found is None:
-        raise CannotRemakeError("its loss is neither the model's own nor one call of a loss function of torch")
+        raise CannotRemakeError("its loss is neither returned by the model nor one call of a torch loss function")
     return found
 
 

@@ -45,7 +45,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
         if watch.session.is_root and self.num_workers:
-            watch.session.shorten("loaders work without worker processes")
+            watch.session.shorten("data loaders run without worker processes")
             self.__dict__["lintrain_workers"] = self.num_workers
             self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
             self.__dict__["persistent_workers"] = False

@@ -21,7 +21,7 @@ def take_batches(run: TensorFlowRun) -> None:
         run.batches.append(batch)
         run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     if not run.batches:
-        raise ValueError("the training data gives no batch")
+        raise ValueError("the training data yields no batch")
     run.batch_evidence.append(_describe(run))
     run.measured(batches=run.batch_evidence)
 

@@ -30,7 +30,7 @@ class TensorFlowResponses:
         try:
             self.evidence = self._measured()
         except Exception as error:  # noqa: BLE001 - a model may answer in its own loop only
-            self._gives_up(f"the model cannot be asked again: {type(error).__name__}: {error}")
+            self._gives_up(f"the model cannot be called again: {type(error).__name__}: {error}")
         self._run.measured(responses=self.evidence)
 
     def after_steps(self) -> None:
@@ -41,7 +41,7 @@ class TensorFlowResponses:
         try:
             after = _spread(self._ask(self._inputs))
         except Exception as error:  # noqa: BLE001 - as above
-            self._gives_up(f"the model cannot be asked after its steps: {type(error).__name__}: {error}")
+            self._gives_up(f"the model cannot be called after its steps: {type(error).__name__}: {error}")
         else:
             self.evidence = replace(self.evidence, spread=replace(spread, after=after))
         self._run.measured(responses=self.evidence)
@@ -52,11 +52,11 @@ class TensorFlowResponses:
         answers = self._ask(self._inputs)
         seconds = time.perf_counter() - started
         if answers is None or not bool(library("numpy").isfinite(answers).all()):
-            return ResponseEvidence(reason="the model gives no finite answer for each row")
+            return ResponseEvidence(reason="the model returns no finite output for each row")
         different = _different_rows(self._inputs)
         spread = SpreadEvidence(different, answers.dtype.name, _spread(answers)) if different > 1 else None
         if seconds > SECONDS:
-            return ResponseEvidence(spread=spread, reason=f"an answer takes {seconds:.1f} s")
+            return ResponseEvidence(spread=spread, reason=f"one call takes {seconds:.1f} s")
         return ResponseEvidence(spread=spread, mask=self._mask(answers))
 
     def _ask(self, inputs: Any) -> Any:

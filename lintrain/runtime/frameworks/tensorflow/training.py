@@ -57,7 +57,7 @@ def _without_loss(run: TensorFlowRun) -> Seen:
     try:
         output = run.keras(x, training=False)
     except Exception as error:  # noqa: BLE001 - the first error is the one that is told
-        run.session.note(f"the outputs of the model were not seen: {type(error).__name__}")
+        run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
         return seen
     seen.outputs = output.get("logits") if is_mapping(output) else output
     return seen

@@ -33,7 +33,9 @@ def measure_gradients(run: TrainerRun) -> None:
     for done, batch in enumerate(run.batches[1:], start=1):
         run.progress(StageName.BACKWARD, done, len(run.batches))
         if (done + 1) * each * 3 > SECONDS:
-            run.session.shorten(f"gradients on {done} of {len(run.batches)} batches: a pass takes {each:.1f} s")
+            run.session.shorten(
+                f"gradients were measured on {done} of {len(run.batches)} batches: one pass takes {each:.1f} s"
+            )
             break
         gradients.clear()
         _whole_step(run, batch)

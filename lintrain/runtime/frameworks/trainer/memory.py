@@ -30,11 +30,11 @@ def project_memory(run: TrainerRun) -> None:
 def why_no_projection(run: TrainerRun) -> str:
     """Why nothing can be projected; "" if it can."""
     if not run.batches or not is_mapping(run.batches[0]) or not rows_of(run.batches[0]):
-        return "there is no batch of named tensors"
+        return "no batch is a dictionary of tensors"
     if any(run.statuses.get(name) is StageStatus.FAILED for name in TRAINING_STAGES[1:]):
         return NO_STEP
     if any(getattr(run.trainer.args, name, None) for name in SHARDED):
-        return "the run spreads its model over several devices"
+        return "the run shards its model over several devices"
     return "the weights are quantized" if getattr(run.model, "is_quantized", False) else ""
 
 

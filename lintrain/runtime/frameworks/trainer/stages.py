@@ -49,7 +49,7 @@ def measure(
     """Every stage that this call can reach; evidence is sent as it comes."""
     run = TrainerRun(session, trainer, entry, call)
     for location in later_trainings():
-        session.note(f"the training call at {location} comes later and was not looked at")
+        session.note(f"the training call at {location} comes later and was not measured")
     drive(TrainerFramework(run, given_splits(trainer, entry, args, dict(kwargs))))
 
 
@@ -106,7 +106,7 @@ class TrainerFramework(Framework):
         if stage not in (StageName.OVERFIT, StageName.THROUGHPUT):
             return ""
         if run.batches and not is_mapping(run.batches[0]):
-            return "the trainer makes its rows anew at every step"
+            return "the trainer generates new rows at every step"
         return "" if run.passed(StageName.STEP) else NO_STEP
 
     def conclude(self) -> None:

@@ -82,7 +82,7 @@ def _schedule(run: TrainerRun) -> ScheduleEvidence | None:
     try:
         return played_through(schedule, training_steps(run))
     except Exception as error:  # noqa: BLE001 - what cannot be played through is no fault of the script
-        run.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+        run.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
         return None
 
 

@@ -93,7 +93,7 @@ def _say_what_is_off(session: ProbeSession, arguments: Any) -> None:
     if trackers:
         session.note(f"nothing is reported to {', '.join(trackers)}")
     if arguments.push_to_hub:
-        session.note("`push_to_hub` was asked for and not carried out")
+        session.note("`push_to_hub` was requested but not executed")
     session.note("the Trainer saves no checkpoint, and its `output_dir` is a temporary folder")
 
 

@@ -70,7 +70,7 @@ def may_be_alike(dataset: Any) -> bool:
 def read_copies(loader: Any) -> CopiedRows | str:
     """What workers read, or why that is not known."""
     if not hasattr(os, "fork"):
-        return "this system makes no copies of a process"
+        return "this system cannot fork a process"
     is_stream = not has_rows(loader.dataset)
     chosen = [(0, 2), (1, 2), (0, 1), (0, 1)] if is_stream else [(0, 2), (1, 2)]
     found = _read_at_once(loader, chosen)
@@ -183,4 +183,4 @@ def _collect(process: int, pipe: int, ends: float) -> list[str] | str:
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    return json.loads(said) if said else f"nothing to say after {SECONDS:g} s"
+    return json.loads(said) if said else f"no result after {SECONDS:g} s"

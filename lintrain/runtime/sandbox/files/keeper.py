@@ -58,12 +58,11 @@ class Keeper:
             return None
         path = refused_path(error, self._free.has)
         if path is not None:
-            return f"the script wrote to {path} past the guard of its files, which a probe does not allow"
+            return f"the script wrote to {path} past the guard of its files, which is not allowed in a probe"
         names = ("CalledProcessError", "FileNotFoundError")
         if self._programs.others and type(error).__name__ in names:
-            return (
-                f"the script started `{self._programs.others[0]}`, which a probe lets write no files and send nothing"
-            )
+            program = self._programs.others[0]
+            return f"the script started `{program}`, which a probe allows neither to write files nor to send anything"
         return None
 
     @property
@@ -81,7 +80,7 @@ class Keeper:
             return []
         names = ", ".join(f"`{key}`" for key in keys[:NAMED]) + (", …" if len(keys) > NAMED else "")
         count = "1 file" if len(keys) == 1 else f"{len(keys)} files"
-        return [f"{count} that the script wrote went to a temporary folder: {names}"]
+        return [f"{count} written by the script went to a temporary folder: {names}"]
 
 
 def shown(key: str) -> str:

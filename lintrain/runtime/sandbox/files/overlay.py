@@ -152,7 +152,7 @@ class Overlay:
     def _copy(self, key: str, upper: str) -> None:
         size = real.stat(key).st_size
         if size > LARGEST_COPY:
-            raise OSError(errno.EFBIG, f"lintrain copies no file of {size / 2**30:.1f} GiB to protect it", key)
+            raise OSError(errno.EFBIG, f"lintrain does not copy a file of {size / 2**30:.1f} GiB to protect it", key)
         real.copy(key, upper)
 
     def made_folder(self, key: str) -> str:

@@ -109,7 +109,7 @@ def _watch_openssl(gate: Gate, module: Any) -> None:
     def asking(send: Any) -> Any:
         @functools.wraps(send)
         def sends(self: Any, content: Any, *args: Any, **kwargs: Any) -> Any:
-            stream = streams.setdefault(id(self), Stream(gate, "a host behind pyOpenSSL", is_raw=False))
+            stream = streams.setdefault(id(self), Stream(gate, "a host reached through pyOpenSSL", is_raw=False))
             stream.demand_read(content)
             return send(self, content, *args, **kwargs)
 
