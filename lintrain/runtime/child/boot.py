@@ -28,11 +28,14 @@ from lintrain.runtime.timeline import timeline_setup as timeline
 
 def start(request: dict[str, Any]) -> None:
     """Install every interceptor; the script then runs as if started by hand."""
+    # First of all: which process is measured decides what every interceptor below does.
     ranks.become_root(request["timeline"])
     spawned.become_root()
     session = ProbeSession(request, Channel(os.path.join(request["exchange"], EVENTS)))
     names = os.environ.pop(KEYS, "").split()
     session.channel.signer = take_key(session.exchange) if session.is_root else take_named_key(session.exchange, names)
+    # Until training starts; `MeasuredRun` puts the script's thresholds back, since they change the timing of what is
+    # measured.
     session.thresholds.raise_them()
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     # The network comes before the keeper: one of its own needs files that the kernel then forbids to write.
@@ -55,6 +58,7 @@ def start(request: dict[str, Any]) -> None:
     if request["timeline"] is not None:
         timeline.install(session, hooks, request["timeline"])
     is_launcher = ranks.is_launcher(request["timeline"])
+    # Last: from here on imports run the hooks, and every interceptor has to be registered.
     hooks.install()
     if session.is_root and not is_launcher:
         _watch_the_end(session)
@@ -71,6 +75,7 @@ def _watch_the_end(session: ProbeSession) -> None:
         previous(kind, error, traceback)
 
     sys.excepthook = excepthook
+    # Exit handlers run in reverse order: registered first, this one runs after all of the script's own.
     atexit.register(session.on_exit)
     _watch_hard_ends(session)
 
@@ -92,6 +97,8 @@ def _watch_hard_ends(session: ProbeSession) -> None:
 
     os._exit = ends  # type: ignore[assignment]
     for name in ("execv", "execve"):
+        # A script that restarts itself (`os.execv`) ends without exit handlers, and the next program has the same
+        # pid.
         setattr(os, name, _saying_so(session, getattr(os, name)))
     register = getattr(threading, "_register_atexit", None)  # called before threads are waited for; since Python 3.9
     if register is not None:

@@ -25,6 +25,7 @@ def _patch(session: ProbeSession, torch: Any) -> None:
     @functools.wraps(compile_)
     def left_out(*args: Any, **kwargs: Any) -> Any:
         session.shorten("`torch.compile` was left out")
+        # In addition to the backend: a module that was compiled before this call, or by a library, runs eagerly too.
         torch.compiler.set_stance("force_eager")
         given = {name: value for name, value in kwargs.items() if name not in ONLY_OF_INDUCTOR}
         return compile_(*args, **{**given, "backend": "eager"})

@@ -131,9 +131,12 @@ def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 def failure_of(error: BaseException, fallback: Location | None) -> Failure:
     """An error with the user's own frames first; `fallback` is the place when no frame of the user is on its way."""
+    # Frames of the probe lie between the library and the script wherever a function is patched; the user sees the
+    # traceback of a run without them.
     steps = [step for step in _steps(error.__traceback__) if not _is_own(step)]
     users = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)]
     location = _step_location(users[-1]) if users else fallback
+    # A file that cannot be parsed has no frame: the error itself says where.
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         column = error.offset or 1
         location = Location(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
@@ -179,6 +182,7 @@ def is_probes_own(error: BaseException) -> bool:
     steps = list(_steps(error.__traceback__))
     if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_globals.get("__name__") in BETWEEN:
         return False
+    # A wrong signature of `compute_metrics` raises in our frame, before the user's function has one.
     return not (isinstance(error, TypeError) and steps[-1].tb_frame.f_code.co_name in PASSES_ON)
 
 

@@ -27,6 +27,8 @@ def _watch(session: ProbeSession, dataset_class: Any) -> None:
 
     @functools.wraps(map_rows)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Each table once, before the map: `map` may drop the texts or cut them, after which different rows look
+        # alike.
         if self._fingerprint not in session.conflicts:
             session.conflicts[self._fingerprint] = conflicts_in(self)
         return map_rows(self, *args, **kwargs)

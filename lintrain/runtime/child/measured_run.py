@@ -39,6 +39,7 @@ class MeasuredRun(ABC):
     """
 
     def __init__(self, session: ProbeSession, call: Location | None) -> None:
+        # The training starts: from here on the script's own garbage collection is part of what is measured.
         session.thresholds.put_back()
         self.session = session
         self.call = call
@@ -122,6 +123,7 @@ class MeasuredRun(ABC):
     def attempt(self, name: StageName, work: Callable[[], Result]) -> Result | None:
         """Run one stage; an error in the user's pipeline is its result, not a crash of the probe."""
         self.starts(name)
+        # Set by the stage as it goes on; an error before it does is shown at the training call.
         self.about, self.fallback = "", self.call
         started = time.perf_counter()
         try:

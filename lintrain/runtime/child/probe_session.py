@@ -87,6 +87,8 @@ class ProbeSession:
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
         self.knows_origins = True
         self._ended = False
+        # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
+        # Reentrant, for reporting measures objects, which may raise into `on_own_error`.
         self._lock = threading.RLock()
         self._root = self._find_root()  # the script may clear its environment
 
@@ -164,9 +166,13 @@ class ProbeSession:
 
     def on_error(self, error: BaseException) -> None:
         """Report an error that ends the script: in the run that it is in, or before any."""
+        # Before anything else: an error that the guard caused must not be reported as one of the script, in whatever
+        # stage it is.
         if (refusal := self.refusal(error)) is not None:
             self._end(EndingKind.REFUSED, refusal)
             return
+        # The error comes after an optimizer step that no loop repeats: what was measured so far is kept, and the end
+        # is reported as `stopped`.
         if self.watch is not None and self.watch.is_behind(error):
             self.watch.on_exit()
             self._end(EndingKind.STOPPED, f"{type(error).__name__}: {error}")
@@ -196,6 +202,7 @@ class ProbeSession:
         elif self.watch is not None and self.watch.backwards_by_hand:
             self._end(EndingKind.BY_HAND, f"{self.watch.backwards_by_hand} backward passes")
         else:
+            # Nothing trains, but a loader that yields nothing or a model that is moved twice can still be judged.
             self._tell_of_objects()
             self._end(EndingKind.NO_TRAINING, "")
 
@@ -225,6 +232,8 @@ class ProbeSession:
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
         self._end(EndingKind.MEASURED, "")
+        # A spawned rank that is not measured: if it ended now, the collective operations of the measured one would
+        # fail.
         if self.channel.is_muted:
             wait_for_the_others()
         self._exit()
@@ -282,4 +291,6 @@ class ProbeSession:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
                 continue  # a stream that the script closed or replaced
+        # No `finally:` and no exit handler of the script runs: it must not save a checkpoint of two steps over a real
+        # one, or report success.
         END(0)

@@ -61,6 +61,8 @@ class QuickMap:
     def map(self, dataset: Any, caller: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The mapped dataset: in full where the dataset is short or the work depends on more than single rows."""
         call = self._bound(dataset, args, kwargs)
+        # `datasets` maps within its own methods (`filter`, `cast_column`) and with assumptions about the result's
+        # rows.
         if call is None or len(dataset) < FEWEST_ROWS or os.path.basename(caller) == "arrow_dataset.py":
             return self._map(dataset, *args, **kwargs)
         reason = _unsound(call)
@@ -78,16 +80,22 @@ class QuickMap:
 
     def _repeated(self, dataset: Any, sampling: Sampling, call: dict[str, Any]) -> Any:
         numpy = library("numpy")
+        # No file of the result: the cache of `datasets` must not hold a shortened one under the fingerprint of the
+        # whole.
         quick = {"num_proc": None, "keep_in_memory": True, "load_from_cache_file": False, "cache_file_name": None}
         given = {name: value for name, value in call.items() if name not in ("self", *quick)}
         small = self._map(
             dataset.select(sampling.rows, keep_in_memory=True), **given, **quick, new_fingerprint=uuid.uuid4().hex
         )
         rows, worked = len(dataset), len(sampling.rows)
+        # From here on rows repeat. What would notice (a walk over all rows, a whole column) restarts the pass on all
+        # data.
         self.sampled = True
         self._session.shorten(
             f"`map` processed {worked} of {rows} rows, with every label among them (`--full-data` processes all)"
         )
+        # One row for each: rows stand in for those of their label. A function that splits or drops rows keeps only
+        # their proportion.
         if len(small) == worked:
             return small.select(sampling.stand_ins, keep_in_memory=True)
         if len(small) == 0:
@@ -98,6 +106,8 @@ class QuickMap:
         @functools.wraps(original)
         def guarded(dataset: Any, *args: Any, **kwargs: Any) -> Any:
             asks = self.sampled and is_repeated(dataset) and asks_too_much(dataset, *args, **kwargs)
+            # Libraries walk over whole columns too, but only to collect or write them; it is the script that may
+            # decide by them.
             if asks and is_users(_caller()):
                 self._session.restart(f"the script uses `{name}` on mapped data")
             return original(dataset, *args, **kwargs)

@@ -55,6 +55,8 @@ def _patch(session: ProbeSession, module: Any) -> None:
         if session.timeline is not None:
             session.timeline.stop("the script starts its own processes (`torch.multiprocessing`)")
         if session.channel.signer is not None:
+            # Each rank starts as a new interpreter and signs its events with a key of its own; without one it would
+            # be taken for the script's code.
             session.channel.signer.leave_keys(session.exchange, kwargs.get("nprocs", args[2] if len(args) > 2 else 1))
         os.environ[SPAWNED_BY] = str(os.getpid())
         try:

@@ -19,6 +19,7 @@ def watch_loading(session: ProbeSession, module_class: Any) -> None:
     @functools.wraps(load)
     def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
         result = load(self, state_dict, *args, **kwargs)
+        # Kept on the module: a script may load its body and its head in two calls.
         filled = getattr(self, "lintrain_filled", frozenset[str]())
         object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
         location = frame_location(users_frame())

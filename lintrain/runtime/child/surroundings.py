@@ -41,6 +41,7 @@ def is_behind(error: BaseException, step: list[Line]) -> bool:
 
     Where both are under the same line of the script, that line may call a library's loop.
     """
+    # The same function may be on the stack in both; its two lines decide whether a loop holds them.
     numbers = {_owner(code): line for code, line in step}
     found = [(code, numbers.get(_owner(code)), line) for code, line in _lines_of(error.__traceback__)]
     pairs = [(code, first, line) for code, first, line in found if first is not None]

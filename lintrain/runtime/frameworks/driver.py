@@ -63,10 +63,16 @@ def drive(framework: Framework) -> None:
     run, failed = framework.run, ""
     run.begin(**framework.facts())
     for stage in DRIVEN:
+        # A stage that was not requested has no line in the report. One that was requested has one in any case: with a
+        # result, or with the reason why there is none.
         if stage in ON_REQUEST and not run.is_asked(stage):
             continue
+        # The framework's own reason comes first: "the weights were not loaded" says more than that an earlier stage
+        # failed.
         reason = framework.hindrance(stage) or (failed if stage in TRAINING_STAGES else "")
         _take(framework, stage, reason)
+        # Each training stage needs what the one before it left. Evaluation does not: a Trainer evaluates before its
+        # first step, and a failing step says nothing about the metric function.
         if stage in TRAINING_STAGES and not reason and not run.passed(stage):
             failed = f"the {stage} stage failed"
     framework.conclude()

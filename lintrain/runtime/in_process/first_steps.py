@@ -93,6 +93,8 @@ class FirstSteps(MeasuredRun):
         with same_random_numbers():
             self.attempt(StageName.DATASET, self._measure_dataset)
         for name, weight in trainable(self).items():
+            # The hook sees the whole gradient, and before a library clips or clears it; the norm stays on the device,
+            # so no step waits for it.
             self.hooks.append(weight.register_post_accumulate_grad_hook(self._keeps_norm(name)))
 
     def _measure_dataset(self) -> None:
@@ -137,6 +139,7 @@ class FirstSteps(MeasuredRun):
             self.attempt(StageName.FORWARD, lambda: None)
         if self.losses:
             self.measured(forward=self._forward_evidence())
+        # During a warm-up from 0 nothing moves, which is no mistake: the weights are compared near the peak rate.
         if self._corners is None and self._is_near_peak():
             self._corners = Corners(trainable(self))
         if self._corners is not None:
@@ -197,6 +200,7 @@ class FirstSteps(MeasuredRun):
         """Nothing more is looked at: hooks are taken out, copies and batches let go."""
         for hook in self.hooks:
             hook.remove()
+        # Described once more: the batch stage saw one batch, the counts of tokens are over all of them.
         if StageName.BATCH in self.statuses and len(self.batches) > 1:
             with same_random_numbers():
                 self._describe()

@@ -187,6 +187,7 @@ class Stop:
             finally:
                 self._depth -= 1
             if not self._depth and next(module.parameters(), None) is not None:
+                # The last outermost call with weights before `backward` is the one whose loss goes backward.
                 self.model, self.output = module, output
                 self._read = {_memory(tensor) for tensor in (*tensors_in(args), *tensors_in(kwargs))}
             return output
@@ -195,6 +196,7 @@ class Stop:
 
     def _watched_backward(self) -> Callable[..., None]:
         def backward(loss: Any, *_args: Any, **_kwargs: Any) -> None:
+            # Stopped here and not after: the graph is whole, and the caller may run its own backward pass.
             self.loss = loss
             raise Reached
 

@@ -42,6 +42,8 @@ def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
         hook_torch(watch, actions)
         actions.act_on_loaded()
         for owner, names in before:
+            # Patching functions by name misses those that the caller has already imported: `watched_losses` sees them
+            # all, and twice is once too often.
             if getattr(owner, "__name__", "") in (*but, FUNCTIONS):
                 _give_back(owner, names)
         with watched_losses(watch):

@@ -35,6 +35,7 @@ def first_non_finite(model: Any, go: Callable[[], Any]) -> NonFiniteModule | Non
     hooks = [
         module.register_forward_hook(partial(_look, name or type(module).__name__, found))
         for name, module in model.named_modules()
+        # Leaves only: a container's output is that of its last part.
         if not any(True for _ in module.children())
     ]
     try:
@@ -101,6 +102,8 @@ class NonFiniteSearch:
         self._nodes = []
 
     def _sees(self, position: int, made: Any, given: Any) -> None:
+        # Where it begins: the gradient coming in was finite, the one going out is not. Every operation after that
+        # only passes it on.
         if self.found is None and self._nodes and any_non_finite(made) and not any_non_finite(given):
             node = self._nodes[position]
             name = node.name().rpartition("::")[2].removesuffix("Backward0").removesuffix("Backward")

@@ -62,6 +62,7 @@ class Pace:
     ) -> ThroughputEvidence | None:
         """What was timed; None where there were too few batches."""
         loading, stepping = self.loading[WARM_UP:], self.stepping[WARM_UP:]
+        # Medians: one slow batch, on a cold cache, would decide a mean.
         if not loading or not stepping or not rows:
             return None
         return ThroughputEvidence(
@@ -88,6 +89,7 @@ def _counted(calls: Counter[str], name: str, method: Callable[..., Any]) -> Call
     @functools.wraps(method)
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         frame = callers_frame(1)
+        # Optimizers and schedulers read values too; what counts is what the script could leave out.
         if frame is not None and is_users(frame.f_code.co_filename):
             calls[name.strip("_")] += 1
         return method(self, *args, **kwargs)

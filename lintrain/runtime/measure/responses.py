@@ -38,6 +38,7 @@ class Responses:
 
     def __init__(self, run: MeasuredRun, call: Call, tokens: Tokens | None) -> None:
         self._run = run
+        # DDP would start a collective operation that no other process answers.
         self._whole = Call(without_shells(call.module), call.args, call.kwargs)
         self._tokens = tokens
         self._rows = _rows_to_ask(self._whole, run.logits_shape)
@@ -90,6 +91,7 @@ class Responses:
         mask = mask_evidence(self._call, answers, self._mask_beside())
         future = self._future(answers)
         noise = 0.0
+        # Nondeterministic kernels change answers as well: the same question twice shows by how much.
         if future is not None and future.change > EQUAL:  # only then it matters whether the same question would do it
             noise = difference(answers, ask(self._call), scale) or 0.0
         self.evidence = replace(self.evidence, noise=noise, mask=mask, future=future)

@@ -88,6 +88,7 @@ def tensors_in(value: Any) -> Iterator[Any]:
     if hasattr(value, "requires_grad") and hasattr(value, "shape"):
         yield value
         return
+    # Outputs of transformers are mappings, dataclasses at the same time: they are walked as mappings.
     parts = value if is_row(value) else value.values() if is_mapping(value) else ()
     for part in parts:
         yield from tensors_in(part)

@@ -43,6 +43,7 @@ def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
         by_file.setdefault(_absolute(finding.location.path), []).append((finding, verdict))
     texts = {str(file): digest for file in {*by_file, *map(Path, record.ending.files)} if (digest := _digest(file))}
     common: dict[str, Any] = {"schema": SCHEMA, "lintrain": record.lintrain, "texts": texts}
+    # Verdicts depend on the versions that ran: a folder `NAME-VERSION.dist-info` that is gone means another version.
     common["packages"] = [str(folder) for folder in _installed(record)]
     for file, about in by_file.items():
         verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]

@@ -69,12 +69,14 @@ class Launch:
             self._file.write_text(json.dumps(dataclasses.asdict(request)))
         except OSError as error:
             raise NoRoomError(f"{self._file}: {error.strerror}") from error
+        # Before the process starts: it opens an existing file, and cannot put one of its own in its place.
         self._events = EventFile(exchange, senders)
         self._started, self._began = time.monotonic(), time.time()
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._room = Room(request.downloads)
         self._input = ScriptInput()
+        # Its socket has to exist when the script's first process asks for the wall, which is its first act.
         self._wall = Wall(request)
         variables = {**self._environment(), **environment}
         self._adoption = Adoption()
@@ -83,6 +85,7 @@ class Launch:
         except BaseException:
             self._adoption.end()
             raise
+        # As early as possible: if lintrain is killed now, the warden ends what is noted here.
         write_down(Path(request.temporary), self._process.pid, self._process.supervisor)
         self._input.is_handed_over()
         self._output = ScriptOutput(self._process.stdout, echo)
@@ -106,6 +109,8 @@ class Launch:
         except UntrustworthyError as error:
             kind, reason = self._distrust(error)
         finally:
+            # Order: processes first, for they hold files and sockets; then the helpers that served them, then what
+            # they left in memory.
             end_family(self._process, str(self._file), self._adoption.others)
             self._adoption.end()
             self._wall.close()
@@ -131,9 +136,12 @@ class Launch:
 
     def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[EndingKind, str]:
         while True:
+            # Asked before the events are read: a process writes its last event before it ends, so one that has ended
+            # by now has written everything.
             has_ended = self._process.poll() is not None
             self._listen(listen)
             if (end := self.assembly.end) is not None:
+                # The final event wins over the exit status: a measured run ends its process itself.
                 return EndingKind(end["kind"]), str(end["reason"]) or self._own_status()
             if has_ended:
                 return self._silent_end()
@@ -169,10 +177,13 @@ class Launch:
             return EndingKind.TIME, f"{bounds.seconds:g} s passed (`--timeout` sets the limit)"
         if passed - self._memory_checked < MEMORY_SECONDS:
             return None
+        # Reading the memory of all processes costs some milliseconds, so it is asked four times a second and not in
+        # every round.
         self._memory_checked = passed
         written = held_bytes(Path(self.request.temporary))
         if written > self._disk:
             return EndingKind.DISK, f"the script's files hold {written / GIB:.1f} GiB, half of the free space"
+        # Checked for the file systems as well: a download goes to the cache, past the script's own folder.
         if lack := self._room.lack():
             return EndingKind.DISK, f"disk space runs out: {lack}"
         if bounds.memory is None:

@@ -73,6 +73,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     ends = time.monotonic() + wanted.bounds.seconds
     evidence, ending, is_whole = _cpu_pass(wanted, temporary, listen)
     if evidence is not None:
+        # Further passes only where the first went well: they would fail at the same line, at the same cost.
         if ending.kind is EndingKind.MEASURED:
             sample_rows = 0 if is_whole else SAMPLE_ROWS
             starts = ScriptStarts(
@@ -88,8 +89,10 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
             )
             evidence = measure_reruns(starts, wanted.also, evidence)
         runs.append(evidence)
+    # The GPU pass comes second, and only where the CPU pass leaves a question: it starts the script once more.
     if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
         evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
+        # The script needs a GPU: the CPU pass failed for that reason, and its evidence is dropped.
         if ending.kind is not EndingKind.MEASURED:
             runs, ending = [], gpu_ending
         if evidence is not None and evidence.device != "cpu":
@@ -147,6 +150,8 @@ def _pass(
     )
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)
+    # Copied file by file, plain files only: the folder was written by the script's process, which may have put links
+    # there.
     if wanted.kept is not None and device == "cpu" and (folder / KEPT).is_dir():
         with suppress(OSError):  # too much of it: nothing is reproduced
             copy_plain_files(folder / KEPT, wanted.kept)

@@ -35,6 +35,7 @@ def measure_reruns(starts: ScriptStarts, also: tuple[str, ...], evidence: Eviden
 
 def _measured(starts: ScriptStarts, name: StageName, evidence: Evidence) -> tuple[Stage, EvidenceFields]:
     started = time.monotonic()
+    # All reruns compare optimizer steps.
     if not evidence.passed(StageName.STEP):
         return Stage.not_reached(name, "training does not reach its first step"), {}
     try:

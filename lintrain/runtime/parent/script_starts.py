@@ -52,6 +52,7 @@ class ScriptStarts:
 
     def _bounds(self) -> Bounds:
         seconds = self.ends - time.monotonic()
+        # Importing the libraries alone takes longer: a pass that cannot end is not started.
         if seconds < 1.0:
             went_by = f"the {self.bounds.seconds:g} s of the probe had passed"
             raise UnmeasuredError(f"{went_by} (`--timeout` sets the limit)")
@@ -80,8 +81,11 @@ class ScriptStarts:
         launch = Launch(request, command, self.entry.environment, self.echo, senders=1 + processes)
 
         def listen(event: Event) -> None:
+            # The number comes from the script's process: it is checked before it is used as an index.
             if isinstance(rank := event.get("rank"), int) and rank < processes:
                 found[rank].add(event)
+            # A rank that is done waits for the others, and torch's launcher waits for its ranks: the pass is ended
+            # from here once all have reported.
             if all(timeline.facts.get("done") for timeline in found) and launch.assembly.end is None:
                 launch.assembly.end = {"kind": "measured", "reason": "", "files": ()}
 
@@ -92,6 +96,7 @@ class ScriptStarts:
 
     def _launched(self, exchange: Path, processes: int) -> list[str]:
         command, _ = self.entry.prepare(exchange)
+        # A free port for each pass: the default one may be in use by a real training on this machine.
         port = one_process()["MASTER_PORT"]
         where = ["--nnodes", "1", "--master-addr", "127.0.0.1", "--master-port", port]
         return ["-m", "torch.distributed.run", *where, "--nproc-per-node", str(processes), *command]

@@ -46,6 +46,7 @@ class Assembly:
                 pass  # what a script trains beside the run that is followed
             case "end":
                 self.end = event
+                # The notes of the end hold all that came before, and what the sandbox added.
                 if self.values and event.get("notes"):
                     self.values["notes"] = event["notes"]
             case _:

@@ -17,6 +17,7 @@ MOST_FILES = 20
 def compare_resumed(starts: ScriptStarts) -> EvidenceFields:
     """Two passes: one saves after some steps and takes one more, the other resumes and takes its first."""
     folder = starts.folder()
+    # In one process: the step after the checkpoint is the reference that the resumed process is compared with.
     saving = starts.follow(folder, TimelineRequest("save", SAVED_AFTER + 1))
     saving.demand(1, "the run that saves")
     if saving.facts.get("framework"):
@@ -30,6 +31,8 @@ def compare_resumed(starts: ScriptStarts) -> EvidenceFields:
     path = saving.facts.get("checkpoint", "")
     resuming = starts.follow(folder, TimelineRequest("resume", 1, path))
     resuming.demand(1, "the process that resumes")
+    # A script's own way of saving is known only by its effect: weights as at the very start mean that it found
+    # nothing.
     if not path and _begins_anew(saving, resuming):
         raise UnmeasuredError("the second run of the script did not resume from what the first one saved")
     return {"checkpoint": resumed_evidence(saving, resuming, files)}

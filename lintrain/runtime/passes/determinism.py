@@ -15,6 +15,7 @@ def compare_starts(starts: ScriptStarts) -> EvidenceFields:
     """Two passes of the first steps, each in a folder of its own."""
     first = starts.follow(starts.folder(), TimelineRequest("repeat", STEPS))
     first.demand(1, "the first start")
+    # A folder of its own for each: the second run must not find what the first one wrote.
     second = starts.follow(starts.folder(), TimelineRequest("repeat", STEPS))
     second.demand(1, "the second start")
     return {"determinism": starts_evidence(first, second)}

@@ -19,6 +19,7 @@ def compare_ranks(starts: ScriptStarts) -> EvidenceFields:
     if starts.entry.is_notebook:
         raise UnmeasuredError("a notebook cannot be launched on several processes")
     ranks = starts.follow_ranks(starts.folder(), TimelineRequest("ranks", STEPS), PROCESSES)
+    # The launcher kills the other ranks when one fails: the first error is the reason, all others follow from it.
     demand_of_all(ranks)
     for number, timeline in enumerate(ranks):
         timeline.demand(1, f"rank {number} of {PROCESSES}")

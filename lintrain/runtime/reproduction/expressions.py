@@ -42,6 +42,7 @@ class Expressions:
 
     def of(self, value: Any) -> str:
         """An expression that gives an equal object; raises CannotWriteError."""
+        # Before plain values: an enumeration of strings is a string, too.
         if isinstance(value, enum.Enum):
             return self.of(value.value)
         if isinstance(value, PLAIN):
@@ -86,6 +87,7 @@ class Expressions:
         if module == "__main__":
             self.names.add(name)
             return name
+        # `torch.nn.modules.linear.Linear` is written as people write it, `nn.Linear`.
         for public in HOMES:
             if module.startswith(public.partition(".")[0]) and _holds(public, name, thing):
                 return self._public(public, name)

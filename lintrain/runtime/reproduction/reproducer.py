@@ -43,6 +43,7 @@ class Reproducer:
         """A stage failed; only the first one counts."""
         if self._has_kept:
             return
+        # Later stages fail for the reason of the first one.
         self._has_kept = True
         os.makedirs(self._folder, exist_ok=True)
         try:

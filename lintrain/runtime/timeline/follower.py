@@ -83,6 +83,7 @@ class Follower:
             self.roots.append(module)
         if self._before is None:
             with same_random_numbers():
+                # Before the first forward pass of a step: batch norm changes its buffers in the pass itself.
                 self._before = self._state()
         if len(self._inputs) < MOST_INPUTS:
             self._inputs.append(list(tensors_in([*args, *kwargs.values()])))
@@ -120,6 +121,7 @@ class Follower:
 
     def on_step_end(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped: of several, the first one counts."""
+        # A GAN steps twice per batch; digests of all weights twice as often would double the time of the pass.
         self._first = self._first or optimizer
         if optimizer is not self._first or not optimizer.param_groups:
             return
@@ -130,6 +132,8 @@ class Follower:
         self.taken += 1
         if self.purpose == "ranks" and not self.is_guided and self.taken < self.wanted + MOST_MORE:
             return  # a loop goes on, for the script writes when its epochs are over
+        # The process ends inside of the optimizer's step hook: nothing of the script runs after the last step that is
+        # compared.
         if self.taken >= self.wanted:
             self.finish()
 

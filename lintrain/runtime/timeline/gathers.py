@@ -55,6 +55,7 @@ class Gathers:
             found = carry_out()
         finally:
             self._depth -= 1
+        # `gather_for_metrics` calls `gather`; and before the first step a script may gather to check its set-up.
         if not self._depth and self._follower.taken:
             self._say(function, found)
         return found

@@ -64,6 +64,7 @@ def _shorten(follower: Follower, trainer: Any) -> None:
     loop.setup_data()
     loop.max_batches = min(loop.max_batches, SAVED_AFTER * trainer.accumulate_grad_batches)
     if loop.max_epochs != -1:
+        # The epoch that is saved has to be followed by another one, or the resumed run would have nothing left to do.
         loop.max_epochs = max(loop.max_epochs or 0, 2)
     shorten_evaluation(follower.session, loop.epoch_loop.val_loop)
     validate_at_the_end(trainer)

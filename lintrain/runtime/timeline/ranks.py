@@ -80,6 +80,8 @@ def _digest_of_rows(dataset: Any) -> str | None:
     if dataset is None or not has_rows(dataset):
         return None
     try:
+        # Twice: rows with random augmentation differ between two reads of one process, and would differ between ranks
+        # for that reason.
         read = [" ".join(_text(dataset[row]) for row in spread(len(dataset), ROWS)) for _ in range(2)]
     except Exception:  # noqa: BLE001 - rows that cannot be read here may well be read by the loader
         return None

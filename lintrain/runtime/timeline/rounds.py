@@ -65,6 +65,8 @@ class Rounds:
         """Whether the steps are taken; those of a loader that is asked one batch ahead are about to be."""
         if not is_asked_ahead:
             return self.follower.taken >= self.steps
+        # accelerate fetches one batch ahead of the loop: the first step was taken on all batches but the last one
+        # fetched.
         self._batches_per_step = self._batches_per_step or given - 1
         return given >= self.steps * self._batches_per_step
 

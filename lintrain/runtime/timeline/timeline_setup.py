@@ -16,6 +16,7 @@ SAVED_AFTER = 2
 
 def install(session: ProbeSession, hooks: AfterImport, request: dict[str, Any]) -> None:
     """Follow; the interceptors of measurements let everything pass."""
+    # Before the interceptors can see a call: `measuring` makes them pass everything through.
     session.measuring = True
     if not session.is_root or ranks.is_launcher(request):
         return

@@ -34,6 +34,7 @@ def _patch(follower: Follower, trainer: Any) -> None:
 
 
 def _without_evaluation(arguments: Any) -> None:
+    # Only training steps are compared, and an evaluation takes time.
     arguments.eval_delay = math.inf
     arguments.dataloader_num_workers = 0
     arguments.dataloader_persistent_workers = False

@@ -23,6 +23,7 @@ def shared_rows(run: KerasRun) -> SharedRows | None:
     known = set(_rows(train, READ))
     looked_for = list(_rows(evaluation, LOOKED_AT))
     shared = sum(row in known for row in looked_for)
+    # With more training rows than were read, a row that was not found proves nothing.
     if not looked_for or (not shared and len(next(iter(train.values()))) > READ):
         return None
     return SharedRows(shared, len(looked_for))

@@ -61,6 +61,7 @@ class KerasFramework(Framework):
     def hindrance(self, stage: StageName) -> str:
         """Why a stage cannot run."""
         run = self.run
+        # Only a built model knows its weights, and the forward stage builds it.
         is_after_forward = stage in (StageName.BACKWARD, StageName.STEP) and run.passed(StageName.FORWARD)
         if is_after_forward and not run.keras.trainable_variables:
             return "the model has no trainable weight"
@@ -108,6 +109,7 @@ def _evaluate_two_batches(run: KerasRun) -> None:
             y,
             batch_size=size,
             sample_weight=weights,
+            # `steps` beyond the end of the data makes Keras warn and stop; without it all rows are read.
             steps=None if rows and rows <= most else EVALUATION_BATCHES,
             verbose=0,
             return_dict=True,

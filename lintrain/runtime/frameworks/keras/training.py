@@ -53,6 +53,8 @@ def _watched(run: KerasRun) -> Generator[Seen]:
         seen.loss = loss
         raise Held
 
+    # `train_step` of a script's own subclass may compute its loss in any way, but it has to call `backward` on a
+    # tensor: stopping there works for all of them.
     with replaced(trainer, compute_loss=compute_loss), replaced(library("torch").Tensor, backward=backward):
         yield seen
 
@@ -70,9 +72,11 @@ def measure_forward(run: KerasRun) -> None:
     """Build the model on its data, and take the first batch through model and loss."""
     seen = Seen()
     try:
+        # As `fit` does it, so that a layer which cannot be built fails here with the error of the real run.
         run.keras._symbolic_build(iterator=run.iterator)
         run.iterator.reset()
         run.keras.train()
+        # Metrics keep their sums from batch to batch; those of the symbolic build are not the run's.
         run.keras.reset_metrics()
         seen = _forward(run, run.batches[0])
     except BaseException:
@@ -140,6 +144,7 @@ def measure_backward(run: KerasRun) -> None:
     """The waiting backward pass, then those of the other batches."""
     gradients = Gradients(run)
     for number_of_batch, batch in enumerate(run.batches):
+        # The first graph is the one that the forward stage kept.
         loss = run.waiting if number_of_batch == 0 else _loss_of(run, batch)
         loss.backward()
         gradients.read(run.scale)

@@ -90,6 +90,7 @@ class Guide:
         self, trainer: Any, _module: Any, batch: Any, _index: int, dataloader_idx: int = 0
     ) -> None:
         """A batch of validation is there."""
+        # The sanity check logs nothing that a callback may watch.
         self.has_validated = self.has_validated or not trainer.sanity_checking
         self._takes(trainer.val_dataloaders, batch, dataloader_idx)
 

@@ -78,6 +78,7 @@ class LightningRun(LoopRun):
     def on_loaders(self, loaders: list[Any]) -> None:
         """The loaders of training are there, and the run is not shortened yet."""
         self.loader = next(iter(loaders), None)
+        # Now, for shortening the run changes the planned batches and steps.
         self._arguments.update(planned(self.trainer))
         self.measured(arguments=self._arguments)
         with self._state.paused():
@@ -138,6 +139,8 @@ class LightningRun(LoopRun):
     def on_batch_end(self) -> None:
         """A batch was trained on: once every optimizer has stepped, the weights are compared."""
         taken = [self._taken[id(optimizer)] for optimizer in self.optimizers]
+        # A GAN's optimizers alternate: comparing after the first one's steps would report the other's weights as
+        # unchanged.
         if self._before and taken and min(taken) >= MEASURED_STEPS:
             self._steps = MEASURED_STEPS
             self._compare(self.optimizers[0])
@@ -152,6 +155,8 @@ class LightningRun(LoopRun):
         """Lightning divides every loss by the batches of a step, be it one: no second division of the script's own."""
         divided_by = self._arguments.get("accumulate_grad_batches")
         counts = super()._counts()
+        # Lightning divides the loss by `accumulate_grad_batches` also where that is 1, and the graph shows a division
+        # that the script did not write.
         if divided_by == 1 and self._arguments.get("automatic_optimization"):
             counts["divided_twice"] = 0
         return counts

@@ -39,6 +39,7 @@ def _overfit_one_batch(run: LightningRun) -> None:
     descents = Descents(run, run.session.overfit)
     for factor in FACTORS:
         restore(run, before)
+        # Momentum of the steps before would carry the first series over.
         optimizer.state.clear()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * factor

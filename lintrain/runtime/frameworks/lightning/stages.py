@@ -38,6 +38,8 @@ def fit(
     for later in comes_later(("fit", "test", "predict")):
         session.note(f"{later} comes later and was not measured")
     without_finders(session, trainer)
+    # Lightning calls this between its set-up and its loop: the one place where loaders, optimizers and schedules
+    # exist and nothing has been trained.
     check = trainer._run_sanity_check
     trainer._run_sanity_check = lambda: _prepare(run, guide, check)
     try:
@@ -57,6 +59,7 @@ def _begin(
     session.watch.guided_by(run)
     run.start()
     guide = callback_of(trainer, session.watch, run)
+    # First, so that it sees a batch before a callback of the script changes it.
     trainer.callbacks.insert(0, guide)
     redirect_checkpoints(session, trainer)
     return run, guide
@@ -80,6 +83,8 @@ def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
 def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
     """An error of Lightning's sanity check is that of the evaluation; training is looked at all the same."""
     trainer, stage = run.trainer, run.trainer.state.stage
+    # A check that fails leaves the module in eval mode, and training goes on: without this the evidence would blame
+    # the script for it.
     modes = {part: part.training for part in run.module.modules()}
     try:
         check()
@@ -115,6 +120,7 @@ def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) ->
 
 
 def _end(session: ProbeSession, run: LightningRun) -> None:
+    # Otherwise nothing was trained and there is nothing to settle.
     if StageName.BATCH in run.statuses:
         session.watch.ends_guided()
     session.watch.close(run)
@@ -133,6 +139,8 @@ def evaluate(
     args, kwargs = _uncompiled(session, args, kwargs)
     loop = getattr(trainer, f"{original.__name__}_loop")
     shorten_evaluation(session, loop)
+    # A script may validate before it trains: the training is what the probe is for, and this call only has to be
+    # quick.
     if next(comes_later(("fit",)), None) is not None:
         session.measuring = True
         try:

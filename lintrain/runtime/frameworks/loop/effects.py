@@ -38,6 +38,8 @@ class Effects:
 
     def on_backward_start(self, loss: Any) -> None:
         """Hook a mark into the graph that backward goes through; that of the batch before may be there still."""
+        # The mark hangs on the graph and dies with it. One graph alive is normal (the loss variable of the last batch
+        # still holds it), two mean that losses are collected with their graphs.
         alive = sum(earlier() is not None for earlier in self._marks)
         self.counts["kept_old_graphs"] += alive > 1
         mark = Mark()
@@ -45,6 +47,7 @@ class Effects:
             loss.grad_fn.register_hook(mark)
             self._marks.append(weakref.ref(mark))
         self.counts["backwards"] += 1
+        # A scaler's multiplication is the last operation of the graph, and not the script's.
         self._waiting.append(last_operations(loss.grad_fn)[self.is_scaled :])
         self.counts["divided_twice"] += self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"]
         self.counts["searched_for_nan"] += bool(library("torch").is_anomaly_enabled())
@@ -76,6 +79,8 @@ class Effects:
         """An optimizer has stepped."""
         self.ledger.on_step_end(optimizer)
         self.counts["steps"] += 1
+        # Divided or multiplied as its last operation: the usual forms of `loss / steps`. A mean over the batch is
+        # inside the loss function and no division here.
         undivided = [operations for operations in self._waiting if not set(operations[:1]) & set(SCALES)]
         self.counts["undivided_losses"] += len(undivided) if len(undivided) > 1 else 0
         self.per_step.append(len(self._waiting))

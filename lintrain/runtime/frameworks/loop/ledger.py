@@ -54,8 +54,11 @@ class Ledger:
 
     def _adds(self, parameter: Any, added: Any) -> None:
         """A gradient is about to be added to what the parameter has: nothing, where it was cleared."""
+        # The hook runs before the gradient is added, so `grad` still shows what the loop left there: None or zeros
+        # after a clearing.
         key, is_there = id(parameter), has_gradient(parameter)
         if not is_there:
+            # It waited for a step, and was cleared before one came.
             if key in self._fresh:
                 self._dropped.add(key)
             self._used.discard(key)
@@ -63,6 +66,7 @@ class Ledger:
         elif key in self._used:
             self._mixed.add(key)
         self._reached.add(key)
+        # An expert that got no token has a gradient of zeros: it does not wait for a step.
         if is_some(added):
             self._fresh.add(key)
 
@@ -88,6 +92,7 @@ class Ledger:
         account.steps += 1
         own = {id(parameter) for parameter in account.parameters()}
         self._used |= own
+        # A step uses the whole gradient, its old part too: only what is added after it counts against the next step.
         self._mixed -= own
         self._fresh -= own
 

@@ -116,10 +116,14 @@ class LoopRun(LoaderRun):
 
     def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; where several models are trained side by side, the others' are left alone."""
+        # Asked once per step: walking the graph for every micro-batch would be slow, and the answer does not change
+        # within a step.
         if self._is_fresh_backward or not self._state.effects.per_step:
             self._is_own_loss = is_about(loss, self.model, held_by(*self._state.optimizers))
         if not self._is_own_loss:
             return
+        # The plain cross-entropy without the division by accumulation steps: that is the number which is compared
+        # with ln(classes).
         standard = standard_loss(iteration, loss)
         if not self._state.effects.per_step:  # later ones come from weights that steps at the peak rate have changed
             self.losses.append(
@@ -130,6 +134,7 @@ class LoopRun(LoaderRun):
             self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
             self._loss = standard
             self._reached = self._reached_weights(iteration, loss)
+            # Only then: the search needs a forward pass of its own.
             if self.losses and not math.isfinite(self.losses[0]):
                 self._non_finite = non_finite_module_of(self, iteration)
             self.attempt(StageName.FORWARD, self._measure_forward)
@@ -152,6 +157,7 @@ class LoopRun(LoaderRun):
             self._gradients = Gradients(self)
         if not self._is_fresh_backward or not self._is_own_loss:
             return
+        # With accumulation only the first micro-batch of a step is read; later ones hold the sum of all before.
         self._is_fresh_backward = False
         gradients = self._gradients
         if StageName.BACKWARD not in self.statuses:
@@ -172,6 +178,7 @@ class LoopRun(LoaderRun):
             self._remember()
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         for group in optimizer.param_groups:
+            # A warm-up starts at or near 0, where a step moves nothing. The script's rate is put back after the step.
             group["lr"] = peak_of(group)
 
     def on_step_end(self, optimizer: Any) -> None:
@@ -208,6 +215,7 @@ class LoopRun(LoaderRun):
     def settle(self) -> None:
         """Training was seen; evaluation may follow."""
         self.is_settled = True
+        # Before the stages are settled: it has no stage yet if the loop ended within its step.
         self.memory.on_abort()
         self._state.loaders.timed.record(self, self._state.iteration)
         if self._before:

@@ -33,6 +33,7 @@ class CountingScript(Counting):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """As above, where the script is at work."""
+        # On a GPU the loader's work stays in main memory, so it is not part of what the device holds.
         if not self.state.is_on or self.state.is_taking:
             return function(*args, **(kwargs or {}))
         return super().__torch_dispatch__(function, types, args, kwargs)
@@ -66,6 +67,8 @@ class CountedStep:
         """An optimizer has stepped: the same one closes the count, the first one that is measured opens it."""
         if not self.is_wanted:
             return
+        # From the end of one step to the end of the next: the first count would miss the optimizer's state, which is
+        # made in its first step.
         if self._optimizer is optimizer:
             self._close()
         elif self._optimizer is None and self._run.passed(StageName.STEP):
@@ -101,6 +104,7 @@ class CountedStep:
 
     def _stop(self) -> None:
         """Take the mode off, if nobody has put another on top of it and left it there."""
+        # Modes are a stack: leaving ours below one of the script's would break both.
         if self._mode is not None and _current() is self._mode:
             self._mode.__exit__(None, None, None)
         self._stack.close()

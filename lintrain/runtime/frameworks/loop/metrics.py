@@ -45,6 +45,8 @@ class MetricUses:
             """What the metric gives."""  # evaluate 0.4 copies the code of `compute` and adds to the text that is in it
             if not self._state.is_on or not self._state.optimizers:
                 return function(*args, **kwargs)
+            # `evaluate` calls scikit-learn, torchmetrics calls its own functions: the outermost call is the script's,
+            # and the inner one only completes it.
             if self._open is not None:
                 self._completes(function, args, kwargs)
                 return function(*args, **kwargs)
@@ -80,6 +82,8 @@ class MetricUses:
         before = self._found.get(key)
         if before is not None:
             kept = before if before.references or not use.references else use
+            # The last value, but the first arrays: those are what the claims about shapes and labels are checked
+            # with.
             values, calls = use.values or before.values, before.calls + 1
             is_training = before.is_training and use.is_training
             told = (use.error or before.error, use.message or before.message)

@@ -46,6 +46,7 @@ class FirstBatch:
             return
         self._recipe = recipe
         self._rates = [peak_of(group) for group in self._optimizer.param_groups]
+        # Cloned now, while no step was taken: the loop trains on before the batch is overfitted.
         self._first = [weight.detach().clone() for weight in self._weights()]
 
     def _one_optimizer(self, recipe: Recipe) -> Any:
@@ -87,6 +88,7 @@ class FirstBatch:
         with library("torch").no_grad():
             for weight, first in zip(self._weights(), self._first, strict=True):
                 weight.copy_(first)
+        # A new dictionary rather than a cleared one: the script's state is given back at the end.
         self._optimizer.state = defaultdict(dict)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor

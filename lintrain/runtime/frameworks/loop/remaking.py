@@ -35,6 +35,7 @@ class Recipe:
 
     def __init__(self, iteration: Iteration, loss: Any) -> None:
         self._forwards = [forward for forward in iteration.forwards if forward.records]
+        # `changed({})` copies the containers: a model may write its outputs into the dictionary that it is given.
         self._calls = [Call(each.called, each.args, each.kwargs).changed({}) for each in self._forwards]
         self._outputs = [paths_of(forward.output) for forward in self._forwards]
         self._sources: list[dict[Path, Source]] = []
@@ -111,6 +112,8 @@ class Recipe:
                     return Source(number, path, _as_it_is)
         for number in reversed(range(before)):
             for path, given in self._outputs[number].items():
+                # The script changed the output on its way to the loss; the known forms are tried, and accepted only
+                # if they give the same numbers.
                 form = form_of(given, tensor)
                 if form is not None:
                     return Source(number, path, form)
@@ -179,6 +182,7 @@ def _forms(wanted: Any) -> Iterator[Form]:
         lambda tensor: nn.log_softmax(tensor, dim=1) if tensor.ndim > 2 else None,
     )
     for activation in activations:
+        # Cheap forms first: most losses get the logits as they are.
         for cut in (_as_it_is, _without_last, _first_of_each):
             for turn in (_as_it_is, _turned):
                 yield _composed(cut, activation, turn, wanted)

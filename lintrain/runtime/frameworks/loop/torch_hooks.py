@@ -55,6 +55,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
         batches: Iterator[Any] = iterate(self)
         if not watch.is_on or not watch.on_loader_start(self):
             return batches
+        # The iterator is wrapped, not the loader: `len(loader)`, its sampler and its attributes stay the script's.
         return WatchedBatches(watch, self, batches)
 
     loader.__init__, loader.__iter__ = init, iter_
@@ -64,6 +65,8 @@ def _hook_modules(watch: Watch, module: Any) -> None:
     call = module.Module.__call__
 
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Only the outermost module: a model calls its parts thousands of times, and the batch is what the whole one
+        # gets.
         if watch.depth or not watch.is_on:
             return call(self, *args, **kwargs)
         watch.depth += 1

@@ -56,6 +56,8 @@ class Watch(LoopState):
     def on_batch(self, loader: Any, batch: Any) -> None:
         """A loader gave a batch."""
         self.is_taking = False
+        # Before the first backward pass the last loader that gave a batch counts as the training's: a script may read
+        # its validation loader first, to show a sample.
         if self.run is None or loader is self.loader:
             self.loader = loader
             self.iteration = Iteration(batch)
@@ -78,12 +80,16 @@ class Watch(LoopState):
             return False
         if loader is self.loader and not self.rounds:
             return self.bounds.has_seen_enough(is_wasteful=self.effects.ledger.is_wasteful())
+        # Before training is settled another loader may be part of the step (a second data source), and is not cut
+        # short.
         return self.run.is_settled and taken >= EVALUATION_BATCHES
 
     def on_early_end(self, loader: Any, *, can_end: bool) -> None:
         """A loader is about to say that it has no more batches."""
         if self.run is not None and loader is self.loader:
             self._settle(self.run)
+            # Where the script fetches batches with `next`, StopIteration would be an error of lintrain's making in
+            # the middle of its code: the process ends instead.
             if not can_end or self.bounds.is_late():
                 self.finish()
 
@@ -93,6 +99,8 @@ class Watch(LoopState):
         """A whole module gave its output."""
         if self.run is not None:
             self.run.memory.on_forward()
+        # A module that is called before any optimizer exists is not yet the loop's: an embedding of a data set, a
+        # warm-up call.
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
             self._begin_anew()
@@ -115,6 +123,8 @@ class Watch(LoopState):
 
     def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made."""
+        # Gradients without an optimizer of torch: the script updates its weights by hand. Only counted, to say so in
+        # the end.
         if not self.optimizers:
             self.backwards_by_hand += 1
             return
@@ -122,6 +132,8 @@ class Watch(LoopState):
             self.finish()
         run = self.run or self._enter(frame_location(users_frame()), loss=loss)
         self.passes.train()
+        # Passes since the loader started again had no backward pass: they were an evaluation. This is the first proof
+        # that the loop trains again, so everything before it has been seen.
         if self.rounds:  # the loop trains once more on its loader: what it did between its rounds was evaluation
             self.comes_round = True
             self.passes.evaluate(self.optimizers, but=self.iteration)
@@ -167,7 +179,9 @@ class Watch(LoopState):
             self.session.on_training_elsewhere()
         if not (self.is_on and optimizer.param_groups):  # Lightning has one that stands for none
             return
+        # With a closure (LBFGS) the gradients are made inside `step`: nothing can be read before it.
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
+        # A step without a backward pass before it: the run starts here, to show that it steps on nothing.
         if self.run is None and closure is None:
             self._enter(frame_location(users_frame()))
         self.effects.on_step_start(optimizer, has_closure=closure is not None)
@@ -186,6 +200,7 @@ class Watch(LoopState):
         self._last_step = lines_now()
         with self.paused():
             self.run.on_step_end(optimizer)
+        # After the weights were compared: what that allocates must not be counted as the step's.
         self.run.memory.on_step_end(optimizer)
         if not self.is_guided and self.bounds.has_to_end(has_loader=self.loader is not None):
             self.finish()
@@ -249,6 +264,7 @@ class Watch(LoopState):
         if self.run is None and not self._was_training():
             return False
         stage = self._stage()
+        # Passes that an error left without their backward pass would look like an evaluation.
         if stage is not StageName.EVALUATION:
             self.passes.clear()  # the error came between them and their backward pass
         run = self.run or self._enter(None, failed=stage)
@@ -259,6 +275,8 @@ class Watch(LoopState):
 
     def _was_training(self) -> bool:
         """Whether the script stood in its loop before the first backward pass: a loader open, or a model called."""
+        # An error before the first backward pass is a stage's result only if the loop has visibly begun; before that
+        # it is an error of the script.
         return bool(self.optimizers) and (self.is_taking or self.iteration.batch is not None or self.passes.records)
 
     def _stage(self) -> StageName:

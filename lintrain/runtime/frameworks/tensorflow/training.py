@@ -150,6 +150,8 @@ def take_two_steps(run: TensorFlowRun) -> None:
     first, highest, at = rates(run, MOST_RATES)
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     if at:
+        # TensorFlow's schedules are functions of the step: the highest rate is reached by moving the counter to its
+        # step.
         optimizer.iterations.assign(at)
     before = {name_of(weight): (weight, numbers_of(weight)) for weight in model.trainable_variables}
     pulled: set[str] = set()

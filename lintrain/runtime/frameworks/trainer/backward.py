@@ -25,6 +25,7 @@ def measure_gradients(run: TrainerRun) -> None:
         search.watch(loss, run.model)
         run.trainer.accelerator.backward(loss, **kwargs)
     search.close()
+    # Frees the graph before the next batch makes another: two graphs at a time need twice the memory of the run.
     run.waiting = []
     gradients.non_finite = search.found
     gradients.read(_scale(run), keep=True)
@@ -32,6 +33,7 @@ def measure_gradients(run: TrainerRun) -> None:
     each = time.perf_counter() - started
     for done, batch in enumerate(run.batches[1:], start=1):
         run.progress(StageName.BACKWARD, done, len(run.batches))
+        # A whole step costs about three times the waiting backward pass: forward, backward, and the loss once more.
         if (done + 1) * each * 3 > SECONDS:
             run.session.shorten(
                 f"gradients were measured on {done} of {len(run.batches)} batches: one pass takes {each:.1f} s"

@@ -85,12 +85,14 @@ def _evaluate(run: TrainerRun, split: Given, *, is_first: bool) -> None:
     try:
         with ExitStack() as stack:
             stack.enter_context(replaced(trainer, log=_nothing))
+            # Callbacks may stop the run, save, or report; none of them belongs to two batches of a probe.
             stack.enter_context(replaced(trainer.callback_handler, callbacks=[]))
             if trainer.compute_metrics is not None:
                 stack.enter_context(replaced(trainer, compute_metrics=_watched(trainer.compute_metrics, seen)))
             _collate(run, split, rows)
             _call(trainer, split, rows)
     finally:
+        # One set stands for all, unless a later one shows a mistake that the first did not.
         if is_first or _is_bad(seen):
             run.measured(evaluation=_evidence(run, split, seen, _length(rows)))
 
@@ -127,6 +129,8 @@ def _watched(function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
         seen.labels = getattr(prediction, "label_ids", None)
         seen.metrics = function(prediction, *args, **kwargs)
         if not args and not kwargs:
+            # Only a plain metric function is called again: with batches (`batch_eval_metrics`) it keeps a state
+            # between calls.
             seen.change = change_by_ignored(function, prediction, seen.metrics)
         return seen.metrics
 

@@ -51,6 +51,8 @@ def recording(run: TrainerRun) -> Generator[Recorder]:
         return result
 
     def held_backward(loss: Any, **kwargs: Any) -> None:
+        # The graph is kept and not run: the forward stage passes or fails on its own, and the backward stage starts
+        # from the same loss instead of computing it again.
         if recorder.holds:
             recorder.waiting.append((loss, kwargs))
         else:
@@ -82,6 +84,8 @@ def _items(trainer: Any, batch: Any) -> Any:
     take = getattr(trainer, "get_batch_samples", None)
     if take is None:
         return None
+    # The trainer divides its loss by the number of scored labels of a whole accumulation window; here the window is
+    # this one batch.
     arguments = [iter([batch]), 1]
     if len(inspect.signature(take).parameters) > 2:
         arguments.append(trainer.args.device)
@@ -114,6 +118,7 @@ def wrapped_model(trainer: Any) -> Any:
 def forward_evidence(run: TrainerRun) -> ForwardEvidence:
     """What the forward passes until now say."""
     finite = all(math.isfinite(loss) for loss in run.losses)
+    # Looked for only then: it costs another forward pass with a hook on every module.
     non_finite = None if finite else _non_finite(run, run.batches[len(run.losses) - 1])
     model = base_model(run.model)
     return ForwardEvidence(

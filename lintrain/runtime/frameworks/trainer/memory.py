@@ -40,6 +40,7 @@ def why_no_projection(run: TrainerRun) -> str:
 
 def _evidence(run: TrainerRun) -> MemoryEvidence:
     trainer, device = run.trainer, run.session.device_memory
+    # The step stage did not run, for the model has no weights here.
     if trainer.optimizer is None:
         make_optimizer(run)
         run.wrapped = wrapped_model(trainer)

@@ -22,6 +22,8 @@ def overfit_one_batch(run: TrainerRun, steps: int) -> None:
     optimizer = run.optimizers[0]
     state = optimizer.state_dict()
     descents = Descents(run, steps)
+    # Each rate starts from the same weights and an empty optimizer: momentum of an earlier series would decide the
+    # next one.
     for factor in FACTORS:
         optimizer.state.clear()
         set_learning_rate(run, factor)

@@ -114,6 +114,8 @@ def run_until_the_loop(trainer: Any) -> None:
     trainer.args.dataloader_persistent_workers = False
     trainer.args.dataloader_prefetch_factor = None
     trainer.current_gradient_accumulation_steps = 1
+    # `train` moves the model, seeds, resolves the batch size and calls `_inner_training_loop` last; with that
+    # replaced, everything is set up as in a real run and no step is taken (transformers 4.40 to 5.23).
     with replaced(trainer, _inner_training_loop=_nothing):
         library("transformers.trainer").Trainer.train(trainer)
 

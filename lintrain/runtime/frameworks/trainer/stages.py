@@ -62,6 +62,7 @@ class TrainerFramework(Framework):
         super().__init__(run)
         self.run: TrainerRun = run
         self._given = given
+        # Fixed now: a subclass may drop its data set while the library prepares the run.
         self._trains = run.trainer.train_dataset is not None or _has_own_loader(run)
         self._work: dict[StageName, Callable[[], None]] = {
             StageName.DATASET: self._measure_dataset,
@@ -105,6 +106,7 @@ class TrainerFramework(Framework):
             return why_no_projection(run)
         if stage not in (StageName.OVERFIT, StageName.THROUGHPUT):
             return ""
+        # TRL's online trainers generate their rows within the step (GRPO): one batch cannot be repeated.
         if run.batches and not is_mapping(run.batches[0]):
             return "the trainer generates new rows at every step"
         return "" if run.passed(StageName.STEP) else NO_STEP
@@ -121,11 +123,13 @@ class TrainerFramework(Framework):
 
     def _take_batches(self) -> None:
         """Let the library's own `train` set everything up, and stand in for its loop."""
+        # Part of the batch stage, for an error in the preparation keeps the script from its first batch.
         run_until_the_loop(self.run.trainer)
         collate_batches(self.run)
 
     def _measure_backward(self) -> None:
         measure_gradients(self.run)
+        # After the gradients are read: it clears them, and the step stage then makes its own.
         measure_accumulation(self.run)
 
 

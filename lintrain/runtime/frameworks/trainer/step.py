@@ -29,6 +29,7 @@ def take_two_steps(run: TrainerRun) -> None:
     """Build the trainer's own optimizer and schedule, step twice, and give the weights back."""
     trainer = run.trainer
     make_optimizer(run)
+    # Before the rates are overwritten with their peak.
     run.measured(schedule=_schedule(run))
     set_learning_rate(run, 1.0)
     groups = _groups(run)
@@ -37,10 +38,12 @@ def take_two_steps(run: TrainerRun) -> None:
     skipped = 0
     for number in range(STEPS):
         run.progress(StageName.STEP, number, STEPS)
+        # The first step uses the gradients that the backward stage left: making them again would cost one more pass.
         is_ready = number == 0 and _has_gradients(run)
         had_gradient |= apply_gradients(run) if is_ready else one_step(run, run.batches[number % len(run.batches)])
         skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
     moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
+    # Only weights that moved can change an answer.
     if run.responses is not None and moved:
         run.responses.after_steps()
     restore(run, before)
@@ -91,6 +94,7 @@ def training_steps(run: TrainerRun) -> int:
     arguments = run.trainer.args
     if arguments.max_steps > 0:
         return int(arguments.max_steps)
+    # As the library computes it: batches per epoch, divided into steps, rounded up, times the epochs.
     each = max(1, int(arguments.gradient_accumulation_steps))
     return max(1, math.ceil(math.ceil(_batches(run) / each) * float(arguments.num_train_epochs)))
 

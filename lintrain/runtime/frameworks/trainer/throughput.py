@@ -33,6 +33,7 @@ def time_steps(run: TrainerRun) -> None:
         run.progress(StageName.THROUGHPUT, number, BATCHES + WARM_UP)
         if time.perf_counter() > ends and number > WARM_UP:
             break
+    # One step more, outside the timing: the profiler makes a step several times as slow.
     with new_profile() as profile:
         one_step(run, run.batches[0])
     restore(run, before)

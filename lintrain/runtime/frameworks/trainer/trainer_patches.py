@@ -33,6 +33,7 @@ def _patch_arguments(session: ProbeSession, arguments: Any) -> None:
 
     @functools.wraps(prepare)
     def post_init(self: Any, *args: Any, **kwargs: Any) -> None:
+        # Before the library's own check of the device, which raises for `bf16` or `tf32` without a GPU.
         if session.device == "cpu":
             _use_cpu(self)
         _leave_out_compilation(session, self)
@@ -104,6 +105,7 @@ def _patch_trainer(session: ProbeSession, trainer: Any) -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         location = frame_location(users_frame(skip=self))
         self.__dict__["lintrain_construction"] = location
+        # Arguments may be made in another process or read from a file, past the patched `__init__`.
         for value in (*args, *kwargs.values()):
             if hasattr(value, "lintrain_asked"):
                 quieten(session, value)
@@ -135,6 +137,8 @@ def _entered(session: ProbeSession, entry: str, original: Callable[..., Any]) ->
             return original(self, *args, **kwargs)
         from lintrain.runtime.frameworks.trainer.stages import measure
 
+        # From here on every call of the library is the probe's own: the interceptors let it pass, and no loop is
+        # followed.
         session.measuring = True
         location = frame_location(users_frame(skip=self))
         try:
@@ -152,6 +156,8 @@ def _patch_loading(session: ProbeSession, model_class: Any) -> None:
 
     @functools.wraps(load)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # The library returns what it did not find in the checkpoint only on this request; the script gets the form
+        # that it asked for.
         wanted = kwargs.pop("output_loading_info", False)
         model, loaded = loaded_or_empty(session, load, cls, args, kwargs)
         object.__setattr__(model, "lintrain_fresh", tuple(sorted(_names(loaded))))

@@ -53,6 +53,7 @@ class Models:
             return
         if known is not None:  # another one lay at this address
             self._gone.append(known)
+        # A weak reference: the probe must not keep alive what the script lets go.
         self._moved[id(module)] = Moved(weakref.ref(module), location, *self._sizes(module, location))
 
     def _sizes(self, module: Any, location: Location) -> tuple[str, int, int | None]:

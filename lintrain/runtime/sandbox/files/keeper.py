@@ -34,10 +34,14 @@ class Keeper:
 
     def install(self, hooks: AfterImport, *, is_root: bool) -> None:
         """Guard this process; the first one also binds itself, and with that all that it starts."""
+        # Order: Python's functions first, then what libraries do past them. Landlock comes last: from there on the
+        # kernel refuses what the guard did not redirect, the probe's own writing included.
         guard.install(self._calls)
         natives.install(self._calls, hooks)
         self._programs.install(hooks)
         self._programs.install_names(hooks, self._memory_names)
+        # Behind Python's finders: these read folders through functions that were bound before the guard, and do not
+        # see the layer. Only modules that they do not find are looked up in it.
         sys.meta_path.append(_WrittenModules(self._overlay))
         if is_root:
             self.is_held = allow_writing_only_in((*self._free.folders, *DEVICES))
@@ -56,6 +60,7 @@ class Keeper:
         """Why an error is of lintrain's making and not the script's; None where it is the script's."""
         if not self.is_held:
             return None
+        # Without Landlock nothing is refused, and an error of access is the script's own.
         path = refused_path(error, self._free.has)
         if path is not None:
             return f"the script wrote to {path} past the guard of its files, which is not allowed in a probe"

@@ -35,6 +35,8 @@ class Network:
         """Watch this process; its descendants inherit the kernel's part, and get new keys."""
         if kernel.is_possible() and not self.gate.is_offline:
             self.gate.secret = self._secret
+        # Only the first process of the script asks: a filter is inherited, a second one would ask twice about every
+        # connection.
         if FIRST not in os.environ:
             self._hold()
         self.gate.is_walled = bool(self.gate.secret) and os.environ.get(FIRST) == HELD
