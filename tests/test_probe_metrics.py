@@ -159,7 +159,7 @@ def agreement(y_true: object, y_pred: object) -> float:
 
 
 def test_a_metric_that_is_called_wrongly_is_the_scripts_own_error() -> None:
-    watch: Any = SimpleNamespace(is_on=True, optimizers=[1], run=None, paused=nullcontext)
+    watch: Any = SimpleNamespace(is_on=True, optimizers=[1], is_evaluating=False, paused=nullcontext)
     watched = MetricUses(watch).watched("scikit-learn", agreement, "agreement")
     with pytest.raises(TypeError) as raised:
         watched([1, 2])
