@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Literal
 
 from lintrain.evidence.targets import ScoredTokens
 from lintrain.evidence.tokens import EdgeEvidence, LabelEvidence
@@ -29,6 +30,24 @@ class StageName(StrEnum):
     MEMORY = "memory"
     THROUGHPUT = "throughput"
 
+
+StageText = Literal[
+    "script",
+    "construction",
+    "dataset",
+    "batch",
+    "forward",
+    "backward",
+    "step",
+    "evaluation",
+    "overfit",
+    "determinism",
+    "ranks",
+    "checkpoint",
+    "memory",
+    "throughput",
+]
+"""The values of `StageName`: a rule may write `evidence.passed("step")`, and a misspelt stage is a type error."""
 
 BEFORE_TRAINING = (StageName.SCRIPT, StageName.CONSTRUCTION)
 TRAINING_STAGES = (StageName.BATCH, StageName.FORWARD, StageName.BACKWARD, StageName.STEP)

@@ -135,7 +135,7 @@ class Wall:
         if call in LISTEN:
             return self._listens(process, arguments[0], arguments[1])
         # The kernel reads the address again when it carries the call out. A library does not change it in between;
-        # code that means harm can (`docs/what-a-probe-changes.md`).
+        # malicious code can (`docs/what-a-probe-changes.md`).
         raw = _read_memory(process, arguments[1], min(arguments[2], LARGEST_ADDRESS))
         address = _address(raw)
         if address is None:
