@@ -73,7 +73,7 @@ def test_verdicts_that_a_server_cannot_keep_are_told_once(start: Start, tmp_path
     assert rules(client, uri) == ["missing-zero-grad"]
     assert probed(client, uri) == "lintrain: train.py: 1 mistake confirmed"
     told = client.wait_for(lambda each: each["method"] == "window/showMessage")["params"]["message"]
-    assert told.startswith("lintrain: the verdicts are not kept for later checks: ")
+    assert told.startswith("lintrain: the verdicts are not cached for later checks: ")
     assert probed(client, uri) == "lintrain: train.py: 1 mistake confirmed"
     assert (
         client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}})

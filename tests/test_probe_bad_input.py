@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_is_told_as_such(tmp_path: Path) -> None:
 def test_the_time_bound_ends_a_script_and_its_processes(tmp_path: Path) -> None:
     probed = probe(tmp_path, WAITS, "--timeout", "1.5", arguments=(str(tmp_path),))
     assert probed.code == 3
-    assert "1.5 s went by" in probed.document["reason"]
+    assert "1.5 s passed" in probed.document["reason"]
     assert "started" in probed.document["probe"]["ending"]["output"]
     assert not has_child(str(tmp_path))
 

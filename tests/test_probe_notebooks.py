@@ -127,5 +127,5 @@ def test_functions_of_cells_are_read_where_large_data_is_mapped(tmp_path: Path) 
         LOOP,
     )
     run = probe_cells(tmp_path, *cells).run
-    assert [text for text in run["shortcuts"] if "`map` worked on" in text]
+    assert [text for text in run["shortcuts"] if "`map` processed" in text]
     assert [text for text in run["notes"] if "`keep` changes `seen`" in text]

@@ -87,7 +87,7 @@ def test_a_second_training_is_said_to_be_left_out(tmp_path: Path) -> None:
     probed = probe(tmp_path, MENDED + again)
     line = MENDED.count("\n") + 3
     said = [note for note in probed.run["notes"] if "training call" in note]
-    assert said == [f"the training call at train.py:{line} comes later and was not looked at"]
+    assert said == [f"the training call at train.py:{line} comes later and was not measured"]
 
 
 def test_an_evaluation_set_without_labels_is_told(tmp_path: Path) -> None:

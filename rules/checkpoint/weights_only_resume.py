@@ -171,7 +171,7 @@ class WeightsOnlyResume(Rule):
         if resumed is None:
             return Verdict.inconclusive(evidence.unasked("checkpoint"))
         lost = len(resumed.lost_state)
-        kept = f"{resumed.optimizer_state - lost} of {resumed.optimizer_state} tensors of the optimizer"
+        kept = f"{resumed.optimizer_state - lost} of {resumed.optimizer_state} optimizer tensors"
         if resumed.changed_weights:
             count = f"{len(resumed.changed_weights)} of {resumed.weights} weights"
             return Verdict.inconclusive(f"{count} are not what they were either, so this run does not go on")

@@ -79,7 +79,7 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 
 WRITTEN = lazy_pattern(r"\b((?:dataloader_)?drop_last)\s*=\s*True\b")
 RAISED = ("max_steps must be set to a positive value",)
-NO_BATCH = "the training loader gives no batch"
+NO_BATCH = "the training loader yields no batch"
 """What a probe says that asked the loader for one."""
 
 

@@ -98,6 +98,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from lintrain.analysis import evaluation_schedule, gradient_accumulation, trainer_methods
 from lintrain.pipeline.values.python import Function
@@ -154,7 +155,8 @@ class ComputeLossSignature(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         is_count = finding.facts.get("missing") == COUNT
-        text, stage = (f"argument '{COUNT}'", "forward") if is_count else ("iteration over a 0-d tensor", "evaluation")
+        text = f"argument '{COUNT}'" if is_count else "iteration over a 0-d tensor"
+        stage: Literal["forward", "evaluation"] = "forward" if is_count else "evaluation"
         failed = evidence.failed_with(text)
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"the {failed.name} stage ends with {failed.failure.type} after 0 steps")
