@@ -182,9 +182,7 @@ class DuplicatedWorkerData(Rule[Claim]):
         if read.is_steady and read.different > 1 and read.alike == read.alone == read.read:
             return Verdict.confirmed(f"2 workers read the same {read.read} rows as a single one", **numbers)
         if not read.is_steady:
-            return Verdict.inconclusive(
-                f"a single worker read other rows the second time ({read.read} rows)", **numbers
-            )
+            return Verdict.inconclusive(f"a single worker does not read the same {read.read} rows twice", **numbers)
         if read.shared == 0:
             return Verdict.refuted(f"2 workers read {read.read} rows each, without a common row", **numbers)
         return Verdict.inconclusive(f"2 workers have {read.shared} of {read.read} rows in common", **numbers)
