@@ -70,7 +70,7 @@ class RemovedArgument(Rule[Claim]):
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_give_what_is_refused(source, targets, "gone")
+        return prescreen.may_pass_keyword(source, targets, "gone")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for given in library_arguments.given_keywords(pipeline):

@@ -100,7 +100,7 @@ class RemovedName(Rule[Claim]):
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_take_what_is_gone(source, targets)
+        return prescreen.may_use_removed_name(source, targets)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()

@@ -104,7 +104,7 @@ class UnknownArgument(Rule[Claim]):
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_give_what_is_refused(source, targets, "never", "not_yet")
+        return prescreen.may_pass_keyword(source, targets, "never", "not_yet")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         counts = Counter[Location]()
