@@ -27,7 +27,7 @@ class KeywordClaim:
     is_certain: bool = False
 
 
-class GivenKeyword(NamedTuple):
+class KeywordArgument(NamedTuple):
     """One keyword argument; `location` is where its name is written, which may be a dictionary that `**` expands."""
 
     call: LibraryCall
@@ -36,20 +36,20 @@ class GivenKeyword(NamedTuple):
     location: Location
 
 
-def given_keywords(pipeline: Pipeline) -> Iterator[GivenKeyword]:
+def keyword_arguments(pipeline: Pipeline) -> Iterator[KeywordArgument]:
     """Every keyword argument, once; without those of calls in a `try` or in code that checks the version."""
     seen = set[Location]()
     for call in pipeline.calls:
-        if call.is_guarded or not call.arguments or demands_version(pipeline, call.location, call.path):
+        if call.is_guarded or not call.arguments or requires_version(pipeline, call.location, call.path):
             continue
         for name, argument in call.arguments.items():
             location = argument.keyword or argument.named_at
             if location is not None and location not in seen:
                 seen.add(location)
-                yield GivenKeyword(call, name, argument, location)
+                yield KeywordArgument(call, name, argument, location)
 
 
-def demands_version(pipeline: Pipeline, location: Location, path: str) -> bool:
+def requires_version(pipeline: Pipeline, location: Location, path: str) -> bool:
     """Whether a file requires a version of the library itself (`require_version`)."""
     package = path.partition(".")[0]
     source = pipeline.source_of(location)
@@ -64,21 +64,23 @@ def config_of(path: str) -> str:
     return f"{path}ingArguments" if package in ("transformers", "setfit") else f"{path.removesuffix('Trainer')}Config"
 
 
-def takes_by_name(pipeline: Pipeline, path: str, name: str) -> bool:
+def accepts_keyword(pipeline: Pipeline, path: str, name: str) -> bool:
     """Whether a callable has a parameter of that name; `**kwargs` does not count."""
     known = signature(path, pipeline.targets)
     return known is not None and known.parameter(name) is not None
 
 
-def taker_of(pipeline: Pipeline, given: GivenKeyword, path: str, name: str) -> LibraryCall | None:
+def accepting_call(pipeline: Pipeline, keyword: KeywordArgument, path: str, name: str) -> LibraryCall | None:
     """The only call of `path`, if a literal argument of another call can move there."""
     calls = [call for call in pipeline.calls if call.path == path]
-    is_written = given.argument.keyword is not None and _is_literal(given.argument.text)
+    is_written = keyword.argument.keyword is not None and _is_literal(keyword.argument.text)
     if len(calls) != 1 or not is_written or calls[0].is_open or calls[0].is_guarded or name in calls[0].arguments:
         return None
-    before, after = calls[0].location, given.call.location
-    same = before.path == after.path and before.end_line < after.line and calls[0].is_certain and given.call.is_certain
-    return calls[0] if same and _goes_into(calls[0], given.call) else None
+    before, after = calls[0].location, keyword.call.location
+    same = (
+        before.path == after.path and before.end_line < after.line and calls[0].is_certain and keyword.call.is_certain
+    )
+    return calls[0] if same and _goes_into(calls[0], keyword.call) else None
 
 
 def moved_argument(finding: Finding[Any], name: str, new_name: str, value: str) -> Fix | None:

@@ -17,7 +17,7 @@ def mentions(pipeline: Pipeline, pattern: str | re.Pattern[str]) -> bool:
     return any(source.says(pattern) for source in pipeline.sources.values())
 
 
-def speaks_of(pipeline: Pipeline, pattern: str) -> bool:
+def mentions_name(pipeline: Pipeline, pattern: str) -> bool:
     """Whether a regular expression matches a name in the code of the script or its modules, ignoring case."""
     wanted = re.compile(pattern, re.IGNORECASE)
     return any(wanted.search(name) for source in pipeline.sources.values() for name in source.told(_names))

@@ -73,27 +73,29 @@ class RemovedArgument(Rule[Claim]):
         return prescreen.may_pass_keyword(source, targets, "gone")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        for given in library_arguments.given_keywords(pipeline):
-            known = api.keyword_state(given.call.path, given.name, pipeline.targets)
+        for keyword in library_arguments.keyword_arguments(pipeline):
+            known = api.keyword_state(keyword.call.path, keyword.name, pipeline.targets)
             if known.state == "gone":
-                yield self._report(pipeline, given, known)
+                yield self._report(pipeline, keyword, known)
 
-    def _report(self, pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> Finding[Claim]:
-        call, name = given.call, given.name
+    def _report(
+        self, pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known
+    ) -> Finding[Claim]:
+        call, name = keyword.call, keyword.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         reasons = [Related(call.location, f"{known.package} {version}, from {source}", "call", call.text)]
         rename = successors.argument_rename(call.path, name, pipeline.targets)
         if rename is not None and rename.moved_to is not None and rename.new is not None:
-            taker = library_arguments.taker_of(pipeline, given, rename.moved_to, rename.new)
+            taker = library_arguments.accepting_call(pipeline, keyword, rename.moved_to, rename.new)
             reasons += [Related(taker.location, f"accepts `{rename.new}`", "taker", taker.text)] if taker else []
         return self.finding(
-            given.location,
+            keyword.location,
             f"`{name}` was removed after {known.package} {known.last_with} (here: {version})",
             related=reasons,
             help=rename.advice if rename is not None else "see the release notes for the replacement",
             subject=name,
-            claim=_claim(given, rename),
+            claim=_claim(keyword, rename),
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -116,15 +118,15 @@ class RemovedArgument(Rule[Claim]):
         return fixes.Fix.of(f"write `{claim.new_name}`", edit, *imports, safe=claim.is_safe)
 
 
-def _claim(given: library_arguments.GivenKeyword, rename: renames.ArgumentRename | None) -> Claim:
+def _claim(keyword: library_arguments.KeywordArgument, rename: renames.ArgumentRename | None) -> Claim:
     """The claim about an argument, with an edit where one replacement is right for every script."""
-    call, name = given.call, given.name
+    call, name = keyword.call, keyword.name
     plain = Claim(call.path, name, call.is_certain)
-    if rename is None or given.argument.keyword is None:
+    if rename is None or keyword.argument.keyword is None:
         return plain
     if rename.moved_to is not None:
-        return replace(plain, moved_to_argument=rename.new or "", new_value=given.argument.text)
-    edit = rename.mended(given.argument.text)
+        return replace(plain, moved_to_argument=rename.new or "", new_value=keyword.argument.text)
+    edit = rename.mended(keyword.argument.text)
     if edit is None or (edit.name is not None and edit.name in call.arguments):
         return plain
     return replace(

@@ -108,7 +108,7 @@ class RemovedName(Rule[Claim]):
             if (
                 used.is_guarded
                 or used.location in seen
-                or library_arguments.demands_version(pipeline, used.location, used.module)
+                or library_arguments.requires_version(pipeline, used.location, used.module)
             ):
                 continue
             known = api.name_state(used.module, used.name, pipeline.targets)

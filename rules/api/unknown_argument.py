@@ -108,29 +108,31 @@ class UnknownArgument(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         counts = Counter[Location]()
-        for given in library_arguments.given_keywords(pipeline):
-            counts[given.call.location] += 1
-            if counts[given.call.location] > MOST_OF_ONE_CALL:
+        for keyword in library_arguments.keyword_arguments(pipeline):
+            counts[keyword.call.location] += 1
+            if counts[keyword.call.location] > MOST_OF_ONE_CALL:
                 continue
-            known = api.keyword_state(given.call.path, given.name, pipeline.targets)
+            known = api.keyword_state(keyword.call.path, keyword.name, pipeline.targets)
             target = pipeline.targets.get(known.package)
             if known.state in ("never", "not_yet") and target is not None and not target.is_beyond:
-                yield self._report(pipeline, given, known)
+                yield self._report(pipeline, keyword, known)
 
-    def _report(self, pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> Finding[Claim]:
-        call, name = given.call, given.name
+    def _report(
+        self, pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known
+    ) -> Finding[Claim]:
+        call, name = keyword.call, keyword.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         reasons = [Related(call.location, f"{known.package} {version}, from {source}", "call", call.text)]
         config = library_arguments.config_of(call.path)
-        belongs_to_config = bool(config) and library_arguments.takes_by_name(pipeline, config, name)
-        if belongs_to_config and (taker := library_arguments.taker_of(pipeline, given, config, name)):
+        belongs_to_config = bool(config) and library_arguments.accepts_keyword(pipeline, config, name)
+        if belongs_to_config and (taker := library_arguments.accepting_call(pipeline, keyword, config, name)):
             reasons.append(Related(taker.location, f"accepts `{name}`", "taker", taker.text))
-        near = "" if belongs_to_config else _most_similar(pipeline, given, known)
-        is_written = given.argument.keyword is not None
+        near = "" if belongs_to_config else _most_similar(pipeline, keyword, known)
+        is_written = keyword.argument.keyword is not None
         return self.finding(
-            given.location,
-            _message(given, known, version),
+            keyword.location,
+            _message(keyword, known, version),
             related=reasons,
             help=f"pass it to `{config.rpartition('.')[2]}`" if belongs_to_config else _help(known, near),
             subject=name,
@@ -138,7 +140,7 @@ class UnknownArgument(Rule[Claim]):
                 call.path,
                 name,
                 call.is_certain,
-                given.argument.text,
+                keyword.argument.text,
                 near if is_written else "",
                 belongs_to_config and is_written,
             ),
@@ -159,11 +161,11 @@ class UnknownArgument(Rule[Claim]):
         return fixes.Fix.of(f"write `{claim.new_name}`", edit, safe=False)
 
 
-def _message(given: library_arguments.GivenKeyword, known: api.Known, version: str) -> str:
-    called = given.call.path.rpartition(".")[2]
+def _message(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:
+    called = keyword.call.path.rpartition(".")[2]
     if known.state == "not_yet":
-        return f"`{given.name}` of `{called}` needs {known.package} {known.first_with} (here: {version})"
-    return f"`{called}` of {known.package} {version} has no argument `{given.name}`"
+        return f"`{keyword.name}` of `{called}` needs {known.package} {known.first_with} (here: {version})"
+    return f"`{called}` of {known.package} {version} has no argument `{keyword.name}`"
 
 
 def _help(known: api.Known, near: str) -> str:
@@ -172,12 +174,12 @@ def _help(known: api.Known, near: str) -> str:
     return f"did you mean `{near}`?" if near else "remove it, or look up the arguments of the class"
 
 
-def _most_similar(pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> str:
+def _most_similar(pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known) -> str:
     """The name of an unused parameter of the call that is spelt almost the same; empty if there is none."""
     if known.state == "not_yet":
         return ""
-    taken = api.signature(given.call.path, pipeline.targets)
-    names = [each.name for each in taken.parameters if each.name not in given.call.arguments] if taken else []
+    taken = api.signature(keyword.call.path, pipeline.targets)
+    names = [each.name for each in taken.parameters if each.name not in keyword.call.arguments] if taken else []
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(given.name, names, n=1, cutoff=0.8)), "")
+    return next(iter(get_close_matches(keyword.name, names, n=1, cutoff=0.8)), "")

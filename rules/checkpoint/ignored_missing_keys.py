@@ -88,7 +88,9 @@ class IgnoredMissingKeys(Rule):
         for node in source.nodes_of(ast.Expr) if "load_state_dict" in source.text else ():
             if not _skips_missing_keys(node.value) or source.is_displayed(source.location(node)):
                 continue
-            if script_text.speaks_of(pipeline, r"lora|adapter|peft"):  # adapters are part of the weights, on purpose
+            if script_text.mentions_name(
+                pipeline, r"lora|adapter|peft"
+            ):  # adapters are part of the weights, on purpose
                 return
             assert isinstance(node.value, ast.Call)
             read = checkpoints.loaded_from_file(source, node.value.args[0]) if node.value.args else None

@@ -76,7 +76,7 @@ class MissingSeed(Rule):
         if (
             not pipeline.acts(Act.SAVE)
             or not training_loops.trains_by_hand(pipeline)
-            or script_text.speaks_of(pipeline, r"seed|generator|determin")
+            or script_text.mentions_name(pipeline, r"seed|generator|determin")
         ):
             return
         for training in training_loops.training_loops(pipeline):

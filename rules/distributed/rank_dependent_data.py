@@ -151,7 +151,7 @@ class RankDependentData(Rule[Claim]):
         for loader in pipeline.loaders:
             divided = _divided_at(pipeline, loader)
             for name, location in _random_operations(loader.dataset) if divided else ():
-                if script_text.mentions(pipeline, STARTS_PROCESSES) or script_text.speaks_of(pipeline, SEEDED):
+                if script_text.mentions(pipeline, STARTS_PROCESSES) or script_text.mentions_name(pipeline, SEEDED):
                     return
                 found.setdefault(location, self._report(pipeline, name, location, divided))
         yield from found.values()
