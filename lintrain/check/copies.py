@@ -17,6 +17,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from lintrain.cache.noted import Noted, note_all, noted_apart
+from lintrain.model.location import Location
 from lintrain.source.project import ModuleFile, Project
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Question = Callable[[Project, str, str], ModuleFile | None]
 
+LOCATION_FIELDS = {"path", "line", "column", "end_line", "end_column"}
 MOST_KNOWN = 4
 """Readings of the same code in places that differ."""
 
@@ -207,9 +209,13 @@ def _moved(known: Known, path: str) -> Reading | None:
 
 
 def _renamed(plain: Any, old: str, new: str) -> Any:  # Any: what JSON holds
-    """Plain words with another path in the places."""
+    """Plain values with another path in the locations; those of claims are objects with the fields' names."""
+    if plain.__class__ is dict:
+        moved = {name: _renamed(each, old, new) for name, each in plain.items()}
+        is_here = moved.keys() == LOCATION_FIELDS and moved["path"] == old
+        return {**moved, "path": new} if is_here else moved
     if plain.__class__ is not list:
         return plain
-    if plain[0] == "Place":
+    if plain[0] == Location.__name__:
         return [plain[0], new if plain[1] == old else plain[1], *plain[2:]]
     return [_renamed(each, old, new) for each in plain]
