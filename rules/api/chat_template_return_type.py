@@ -81,19 +81,7 @@ from collections.abc import Iterator
 
 from lintrain.knowledge import api
 from lintrain.pipeline.values.data import Encoding, Tokenizer
-from lintrain.rule import (
-    Evidence,
-    Finding,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    Source,
-    Verdict,
-    fixes,
-    lazy_pattern,
-)
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Verdict, fixes
 from lintrain.source import parsing
 
 METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
@@ -102,8 +90,8 @@ OF_TENSORS = frozenset(
     {"shape", "size", "tolist", "dim", "numel", "squeeze", "unsqueeze", "dtype", "ndim", "append", "extend"}
 )
 OF_IDS = frozenset({"inputs", "input_ids", "labels"})
-TAKES_IDS = lazy_pattern(r"torch\.((as_)?tensor|LongTensor)|len")
-CHECKS_TYPE = lazy_pattern(r"isinstance|hasattr|type|getattr")
+TAKES_IDS = r"torch\.((as_)?tensor|LongTensor)|len"
+CHECKS_TYPE = r"isinstance|hasattr|type|getattr"
 SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 
@@ -203,7 +191,7 @@ def _uses(source: Source, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> li
     named = source.told(_names).get((_scope(assign, parents), assign.targets[0].id), [])
     stores = [each for each in named if not isinstance(each.ctx, ast.Load)]
     callers = [up for each in named if isinstance(up := parents.get(each), ast.Call)]
-    if len(stores) != 1 or any(CHECKS_TYPE.match(ast.unparse(caller.func)) for caller in callers):
+    if len(stores) != 1 or any(re.match(CHECKS_TYPE, ast.unparse(caller.func)) for caller in callers):
         return []
     return [each for each in named if isinstance(each.ctx, ast.Load)]
 
@@ -233,8 +221,9 @@ def _used_as(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> str | None:
             return f"as ids: `.{name}`"
         case ast.Call(func=ast.Attribute(attr="generate"), args=[first, *_]) if first is node:
             return "as input of `generate`"
-        case ast.Call(func=function, args=[first, *_]) if first is node and TAKES_IDS.fullmatch(ast.unparse(function)):
-            return f"as ids: `{ast.unparse(function)}`"
+        case ast.Call(func=function, args=[first, *_]) if first is node:
+            called = ast.unparse(function)
+            return f"as ids: `{called}`" if re.fullmatch(TAKES_IDS, called) else None
         case ast.keyword(arg=str(name)) if name in OF_IDS:
             return f"as `{name}`"
         case ast.BinOp(op=ast.Add(), left=left, right=right) if isinstance(left, ast.List) or isinstance(

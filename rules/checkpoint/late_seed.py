@@ -129,23 +129,9 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Model, Module, Task
 from lintrain.pipeline.values.python import Instance, Value
-from lintrain.rule import (
-    Evidence,
-    Finding,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    Verdict,
-    dataclass,
-    fixes,
-    lazy_pattern,
-)
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-SEEDS = lazy_pattern(
-    r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
-)
+SEEDS = r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
 OF_OTHERS = frozenset({"random.seed", "numpy.random.seed"})
 """Calls that seed generators which no weights come from."""
 
@@ -178,7 +164,7 @@ class LateSeed(Rule[Claim]):
     keywords = "seed"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        seeds = [call for call in pipeline.calls if SEEDS.fullmatch(call.path)]
+        seeds = [call for call in pipeline.calls if re.fullmatch(SEEDS, call.path)]
         if not seeds or not seeds[0].is_certain or script_text.mentions(pipeline, REINITIALIZES):
             return
         seed = seeds[0]

@@ -108,22 +108,10 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import (
-    Evidence,
-    Finding,
-    Level,
-    Pipeline,
-    Related,
-    Rule,
-    Source,
-    Verdict,
-    dataclass,
-    fixes,
-    lazy_pattern,
-)
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
 
-OPTIMIZER = lazy_pattern(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
-RESTORES = lazy_pattern(r"load|resum|restor", re.IGNORECASE)
+OPTIMIZER = r"(?i)optim|\bopt\b|opt_|_opt"
+RESTORES = r"(?i)load|resum|restor"
 PROGRESS = ("epoch", "step", "iteration", "global_step", "iter", "epochs")
 
 
@@ -241,7 +229,7 @@ def _saved_state(calls: Sequence[ast.Call]) -> ast.Constant | None:
             continue
         for argument in call.args[:1]:
             for key, value in _entries(argument):
-                if OPTIMIZER.search(ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
+                if re.search(OPTIMIZER, ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
                     return key
     return None
 
@@ -260,11 +248,11 @@ def _key_of(key: ast.Constant) -> str:
 def _may_restore(tree: ast.Module) -> bool:
     """Whether a call named after loading may restore an optimizer: it is a method of one, or gets it as argument."""
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and RESTORES.search(ast.unparse(call.func)):
+        if isinstance(call, ast.Call) and re.search(RESTORES, ast.unparse(call.func)):
             arguments = " ".join(
                 ast.unparse(argument) for argument in [*call.args, *(each.value for each in call.keywords)]
             )
-            if OPTIMIZER.search(ast.unparse(call.func)) or OPTIMIZER.search(arguments):
+            if re.search(OPTIMIZER, ast.unparse(call.func)) or re.search(OPTIMIZER, arguments):
                 return True
     return False
 

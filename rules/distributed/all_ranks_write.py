@@ -88,23 +88,11 @@ from lintrain.analysis import script_text
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.python import literal
-from lintrain.rule import (
-    Evidence,
-    Finding,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    Verdict,
-    dataclass,
-    fixes,
-    lazy_pattern,
-)
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 SAVES_SHARDS = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
-NAMED_BY_RANK = lazy_pattern(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
-EXITS = lazy_pattern(r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()")
+NAMED_BY_RANK = r"(?i)rank|proc|world|gpu|host|device"
+EXITS = r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()"
 DISTRIBUTED = "torch.distributed"
 
 
@@ -126,7 +114,7 @@ class AllRanksWrite(Rule[Claim]):
         for event in pipeline.acts(Act.SAVE):
             code = pipeline.code(event.location)
             is_certain = not event.conditions and not event.uncalled and not wrapped.conditions
-            if is_certain and event.order > wrapped.order and not NAMED_BY_RANK.search(code) and _is_fixed(code):
+            if is_certain and event.order > wrapped.order and not re.search(NAMED_BY_RANK, code) and _is_fixed(code):
                 yield self.finding(
                     event.location,
                     "every process of the training writes this file",
@@ -155,7 +143,7 @@ class AllRanksWrite(Rule[Claim]):
 
 def _may_exit_early(pipeline: Pipeline) -> bool:
     """Whether the script exits under a condition, possibly in all processes but one."""
-    return any(EXITS.match(ast.unparse(node.body[-1])) for node in script_text.nodes_of_kind(pipeline, ast.If))
+    return any(re.match(EXITS, ast.unparse(node.body[-1])) for node in script_text.nodes_of_kind(pipeline, ast.If))
 
 
 def _is_parallel(event: Event) -> bool:

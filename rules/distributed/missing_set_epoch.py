@@ -76,26 +76,15 @@ pytorch#31771; transformers#4398; Lightning#4509; SimCLR#26; PyTorch documentati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, lr_schedules, run_data, script_text
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import LibraryObject, Sequence, is_true, literal, options_of
-from lintrain.rule import (
-    Evidence,
-    Finding,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    Verdict,
-    dataclass,
-    fixes,
-    lazy_pattern,
-)
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-EPOCH_LOOP = lazy_pattern(r"for (\w+) in range\(")
+EPOCH_LOOP = r"for (\w+) in range\("
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +116,7 @@ class MissingSetEpoch(Rule[Claim]):
             each for each in pipeline.names_of(sampler) if run_data.is_visible(pipeline, each.location, epochs.location)
         ]
         name = names[-1].name if names else None
-        variable = EPOCH_LOOP.match(pipeline.code(epochs.location))
+        variable = re.match(EPOCH_LOOP, pipeline.code(epochs.location))
         is_certain = feeding.loader.value("sampler") is sampler and name is not None and variable is not None
         statement = f"{name}.set_epoch({variable[1]})" if variable and name else "sampler.set_epoch(epoch)"
         return self.finding(
