@@ -73,7 +73,7 @@ class UnsynchronizedReplicas(Rule):
             return Verdict.refuted(f"{text} {steps}", apart=0)
         if ranks.shared_rows is None or ranks.shared_rows == min(ranks.rows):
             return Verdict.inconclusive(
-                f"{text}, but each process may have a part of one model: they use the same rows, as far as known"
+                f"{text}, but the rows do not show whether each process has a part of one model"
             )
         different = f"{len(ranks.different_gradients)} of {ranks.gradients} gradients after its first backward pass"
         return Verdict.confirmed(f"{text} {steps}, and {different}, for example `{ranks.apart[0]}`", apart=apart)
