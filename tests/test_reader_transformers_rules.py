@@ -208,7 +208,7 @@ def test_arguments_that_are_guarded_or_right_for_the_version_are_left_alone(code
 
 def test_an_argument_is_found_in_a_function_that_nobody_calls() -> None:
     (message,) = found("removed-argument", "def later():\n    return TrainingArguments('x', no_cuda=True)")
-    assert message == "`no_cuda` is gone after transformers 4.57 (here: 5.23.0)"
+    assert message == "`no_cuda` was removed after transformers 4.57 (here: 5.23.0)"
 
 
 def test_versions_that_disagree_silence_the_rule() -> None:
