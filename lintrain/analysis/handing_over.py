@@ -1,4 +1,4 @@
-"""Which calls of unknown code were given a model, an optimizer or a part of it."""
+"""The calls of unknown code that get a model, an optimizer or a part of one."""
 
 from __future__ import annotations
 
