@@ -134,7 +134,7 @@ class UnpreparedObject(Rule):
                 yield self.finding(
                     step.location,
                     f"`{training_loops.text_of_event(step)}` was never prepared, and steps on a prepared model",
-                    related=[*training_loops.made_here(step.subject, "made here"), *_at(prepared)],
+                    related=[*training_loops.origin_of(step.subject, "made here"), *_at(prepared)],
                     help="give the optimizer to `accelerator.prepare` together with the model",
                     facts={"name": training_loops.text_of_event(step), "code": prepared[1] if prepared else None},
                 )

@@ -145,5 +145,5 @@ def _used_before(pipeline: Pipeline, training: training_loops.TrainingLoop, clip
 def _clips_for(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event, step: Event) -> bool:
     """Whether the clipped gradients are those of the step: certain if the loop has one optimizer."""
     if len({id(each.subject) for each in training.steps}) == 1:
-        return iterations.is_of(pipeline, clip, step.subject) is not False
-    return iterations.is_of(pipeline, clip, step.subject) is True
+        return iterations.concerns(pipeline, clip, step.subject) is not False
+    return iterations.concerns(pipeline, clip, step.subject) is True

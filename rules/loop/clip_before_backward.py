@@ -112,12 +112,14 @@ def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[training_loops.Trainin
 
 def _comes_too_early(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> bool:
     """Whether the clipping call precedes both `backward` and the only step in every iteration."""
-    order = iterations.always_in_order(training)
+    order = training.always
     backwards = [event for event in order if event.act is Act.BACKWARD]
     if len(training.steps) != 1 or not backwards or clip.loops != backwards[0].loops:
         return False
     step = training.steps[0]
     follows = clip.order < backwards[0].order and backwards[-1].order < step.order
     return (
-        follows and training_loops.is_certain_step(step) and iterations.is_of(pipeline, clip, step.subject) is not False
+        follows
+        and training_loops.is_certain_step(step)
+        and iterations.concerns(pipeline, clip, step.subject) is not False
     )

@@ -172,7 +172,7 @@ class EvalModeInTraining(Rule[Claim]):
             forward.location,
             f"`{name}` is trained in eval mode: `train()` is never called",
             related=[
-                *training_loops.made_here(model, "`from_pretrained` returns it in eval mode"),
+                *training_loops.origin_of(model, "`from_pretrained` returns it in eval mode"),
                 Related(loop.location, "the loop that trains it", "loop"),
             ],
             help=f"call `{name}.train()` before training",

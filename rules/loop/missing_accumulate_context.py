@@ -140,7 +140,7 @@ def _accumulates(launcher: Launcher) -> bool:
 
 def _steps_each_time(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
     """Whether every iteration has a backward pass and a step."""
-    acts = {event.act for event in iterations.always_in_order(training)}
+    acts = {event.act for event in training.always}
     return {Act.BACKWARD, Act.STEP} <= acts and not iterations.hides_gradients(pipeline, training)
 
 

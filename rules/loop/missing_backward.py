@@ -114,7 +114,7 @@ class MissingBackward(Rule[Claim]):
             f"`{optimizer}` steps without gradients: `backward` is never called",
             related=[
                 Related(forward.location, "runs the model", "forward"),
-                *training_loops.made_here(step.subject, "created here"),
+                *training_loops.origin_of(step.subject, "created here"),
             ],
             help="call `backward` on the loss before the step",
             claim=_insertion(pipeline, step, forward),

@@ -104,7 +104,7 @@ class MissingStep(Rule[Claim]):
         return self.finding(
             backward.location,
             f"`{optimizer}` never steps, so the weights do not change",
-            related=training_loops.made_here(cleared.subject, "created here, never stepped"),
+            related=training_loops.origin_of(cleared.subject, "created here, never stepped"),
             help=f"call `{optimizer}.step()` after `backward`",
             claim=_insertion(pipeline, backward, optimizer) if _is_plain(pipeline, backward, cleared) else None,
         )
@@ -207,4 +207,4 @@ def _has_steps(pipeline: Pipeline, _: Pipeline) -> bool:
 
 def _may_step(pipeline: Pipeline, optimizer: Optimizer) -> bool:
     """Whether this optimizer steps, or one that may train the same modules."""
-    return any(iterations.is_of(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))
+    return any(iterations.concerns(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))

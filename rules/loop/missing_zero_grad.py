@@ -121,7 +121,7 @@ class MissingZeroGrad(Rule[Claim]):
         if (
             hidden
             or training.has(Act.GRADIENT)
-            or any(iterations.is_of(pipeline, event, followed) is not False for event in clears)
+            or any(iterations.concerns(pipeline, event, followed) is not False for event in clears)
         ):
             return False
         return all(training_loops.is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
@@ -134,7 +134,7 @@ class MissingZeroGrad(Rule[Claim]):
             training.backward.location,
             f"gradients of `{_short(loss)}` are never cleared in this loop",
             related=[
-                *training_loops.made_here(step.subject, "created here"),
+                *training_loops.origin_of(step.subject, "created here"),
                 Related(step.location, "steps with the sum of all gradients so far", "step"),
             ],
             help=f"call `{optimizer}.zero_grad()` before `backward`",

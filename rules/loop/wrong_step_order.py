@@ -176,7 +176,7 @@ class WrongStepOrder(Rule[Claim]):
 
 def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Event | None:
     """The call that clears the gradients of an optimizer between each backward pass and its step."""
-    order = iterations.always_in_order(training)
+    order = training.always
     if (
         not order
         or not training_loops.is_certain_step(step)
@@ -184,10 +184,10 @@ def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, s
         or not isinstance(step.subject, Optimizer)
     ):
         return None
-    for event in iterations.going_back(order, step):
+    for event in iterations.events_before(order, step):
         if event.act is Act.BACKWARD:
             return None
-        concerned = iterations.is_of(pipeline, event, step.subject)
+        concerned = iterations.concerns(pipeline, event, step.subject)
         if concerned is None or (concerned and event.act is Act.STEP):
             return None
         if concerned:

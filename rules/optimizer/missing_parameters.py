@@ -87,7 +87,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import handing_over, loop_verdicts, script_text, training_loops
+from lintrain.analysis import escapes, loop_verdicts, script_text, training_loops
 from lintrain.interpreter import modules, replacing
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
@@ -110,11 +110,11 @@ class MissingParameters(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        trained = handing_over.parts_shared(pipeline, _trained(pipeline))
+        trained = escapes.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
         for training in training_loops.training_loops(pipeline):
             forwards = list(_forwards(training))
-            if trained.isdisjoint(handing_over.parts_shared(pipeline, (forward.subject for forward in forwards))):
+            if trained.isdisjoint(escapes.parts_shared(pipeline, (forward.subject for forward in forwards))):
                 continue
             for forward in forwards:
                 if _is_left_out(pipeline, training, forward, trained):
@@ -177,7 +177,7 @@ def _is_left_out(
         return False
     (name,) = names
     if (
-        not trained.isdisjoint(handing_over.parts_shared(pipeline, [module]))
+        not trained.isdisjoint(escapes.parts_shared(pipeline, [module]))
         or forward.conditions != training.backward.conditions
     ):
         return False

@@ -122,7 +122,7 @@ class OverrunOneCycle(Rule[Claim]):
                     f"`{pipeline.code(pace.step.location)}` runs more often than `OneCycleLR` allows",
                     related=[Related(pace.step.location, "steps on every batch of every epoch", "step")],
                     help="use `total_steps=len(loader) * epochs`",
-                    claim=Claim(_total(pipeline, scheduler, length, pace), pace.times_around),
+                    claim=Claim(_total(pipeline, scheduler, length, pace), pace.epoch_count),
                 )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -188,11 +188,11 @@ def _is_short(
         return False
     if unit is lr_schedules.Unit.EPOCHS:
         return "total_steps" in scheduler.given and lr_schedules.counts_epochs(pipeline, pace.epochs)
-    if not isinstance(length, Count) or not length.is_exact or pace.times_around is None:
+    if not isinstance(length, Count) or not length.is_exact or pace.epoch_count is None:
         return False
     is_same = length.of is pace.loader or (pace.loader is None and length.of is pace.training.loop.over)
     rounds = _epochs_in(scheduler, length)
-    return is_same and rounds is not None and rounds < pace.times_around
+    return is_same and rounds is not None and rounds < pace.epoch_count
 
 
 def _epochs_in(scheduler: Scheduler, length: Count) -> float | None:

@@ -235,7 +235,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
             (lr_schedules.Unit.EPOCHS, "step"),
         }:
             return
-        returned = configured.handed_over(pipeline)
+        returned = configured.returned_schedule(pipeline)
         pace = "once per epoch" if unit is lr_schedules.Unit.BATCHES else "on every batch"
         yield self.finding(
             returned.location if returned else length.location,
@@ -279,7 +279,7 @@ def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argum
         return True
     number = literal(length.value)
     has_length = "num_training_steps" in scheduler.given
-    return has_length and isinstance(number, int) and pace.times_around == number
+    return has_length and isinstance(number, int) and pace.epoch_count == number
 
 
 def _has_one_batch(pace: lr_schedules.Pace) -> bool:

@@ -152,7 +152,7 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
 def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> Event | None:
     """The optimizer's first step, if it certainly follows the scheduler's step in every iteration."""
     trained = scheduler.optimizer
-    if not step.loops or not lr_schedules.is_untold(step) or not isinstance(trained, Optimizer):
+    if not step.loops or not lr_schedules.takes_no_argument(step) or not isinstance(trained, Optimizer):
         return None
     events = [each for each in pipeline.acts(Act.STEP, Act.ESCAPE) if trained in options_of(each.subject)]
     if not events or events[0].act is not Act.STEP or not all(each.is_inside(step.loops[-1]) for each in events):
