@@ -142,8 +142,8 @@ def _steps_by_option(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
 
 def takes_no_argument(step: Event) -> bool:
     """Whether a scheduler step has no argument, neither an epoch nor a metric."""
-    told = step.details.get("told")
-    return isinstance(told, Constant) and told.value is False
+    argument = step.details.get("told")
+    return isinstance(argument, Constant) and argument.value is False
 
 
 def _pace(pipeline: Pipeline, step: Event) -> Pace | None:

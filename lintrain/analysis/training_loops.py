@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from lintrain.analysis.escapes import escapes_of, touched_by
 from lintrain.interpreter.modules import is_module, modules_in, overlap
@@ -15,6 +17,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
+from lintrain.source import parsing
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -151,6 +154,11 @@ def events_in(pipeline: Pipeline, loop: Loop) -> Sequence[Event]:
     return pipeline.events_in(loop)
 
 
+def index_of(events: Sequence[Event], event: Event) -> int:
+    """The number of these ordered events that come before an event, which need not be one of them."""
+    return bisect_left(events, event.order, key=attrgetter("order"))
+
+
 def is_certain_step(event: Event) -> bool:
     """Whether a step belongs to an optimizer of torch, or to something with the name of one."""
     if isinstance(event.subject, Optimizer):
@@ -169,6 +177,15 @@ def callee_text(pipeline: Pipeline, event: Event) -> str:
     """The code of a callee (`model` in `model(batch)`), empty if it is not a plain dotted name."""
     callee = pipeline.code(event.location).partition("(")[0].strip()
     return callee if all(part.isidentifier() for part in callee.split(".")) else ""
+
+
+def only_argument(pipeline: Pipeline, event: Event) -> str:
+    """The name that is the only argument of a call (`x` in `model(x)`), empty for other calls."""
+    match parsing.expression_of(f"({pipeline.code(event.location)})"):
+        case ast.Call(args=[ast.Name(id=name)], keywords=[]):
+            return name
+        case _:
+            return ""
 
 
 def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
@@ -198,8 +215,8 @@ def _find_holders(pipeline: Pipeline, followed: Value) -> set[str]:
     found: set[str] = set()
     for event in escapes_of(pipeline, followed):
         line = pipeline.source_of(event.location).lines[event.location.line - 1]
-        if made := ASSIGNMENT.match(line[: event.location.column - 1]):
-            found.add(made[1])
+        if assigned := ASSIGNMENT.match(line[: event.location.column - 1]):
+            found.add(assigned[1])
         found.add(pipeline.code(event.location).partition("(")[0].rpartition(".")[0])
     return found - {""}
 

@@ -88,9 +88,9 @@ class DoubleScaledAccumulation(Rule[Claim]):
         found: dict[Location, Finding[Claim]] = {}
         for backward in pipeline.acts(Act.BACKWARD):
             launcher = backward.subject
-            made = pipeline.arithmetic.get(id(backward.details.get("loss")))
-            if isinstance(launcher, Launcher) and launcher.is_accelerator and made is not None:
-                division = _division_by_steps(pipeline, made, launcher)
+            operation = pipeline.arithmetic.get(id(backward.details.get("loss")))
+            if isinstance(launcher, Launcher) and launcher.is_accelerator and operation is not None:
+                division = _division_by_steps(pipeline, operation, launcher)
                 if division is not None:
                     found.setdefault(division.location, self._report(division, launcher))
         yield from found.values()
@@ -121,16 +121,16 @@ class DoubleScaledAccumulation(Rule[Claim]):
         return fixes.Fix.of(f"pass `{loss}` undivided", fixes.Replace(finding.location, loss), safe=True)
 
 
-def _division_by_steps(pipeline: Pipeline, made: Arithmetic, launcher: Launcher) -> Arithmetic | None:
+def _division_by_steps(pipeline: Pipeline, operation: Arithmetic, launcher: Launcher) -> Arithmetic | None:
     """The division by the Accelerator's own accumulation steps, if it is the last operation on the loss."""
     steps = iterations.divisor_of(launcher)
-    if made.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
+    if operation.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
         return None
     location = launcher.argument_locations.get("gradient_accumulation_steps")
     if location is None:
         return None
-    same_text = pipeline.code(location).partition("=")[2].strip() == made.right_text
+    same_text = pipeline.code(location).partition("=")[2].strip() == operation.right_text
     same_value = (
-        isinstance(steps, Constant) and isinstance(made.right, Constant) and steps.value == made.right.value
-    ) or (made.right is steps and isinstance(steps, Unknown) and bool(steps.name))
-    return made if same_text or same_value else None
+        isinstance(steps, Constant) and isinstance(operation.right, Constant) and steps.value == operation.right.value
+    ) or (operation.right is steps and isinstance(steps, Unknown) and bool(steps.name))
+    return operation if same_text or same_value else None

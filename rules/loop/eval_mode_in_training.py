@@ -90,12 +90,9 @@ lerobot#3668; simpletransformers#941; pytorch-fcn#57; Megatron-LM#411.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 
 from lintrain.analysis import training_loops
-from lintrain.evidence.run import LoopEvidence, ModelEvidence
 from lintrain.interpreter import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Task
@@ -184,7 +181,7 @@ class EvalModeInTraining(Rule[Claim]):
         if model is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if evidence.loop is not None:
-            return _in_own_loop(finding, evidence.loop, model)
+            return _in_custom_loop(finding, evidence)
         if model.training:
             return Verdict.refuted("the model is in train mode during training", training=True)
         if not model.has_dropout_or_batch_norm:
@@ -203,8 +200,11 @@ class EvalModeInTraining(Rule[Claim]):
         )
 
 
-def _in_own_loop(finding: Finding[Claim], loop: LoopEvidence, model: ModelEvidence) -> Verdict:
+def _in_custom_loop(finding: Finding[Claim], evidence: Evidence) -> Verdict:
     """The verdict on a custom loop, whose training passes were counted up to the first one after an evaluation."""
+    loop, model = evidence.loop, evidence.model
+    assert loop is not None
+    assert model is not None
     text = f"{loop.trained_in_eval_mode} of {loop.trained} training passes ran with dropout and batch norm in eval mode"
     if loop.trained_in_eval_mode:
         return Verdict.confirmed(text, trained_in_eval_mode=loop.trained_in_eval_mode)
@@ -226,7 +226,7 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
             continue
         key = tuple(map(id, backward.loops))
         passes = pipeline.told(_passes_in, backward.loops[-1])
-        end = bisect_left(passes, backward.order, key=attrgetter("order"))
+        end = training_loops.index_of(passes, backward)
         yield from ((forward, backward) for forward in passes[start_of.get(key, 0) : end])
         start_of[key] = max(start_of.get(key, 0), end)
 

@@ -203,7 +203,7 @@ def _paths(pipeline: Pipeline, _: Pipeline) -> dict[Location, list[str]]:
 def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> Claim | None:
     """The missing call, after the statement that computes the only loss and all that clear gradients."""
     loop = step.loops[-1]
-    made = {
+    losses = {
         binding.name: binding.location
         for binding in pipeline.bindings
         if isinstance(binding.value, Tensor)
@@ -213,11 +213,11 @@ def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> Claim | None:
     }
     before = [event for event in training_loops.events_in(pipeline, loop) if event.order < step.order]
     clears = [event for event in before if event.act is Act.ZERO_GRAD]
-    is_plain = all(event.conditions == forward.conditions for event in (step, *clears)) and len(made) == 1
+    is_plain = all(event.conditions == forward.conditions for event in (step, *clears)) and len(losses) == 1
     locations = (step.location, forward.location, *(event.location for event in clears))
     if not is_plain or not loop.location.holds(step.location) or not blocks.is_one_scope(pipeline, *locations):
         return None
-    ((loss, location),) = made.items()
+    ((loss, location),) = losses.items()
     last = max([location, *(event.location for event in clears)])
     launchers = {binding.name for each in pipeline.launchers for binding in pipeline.names_of(each)}
     if not loss.isidentifier() or len(launchers) > 1 or len(pipeline.launchers) > 1:

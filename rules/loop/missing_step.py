@@ -65,9 +65,7 @@ PyTorch documentation, "Optimizing Model Parameters".
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from operator import attrgetter
 
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
@@ -193,7 +191,7 @@ def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
     clears = pipeline.told(_clears_in, backward.loops[-1])
     if not pipeline.told(_has_steps, pipeline):
         return clears
-    number = bisect_left(clears, backward.order, key=attrgetter("order"))
+    number = training_loops.index_of(clears, backward)
     return clears[max(number - 1, 0) : number]
 
 

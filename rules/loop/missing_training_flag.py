@@ -158,8 +158,8 @@ def _is_model(cls: ast.ClassDef) -> bool:
 
 def _has_modal_layer(cls: ast.ClassDef) -> bool:
     """Whether the class itself creates a layer that depends on the mode."""
-    made = [node.func for node in ast.walk(cls) if isinstance(node, ast.Call)]
-    names = [each.attr if isinstance(each, ast.Attribute) else each.id for each in made if _is_name(each)]
+    callees = [node.func for node in ast.walk(cls) if isinstance(node, ast.Call)]
+    names = [each.attr if isinstance(each, ast.Attribute) else each.id for each in callees if _is_name(each)]
     return any(MODAL.match(name) for name in names)
 
 

@@ -143,8 +143,8 @@ def _bypassed(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Laun
     prepared = [iterations.launchers_of(step.subject, pipeline.launchers) for step in training.steps]
     if not all(prepared):
         return None
-    made, backward = prepared[0][0].origin, training.backward.location
-    is_later = made is not None and blocks.is_one_scope(pipeline, made, backward) and backward < made
+    created, backward = prepared[0][0].origin, training.backward.location
+    is_later = created is not None and blocks.is_one_scope(pipeline, created, backward) and backward < created
     return None if is_later else prepared[0][0]
 
 

@@ -171,11 +171,11 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
 def _with_graph(pipeline: Pipeline, loss: Value) -> Iterator[Value]:
     """A loss that `backward` is called on, and its parts that certainly have a graph too."""
     yield loss
-    made = pipeline.arithmetic.get(id(loss))
-    if made is None:
+    operation = pipeline.arithmetic.get(id(loss))
+    if operation is None:
         return
     losses: list[Value] = [
-        part for part in (made.left, made.right) if isinstance(part, Tensor) and part.role is Role.LOSS
+        part for part in (operation.left, operation.right) if isinstance(part, Tensor) and part.role is Role.LOSS
     ]
-    for part in losses or ([made.left] if made.operator == "Div" else []):
+    for part in losses or ([operation.left] if operation.operator == "Div" else []):
         yield from _with_graph(pipeline, part)

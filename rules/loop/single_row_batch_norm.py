@@ -112,9 +112,7 @@ from collections.abc import Iterator
 from lintrain.analysis import loaders, trainer_methods, training_loops
 from lintrain.interpreter import modules
 from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.model import Module, Tensor
-from lintrain.pipeline.values.python import ABSENT, Either, Function, Instance, Unknown, Value, is_missing, literal
+from lintrain.pipeline.values import loading, model, python
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -128,7 +126,6 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
-from lintrain.source import parsing
 
 ROWWISE = lazy_pattern(
     r"(Lazy)?Linear|(Lazy)?BatchNorm1d|LayerNorm|Identity|Dropout|Sequential|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|"
@@ -174,7 +171,7 @@ class SingleRowBatchNorm(Rule[Claim]):
                     found.setdefault(location, finding)
         yield from found.values()
 
-    def _judge(self, feeding: loaders.Feeding, norm: Module, location: Location) -> Iterator[Finding[Claim]]:
+    def _judge(self, feeding: loaders.Feeding, norm: model.Module, location: Location) -> Iterator[Finding[Claim]]:
         size, rows = _size_and_rows(feeding.loader)
         reasons = [Related(norm.origin, "computes statistics over the rows", "norm")] if norm.origin else []
         if size == 1:
@@ -214,26 +211,26 @@ class SingleRowBatchNorm(Rule[Claim]):
         )
 
 
-def _size_and_rows(loader: Loader) -> tuple[int, int | None]:
+def _size_and_rows(loader: loading.Loader) -> tuple[int, int | None]:
     """The batch size, 0 if it is unknown, and the number of rows of the data set."""
     given = loader.value("batch_size")
-    size = 1 if given is ABSENT else literal(given)
-    rows = loader.dataset.rows if isinstance(loader.dataset, TorchDataset) else None
+    size = 1 if given is python.ABSENT else python.literal(given)
+    rows = loader.dataset.rows if isinstance(loader.dataset, loading.TorchDataset) else None
     return (0 if isinstance(size, bool) or not isinstance(size, int) else size), rows
 
 
-def _leaves_one_row(loader: Loader) -> bool:
+def _leaves_one_row(loader: loading.Loader) -> bool:
     """Whether some batch of the loader certainly has a single row."""
     size, rows = _size_and_rows(loader)
-    is_left = size > 1 and rows is not None and rows % size == 1 and is_missing(loader.value("drop_last"))
+    is_left = size > 1 and rows is not None and rows % size == 1 and python.is_missing(loader.value("drop_last"))
     return size == 1 or is_left
 
 
-def _passes(pipeline: Pipeline, feeding: loaders.Feeding) -> Iterator[Module | None]:
+def _passes(pipeline: Pipeline, feeding: loaders.Feeding) -> Iterator[model.Module | None]:
     """The batch normalization layer that every batch certainly passes through in train mode, row by row."""
     loader, loop = feeding.loader, feeding.loop
     others = ("sampler", "batch_sampler", "collate_fn")
-    if any(not is_missing(loader.value(name)) for name in others) or not _has_rows(loader.dataset):
+    if any(not python.is_missing(loader.value(name)) for name in others) or not _has_rows(loader.dataset):
         return
     body = pipeline.code(loop.location)
     if re.search(r"\b(continue|break)\b", body):
@@ -244,12 +241,12 @@ def _passes(pipeline: Pipeline, feeding: loaders.Feeding) -> Iterator[Module | N
             yield _norm_in(event.subject) if is_whole and _trains(pipeline, event) else None
 
 
-def _has_rows(dataset: Value) -> bool:
+def _has_rows(dataset: python.Value) -> bool:
     """Whether a data set returns rows of plain values: tensors [rows, values]."""
-    while isinstance(dataset, TorchDataset) and dataset.name == "random_split":
+    while isinstance(dataset, loading.TorchDataset) and dataset.name == "random_split":
         dataset = dataset.parts[0]
     match dataset:
-        case TorchDataset(parts=(Tensor() as first, *_)):
+        case loading.TorchDataset(parts=(model.Tensor() as first, *_)):
             return first.shape.rank == 2
         case _:
             return False
@@ -257,13 +254,10 @@ def _has_rows(dataset: Value) -> bool:
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
     """Whether a call gets a loop variable that is unchanged except for moves and casts."""
-    call = parsing.expression_of(f"({pipeline.code(event.location)})")
-    if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
-        return False
-    name = call.args[0].id
+    name = training_loops.only_argument(pipeline, event)
     bound = body.removeprefix("for ").partition(" in ")[0]
     changes = re.findall(rf"^\s*{name}\s*=\s*(.+)$", body, flags=re.MULTILINE)
-    return name in re.findall(r"\w+", bound) and all(KEEPS_ROWS.fullmatch(change) for change in changes)
+    return bool(name) and name in re.findall(r"\w+", bound) and all(KEEPS_ROWS.fullmatch(change) for change in changes)
 
 
 def _trains(pipeline: Pipeline, event: Event) -> bool:
@@ -272,27 +266,29 @@ def _trains(pipeline: Pipeline, event: Event) -> bool:
     own = [
         each
         for each in modes
-        if training_loops.covers(each, event.subject) or not isinstance(each.subject, Module | Instance)
+        if training_loops.covers(each, event.subject) or not isinstance(each.subject, model.Module | python.Instance)
     ]
     return not own or own[-1].act is Act.TRAIN_MODE
 
 
-def _norm_in(network: Value) -> Module | None:
+def _norm_in(network: python.Value) -> model.Module | None:
     """The last batch normalization layer of a network that processes each row on its own."""
-    norms: list[Module] = []
+    norms: list[model.Module] = []
     for part in modules.modules_in(network):
-        if isinstance(part, Module):
+        if isinstance(part, model.Module):
             if not ROWWISE.fullmatch(part.name):
                 return None
             norms += [part] if part.name.endswith("BatchNorm1d") else []
-        elif isinstance(part, Unknown | Either) or (isinstance(part, Instance) and not _is_rowwise(part)):
+        elif isinstance(part, python.Unknown | python.Either) or (
+            isinstance(part, python.Instance) and not _is_rowwise(part)
+        ):
             return None
     return norms[-1] if norms else None
 
 
-def _is_rowwise(network: Instance) -> bool:
+def _is_rowwise(network: python.Instance) -> bool:
     match network.cls.lookup("forward"):
-        case (_, Function() as forward) if not network.cls.has_unknown_base:
+        case (_, python.Function() as forward) if not network.cls.has_unknown_base:
             branches = any(isinstance(node, ast.If | ast.For | ast.While) for node in trainer_methods.nodes_of(forward))
             return not branches and not RESHAPES.search(ast.unparse(forward.node))
         case _:

@@ -118,9 +118,9 @@ class StockLossNotScaled(Rule[Claim]):
         claim = finding.claim
         if claim is None or claim.model is None:
             return None
-        (made,) = finding.with_role("trainer")
+        (trainer,) = finding.with_role("trainer")
         statement = f"{claim.model}.accepts_loss_kwargs = False"
-        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertBefore(made.location, statement), safe=False)
+        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertBefore(trainer.location, statement), safe=False)
 
 
 def _has_custom_loss(run: TrainerRun) -> bool:

@@ -149,19 +149,19 @@ class UnscaledComputeLoss(Rule[Claim]):
         self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: gradient_accumulation.Accumulation
     ) -> Finding[Claim]:
         owner = trainer_methods.own_class(run, "compute_loss")
-        made = (
+        class_location = (
             owner.origin
             if owner is not None and gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 20))
             else None
         )
         reasons = [Related(accumulation.location, f"{accumulation.steps} batches per step", "accumulation")]
-        if made is not None:
-            reasons.append(Related(made, "the trainer's class", "class"))
+        if class_location is not None:
+            reasons.append(Related(class_location, "the trainer's class", "class"))
         return self.finding(
             trainer_methods.head_of(pipeline, function),
             f"this loss is not divided by the {accumulation.steps} batches of a step",
             related=reasons,
-            help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if made else f"divide by `{COUNT}`",
+            help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if class_location else f"divide by `{COUNT}`",
             subject="compute_loss",
             claim=Claim(accumulation.steps),
         )
@@ -170,10 +170,10 @@ class UnscaledComputeLoss(Rule[Claim]):
         return gradient_accumulation.verdict_on_accumulation(evidence)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
-        made = finding.with_role("class")
-        if not made:
+        classes = finding.with_role("class")
+        if not classes:
             return None
-        return fixes.Fix.of(f"set `{DIVIDES}`", fixes.InsertAtTop(made[0].location, DIVIDES), safe=False)
+        return fixes.Fix.of(f"set `{DIVIDES}`", fixes.InsertAtTop(classes[0].location, DIVIDES), safe=False)
 
 
 def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:

@@ -82,12 +82,9 @@ transformers#735, transformers#12041, transformers#13547; google-research/bert#1
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
 
 from lintrain.analysis import trainer_methods
-from lintrain.evidence.run import OverfitEvidence
 from lintrain.interpreter import modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer, Task
@@ -125,10 +122,11 @@ TEXT_TASKS = frozenset(
     }
 )
 ENCODER_TASKS = TEXT_TASKS - {Task.CAUSAL_LM, Task.SEQ2SEQ_LM, Task.MASKED_LM}
-FRAGILE = lazy_pattern(r"(roberta|deberta)[\w.-]*-x{0,2}large", re.IGNORECASE)
-SMALL = lazy_pattern(r"tiny|mini|small-random|random|test|dummy", re.IGNORECASE)
-TEXT_TO_TEXT = lazy_pattern(r"(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0", re.IGNORECASE)
-TEXT_MODELS = lazy_pattern(r"bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart", re.IGNORECASE)
+FRAGILE = lazy_pattern(r"(?i)(roberta|deberta)[\w.-]*-x{0,2}large")
+SMALL = lazy_pattern(r"(?i)tiny|mini|small-random|random|test|dummy")
+TEXT_TO_TEXT = lazy_pattern(r"(?i)(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0")
+TEXT_MODELS = lazy_pattern(r"(?i)bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart")
+NUMBER = lazy_pattern(r"(?i)(\w+\s*=)?[\s\d.]+(e-?\d+)?\s*")
 
 COLLAPSE, SHAKY, FRAGILE_LIMIT = 1e-3, 3e-4, 3e-5
 """Learning rates from which all text models collapse, all encoders suffer, and large encoders suffer."""
@@ -207,7 +205,7 @@ class HighLearningRate(Rule[Claim]):
             return Verdict.refuted(
                 f"the learning rate in use is {overfit.learning_rate:g}", learning_rate=overfit.learning_rate
             )
-        return _judged(overfit)
+        return _on_one_batch(evidence)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
@@ -222,11 +220,13 @@ class HighLearningRate(Rule[Claim]):
 
 def _is_number(code: str) -> bool:
     """Whether a rate is a literal number, not a name or an attribute that other code may use too."""
-    return re.fullmatch(r"(\w+\s*=)?[\s\d.]+(e-?\d+)?\s*", code, re.IGNORECASE) is not None
+    return NUMBER.fullmatch(code) is not None
 
 
-def _judged(overfit: OverfitEvidence) -> Verdict:
+def _on_one_batch(evidence: Evidence) -> Verdict:
     """The verdict from the loss of one batch, at the learning rate and at a tenth of it."""
+    overfit = evidence.overfit
+    assert overfit is not None
     first, last = overfit.losses[0], overfit.losses[-1]
     change = f"the loss of one batch changes from {first:.3f} to {last:.3f} in {overfit.steps} steps"
     text = f"{change} at a learning rate of {overfit.learning_rate:g}"
@@ -291,13 +291,7 @@ def _trains_whole_model(run: TrainerRun) -> bool:
     parameters = [each.arg for each in loss.node.args.args] if loss is not None else []
     if loss is None or len(parameters) < 3 or any(trainer_methods.reads(loss, name) for name in FREEZES):
         return False
-    calls = [
-        node
-        for node in trainer_methods.nodes_of(loss)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    ]
-    given = [call.keywords for call in calls if isinstance(call.func, ast.Name) and call.func.id == parameters[1]]
-    return any(keyword.arg is None for keywords in given for keyword in keywords)
+    return trainer_methods.unpacks_into(loss, parameters[1])
 
 
 def _whole_model(pipeline: Pipeline, trained: tuple[Value, ...]) -> Model | None:

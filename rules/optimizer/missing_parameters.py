@@ -89,10 +89,8 @@ from collections.abc import Iterator
 
 from lintrain.analysis import escapes, loop_verdicts, script_text, training_loops
 from lintrain.interpreter import modules, replacing
-from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.model import Module, Optimizer
-from lintrain.pipeline.values.python import Instance, Value
+from lintrain.pipeline import blocks, events
+from lintrain.pipeline.values import model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 NOT_TRAINED = frozenset(
@@ -121,16 +119,16 @@ class MissingParameters(Rule):
                     found.setdefault(forward.location, self._report(pipeline, forward, training))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, training: training_loops.TrainingLoop) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: events.Event, training: training_loops.TrainingLoop) -> Finding:
         name = pipeline.names_of(forward.subject)[0].name
-        made = forward.subject.origin
+        created = forward.subject.origin
         given = _only_parameters(pipeline, forward)
         code = f"[*{pipeline.code(given)}, *{name}.parameters()]" if given else ""
         return self.finding(
             forward.location,
             f"`{name}` contributes to the loss, but its parameters are in no optimizer",
             related=[
-                *([Related(made, "created here, never trained", "origin")] if made else []),
+                *([Related(created, "created here, never trained", "origin")] if created else []),
                 Related(training.steps[-1].location, "updates other parameters", "step"),
                 *([Related(given, "has only these", "given", code)] if given else []),
             ],
@@ -145,31 +143,33 @@ class MissingParameters(Rule):
         return fixes.Fix.of("pass these parameters to the optimizer", *edits, safe=False) if edits else None
 
 
-def _trained(pipeline: Pipeline) -> list[Value]:
+def _trained(pipeline: Pipeline) -> list[python.Value]:
     """The modules in all optimizers; empty unless they are known for every optimizer."""
     known = [optimizer for optimizer in pipeline.optimizers if optimizer.trains and not optimizer.is_extended]
-    steps = pipeline.acts(Act.STEP)
-    are_all_known = all(training_loops.is_certain_step(step) and isinstance(step.subject, Optimizer) for step in steps)
+    steps = pipeline.acts(events.Act.STEP)
+    are_all_known = all(
+        training_loops.is_certain_step(step) and isinstance(step.subject, model.Optimizer) for step in steps
+    )
     if len(known) != len(pipeline.optimizers) or not are_all_known:
         return []
     return [module for optimizer in known for module in optimizer.trains]
 
 
-def _forwards(training: training_loops.TrainingLoop) -> Iterator[Event]:
+def _forwards(training: training_loops.TrainingLoop) -> Iterator[events.Event]:
     """The forward passes with gradients before the backward pass of a loop."""
     for event in training.inside:
-        if event.act is Act.FORWARD and not event.without_grad and event.order < training.backward.order:
+        if event.act is events.Act.FORWARD and not event.without_grad and event.order < training.backward.order:
             yield event
 
 
 def _is_left_out(
-    pipeline: Pipeline, training: training_loops.TrainingLoop, forward: Event, trained: frozenset[int]
+    pipeline: Pipeline, training: training_loops.TrainingLoop, forward: events.Event, trained: frozenset[int]
 ) -> bool:
     """Whether a custom module with new weights certainly contributes to the loss and is never trained."""
     module = forward.subject
     names = {binding.name for binding in pipeline.names_of(module)}
     if (
-        not isinstance(module, Module | Instance)
+        not isinstance(module, model.Module | python.Instance)
         or not replacing.has_parameters(module)
         or len(names) != 1
         or forward.uncalled
@@ -182,7 +182,7 @@ def _is_left_out(
     ):
         return False
     held = rf"\b{re.escape(name)}\b(\.\w+)*\.(parameters|named_parameters|load_state_dict|eval|requires_grad_|detach)\("
-    fate = pipeline.acts(Act.FREEZE, Act.EVAL_MODE, Act.ESCAPE, Act.NEW_PART)
+    fate = pipeline.acts(events.Act.FREEZE, events.Act.EVAL_MODE, events.Act.ESCAPE, events.Act.NEW_PART)
     is_detached = script_text.mentions(pipeline, r"\.detach\(|(?<!utils)\.data\b")
     if (
         is_detached
@@ -194,21 +194,24 @@ def _is_left_out(
     return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
 
 
-def _is_fixed(module: Value) -> bool:
+def _is_fixed(module: python.Value) -> bool:
     """Whether the class of the module, or of a part of it, freezes weights or has a name that implies it."""
     classes = [
-        owner.node for part in modules.modules_in(module) if isinstance(part, Instance) for owner in part.cls.lineage()
+        owner.node
+        for part in modules.modules_in(module)
+        if isinstance(part, python.Instance)
+        for owner in part.cls.lineage()
     ]
     return any(
         training_loops.words_of(node.name) & NOT_TRAINED or MAY_FREEZE.search(ast.unparse(node)) for node in classes
     )
 
 
-def _only_parameters(pipeline: Pipeline, forward: Event) -> Location | None:
+def _only_parameters(pipeline: Pipeline, forward: events.Event) -> Location | None:
     """The `net.parameters()` passed to the only optimizer, if the other module is created before it."""
     origin = pipeline.optimizers[0].origin if len(pipeline.optimizers) == 1 else None
-    made = forward.subject.origin
-    if origin is None or made is None or not made < origin or not blocks.is_one_scope(pipeline, made, origin):
+    created = forward.subject.origin
+    if origin is None or created is None or not created < origin or not blocks.is_one_scope(pipeline, created, origin):
         return None
     source = pipeline.source_of(origin)
     for call in source.nodes_of(ast.Call):

@@ -88,11 +88,8 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules, script_text
-from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.counts import Count
-from lintrain.pipeline.values.model import Launcher, Scheduler
-from lintrain.pipeline.values.python import Value, is_missing, literal
+from lintrain.pipeline import blocks, events
+from lintrain.pipeline.values import counts, model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
@@ -116,13 +113,13 @@ class MultipliedSchedulerSteps(Rule[Claim]):
     keywords = "prepare & sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        shared = [event for event in pipeline.acts(Act.SHARE) if _multiplies(event)]
+        shared = [event for event in pipeline.acts(events.Act.SHARE) if _multiplies(event)]
         if not shared or script_text.mentions(pipeline, "num_processes|world_size"):
             return
         for event in shared:
-            length = lr_schedules.length_of(event.subject) if isinstance(event.subject, Scheduler) else None
+            length = lr_schedules.length_of(event.subject) if isinstance(event.subject, model.Scheduler) else None
             count = length.value if length else None
-            if length is None or not isinstance(count, Count):
+            if length is None or not isinstance(count, counts.Count):
                 continue
             divided = [each for each in shared if each.subject is count.of and each.order < count.made_at]
             if divided:
@@ -176,10 +173,10 @@ class MultipliedSchedulerSteps(Rule[Claim]):
         return fixes.Fix.of(f"multiply the length by `{claim.launcher}.num_processes`", *edits, safe=False)
 
 
-def _warmup(scheduler: Value) -> list[Related]:
+def _warmup(scheduler: python.Value) -> list[Related]:
     """Where the warmup of a schedule is counted in its steps, if it has one."""
-    warmup = scheduler.given.get("num_warmup_steps") if isinstance(scheduler, Scheduler) else None
-    if warmup is None or literal(warmup.value) == 0:
+    warmup = scheduler.given.get("num_warmup_steps") if isinstance(scheduler, model.Scheduler) else None
+    if warmup is None or python.literal(warmup.value) == 0:
         return []
     return [Related(warmup.location, "the warmup counts the same steps", "warm-up", warmup.text)]
 
@@ -197,9 +194,9 @@ def _times(code: str, launcher: str) -> str:
     return f"{code if is_plain else f'({code})'} * {launcher}.num_processes"
 
 
-def _multiplies(event: Event) -> bool:
+def _multiplies(event: events.Event) -> bool:
     """Whether an Accelerator prepares an object, and steps its schedules once per process."""
     launcher = event.details.get("launcher")
-    if not isinstance(launcher, Launcher) or not launcher.path.startswith("accelerate.") or launcher.is_open:
+    if not isinstance(launcher, model.Launcher) or not launcher.path.startswith("accelerate.") or launcher.is_open:
         return False
-    return all(name not in launcher.arguments or is_missing(launcher.arguments[name]) for name in OTHER_WAYS)
+    return all(name not in launcher.arguments or python.is_missing(launcher.arguments[name]) for name in OTHER_WAYS)

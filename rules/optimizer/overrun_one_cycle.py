@@ -82,11 +82,8 @@ from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules, script_text, training_loops
 from lintrain.interpreter.call import Argument
-from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.counts import Count
-from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Value, literal
+from lintrain.pipeline import blocks, events
+from lintrain.pipeline.values import counts, model, python
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
@@ -113,7 +110,7 @@ class OverrunOneCycle(Rule[Claim]):
             if scheduler.name != "OneCycleLR" or length is None or pace is None or not pace.per_batch:
                 continue
             if pace.epochs is None or any(
-                event.act is Act.LEAVE for event in training_loops.events_in(pipeline, pace.epochs)
+                event.act is events.Act.LEAVE for event in training_loops.events_in(pipeline, pace.epochs)
             ):
                 continue
             if _is_short(pipeline, scheduler, length.value, pace, lr_schedules.unit_of(length)):
@@ -154,7 +151,7 @@ class OverrunOneCycle(Rule[Claim]):
         return fixes.Fix.of(f"pass `total_steps={total}`", fixes.Replace(finding.location, total), safe=False)
 
 
-def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> str:
+def _total(pipeline: Pipeline, scheduler: model.Scheduler, length: Argument, pace: lr_schedules.Pace) -> str:
     """The number of steps of the loops, as code for the call; empty if it is not certain."""
     origin, epochs = scheduler.origin, pace.epochs
     given = scheduler.given.get("total_steps")
@@ -170,7 +167,7 @@ def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_
     return f"len({loader.id}) * {ast.unparse(number)}" if is_near and is_known else ""
 
 
-def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: Scheduler) -> bool:
+def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: model.Scheduler) -> bool:
     """Whether a name has its final value when the schedule is created."""
     assert scheduler.origin is not None
     source = pipeline.source_of(scheduler.origin)
@@ -181,32 +178,36 @@ def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: Scheduler) -> 
 
 
 def _is_short(
-    pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: lr_schedules.Pace, unit: lr_schedules.Unit
+    pipeline: Pipeline,
+    scheduler: model.Scheduler,
+    length: python.Value,
+    pace: lr_schedules.Pace,
+    unit: lr_schedules.Unit,
 ) -> bool:
     """Whether a cycle ends before the loops: its length counts epochs, or too few passes over the same loader."""
     if scheduler.origin is None or pace.epochs is None or pace.epochs.location.holds(scheduler.origin):
         return False
     if unit is lr_schedules.Unit.EPOCHS:
         return "total_steps" in scheduler.given and lr_schedules.counts_epochs(pipeline, pace.epochs)
-    if not isinstance(length, Count) or not length.is_exact or pace.epoch_count is None:
+    if not isinstance(length, counts.Count) or not length.is_exact or pace.epoch_count is None:
         return False
     is_same = length.of is pace.loader or (pace.loader is None and length.of is pace.training.loop.over)
     rounds = _epochs_in(scheduler, length)
     return is_same and rounds is not None and rounds < pace.epoch_count
 
 
-def _epochs_in(scheduler: Scheduler, length: Count) -> float | None:
+def _epochs_in(scheduler: model.Scheduler, length: counts.Count) -> float | None:
     """The number of passes over the loader that a cycle counts; None if it is unknown."""
-    numbers = [literal(each) for each in length.multipliers]
+    numbers = [python.literal(each) for each in length.multipliers]
     if "steps_per_epoch" in scheduler.given and "total_steps" not in scheduler.given:
-        numbers.append(literal(scheduler.given["epochs"].value) if "epochs" in scheduler.given else None)
+        numbers.append(python.literal(scheduler.given["epochs"].value) if "epochs" in scheduler.given else None)
     rounds = 1.0
     for number in numbers:
         if not isinstance(number, int | float):
             return None
         rounds *= number
     for divisor in length.divisors:
-        number = literal(divisor)
+        number = python.literal(divisor)
         if not isinstance(number, int) or number < 1:
             return None
         rounds /= number

@@ -153,25 +153,25 @@ class StaleParameters(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if any(optimizer.is_extended for optimizer in pipeline.optimizers):
             return
-        for made in pipeline.acts(Act.OPTIMIZER):
-            if not isinstance(made.subject, Optimizer):
+        for creation in pipeline.acts(Act.OPTIMIZER):
+            if not isinstance(creation.subject, Optimizer):
                 continue
             replaced = next(
-                (each for each in pipeline.acts(Act.NEW_PART, Act.ADAPT) if _is_lost(pipeline, made, each)), None
+                (each for each in pipeline.acts(Act.NEW_PART, Act.ADAPT) if _is_lost(pipeline, creation, each)), None
             )
             if replaced is not None:
-                yield self._report(pipeline, made, Related(replaced.location, _what(replaced), "replaced"))
-            elif (newer := _newer_model(pipeline, made)) is not None:
-                yield self._report(pipeline, made, newer)
+                yield self._report(pipeline, creation, Related(replaced.location, _what(replaced), "replaced"))
+            elif (newer := _newer_model(pipeline, creation)) is not None:
+                yield self._report(pipeline, creation, newer)
 
-    def _report(self, pipeline: Pipeline, made: Event, replaced: Related) -> Finding[Claim]:
-        name = next((binding.name for binding in pipeline.names_of(made.subject)), "optimizer")
+    def _report(self, pipeline: Pipeline, creation: Event, replaced: Related) -> Finding[Claim]:
+        name = next((binding.name for binding in pipeline.names_of(creation.subject)), "optimizer")
         return self.finding(
-            made.location,
+            creation.location,
             f"`{name}` is created before its model gets new parameters",
             related=[replaced],
             help="create the optimizer after the model is complete",
-            claim=Claim(blocks.may_move(pipeline, made.location, replaced.location)),
+            claim=Claim(blocks.may_move(pipeline, creation.location, replaced.location)),
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -194,13 +194,13 @@ def _what(replaced: Event) -> str:
     )
 
 
-def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
+def _is_lost(pipeline: Pipeline, creation: Event, replaced: Event) -> bool:
     """Whether parameters that a model gets after the optimizer certainly stay outside of it, and are used."""
-    optimizer, part = made.subject, replaced.details.get("part", ABSENT)
-    if not isinstance(optimizer, Optimizer) or replaced.order < made.order:
+    optimizer, part = creation.subject, replaced.details.get("part", ABSENT)
+    if not isinstance(optimizer, Optimizer) or replaced.order < creation.order:
         return False
     whole = escapes.parts_shared(pipeline, [replaced.subject])
-    if whole.isdisjoint(escapes.parts_shared(pipeline, optimizer.trains)) or not _in_one_go(made, replaced):
+    if whole.isdisjoint(escapes.parts_shared(pipeline, optimizer.trains)) or not _in_one_go(creation, replaced):
         return False
     others = [module for each in pipeline.optimizers if each is not optimizer for module in each.trains]
     if not (whole | escapes.parts_shared(pipeline, [part])).isdisjoint(escapes.parts_shared(pipeline, others)):
@@ -215,10 +215,10 @@ def _freezes(pipeline: Pipeline, event: Event, part: Value) -> bool:
     return literal(event.details["wanted"]) is not True and escapes.do_overlap(pipeline, event.subject, part)
 
 
-def _in_one_go(made: Event, replaced: Event) -> bool:
+def _in_one_go(creation: Event, replaced: Event) -> bool:
     """Whether both run one after the other in the same run of the script."""
-    is_nested = training_loops.always_with(made, replaced) or training_loops.always_with(replaced, made)
-    return is_nested and (not made.uncalled or made.function == replaced.function)
+    is_nested = training_loops.always_with(creation, replaced) or training_loops.always_with(replaced, creation)
+    return is_nested and (not creation.uncalled or creation.function == replaced.function)
 
 
 def _steps_after(pipeline: Pipeline, optimizer: Optimizer, replaced: Event) -> bool:
@@ -229,9 +229,9 @@ def _steps_after(pipeline: Pipeline, optimizer: Optimizer, replaced: Event) -> b
     return any(_is_given(run.value("optimizers"), optimizer) for run in pipeline.runs)
 
 
-def _newer_model(pipeline: Pipeline, made: Event) -> Related | None:
+def _newer_model(pipeline: Pipeline, creation: Event) -> Related | None:
     """Where the model's name is bound to another model that a loop trains with this optimizer alone."""
-    optimizer = made.subject
+    optimizer = creation.subject
     if not isinstance(optimizer, Optimizer) or len(pipeline.optimizers) != 1 or len(optimizer.trains) != 1:
         return None
     (old,) = optimizer.trains
@@ -239,9 +239,9 @@ def _newer_model(pipeline: Pipeline, made: Event) -> Related | None:
     for training in training_loops.training_loops(pipeline):
         forwards = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
         new = forwards[0].subject if len(forwards) == 1 else None
-        if new is None or escapes.do_overlap(pipeline, new, old) or not _in_one_go(made, forwards[0]):
+        if new is None or escapes.do_overlap(pipeline, new, old) or not _in_one_go(creation, forwards[0]):
             continue
-        later = [each for each in pipeline.names_of(new) if each.name in names and made.location < each.location]
+        later = [each for each in pipeline.names_of(new) if each.name in names and creation.location < each.location]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):
             return Related(later[0].location, "another model, which it does not contain", "replaced")
     return None

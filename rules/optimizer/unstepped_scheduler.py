@@ -295,8 +295,8 @@ def _held_by_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.ClassD
     source = pipeline.source_of(location)
     for node in source.nodes_of(ast.Assign):
         match node:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=own), attr=name)], value=made):
-                if source.location(made) == location:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=own), attr=name)], value=created):
+                if source.location(created) == location:
                     owner = _class_of(pipeline, location, own)
                     return (owner, name) if owner else None
             case _:
