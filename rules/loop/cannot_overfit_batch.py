@@ -68,9 +68,9 @@ def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:
     first = overfit.losses[0]
     ends = [overfit.losses[-1], overfit.losses_at_ten_times[-1], *overfit.losses_at_a_tenth[-1:]]
     left = [end / first for end in ends]
-    text = f"the loss falls from {first:.4g} to {left[0]:.0%} of that in {overfit.steps} steps"
+    text = f"after {overfit.steps} steps, the loss is {left[0]:.0%} of the initial {first:.4g}"
     rates = ("at ten times the learning rate", "at a tenth of it")
-    text = ", ".join([text, *(f"to {share:.0%} {rate}" for share, rate in zip(left[1:], rates, strict=False))])
+    text = ", ".join([text, *(f"{share:.0%} {rate}" for share, rate in zip(left[1:], rates, strict=False))])
     finite = [share for share in left if math.isfinite(share)]
     if finite and min(finite) < FALLS:
         return Verdict.refuted(text, first=first, last=overfit.losses[-1])

@@ -165,9 +165,9 @@ class ComputeLossSignature(Rule[Claim]):
         text, stage = (f"argument '{COUNT}'", "forward") if is_count else ("iteration over a 0-d tensor", "evaluation")
         failed = evidence.failed_with(text)
         if failed is not None and failed.failure is not None:
-            return Verdict.confirmed(f"the {failed.name} stage raises {failed.failure.type} at step 1")
+            return Verdict.confirmed(f"the `{failed.name}` stage raises `{failed.failure.type}`")
         if evidence.passed(stage):
-            return Verdict.refuted(f"the {stage} stage completes with 0 errors")
+            return Verdict.refuted(f"the `{stage}` stage completes without an error")
         return Verdict.inconclusive(evidence.not_reached(stage))
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:

@@ -81,7 +81,7 @@ class ExplodingGradients(Rule):
         farthest = max(updates, key=lambda update: update.ratio)
         moves = f"a step changes `{farthest.layer}` by {farthest.ratio:.3g} times its weights"
         if farthest.ratio < FAR:
-            return Verdict.inconclusive(f"{text}, but {moves}, the largest change", norm=smallest)
+            return Verdict.inconclusive(f"{text}, but {moves} at most", norm=smallest)
         return Verdict.confirmed(f"{text}, it is not clipped, and {moves}", norm=smallest)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:

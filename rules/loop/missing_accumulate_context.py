@@ -111,7 +111,7 @@ class MissingAccumulateContext(Rule[Claim]):
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        text = f"{loop.steps} optimizer steps ran in {loop.backwards} backward passes"
+        text = f"{loop.steps} optimizer steps ran for {loop.backwards} backward passes"
         if loop.backwards < 2 or not loop.steps:
             return Verdict.inconclusive(text)
         return (Verdict.confirmed if max(loop.backwards_per_step) < 2 else Verdict.refuted)(text, steps=loop.steps)

@@ -118,10 +118,10 @@ class MissingStep(Rule[Claim]):
         unstepped = [use for use in loop.optimizers if use.reached and not use.steps]
         if loop.steps and not unstepped:
             return Verdict.refuted(
-                f"{loop.steps} optimizer steps ran in {loop.backwards} backward passes", steps=loop.steps
+                f"{loop.steps} optimizer steps ran for {loop.backwards} backward passes", steps=loop.steps
             )
         return Verdict.inconclusive(
-            f"{loop.steps} optimizer steps ran in {loop.backwards} backward passes", steps=loop.steps
+            f"{loop.steps} optimizer steps ran for {loop.backwards} backward passes", steps=loop.steps
         )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:

@@ -216,7 +216,7 @@ class ReusedGraph(Rule[Claim]):
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        text = f"each of {loop.backwards} backward passes had its own graph"
+        text = f"{loop.backwards} backward passes ran, each with its own graph"
         return Verdict.refuted(text, backwards=loop.backwards) if loop.backwards > 1 else Verdict.inconclusive(text)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:

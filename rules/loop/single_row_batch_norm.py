@@ -184,7 +184,7 @@ class SingleRowBatchNorm(Rule[Claim]):
         else:
             yield self.finding(
                 location,
-                f"the last batch of {rows} rows has one row, too few for `{norm.name}`",
+                f"{rows} rows in batches of {size} leave one row, too few for `{norm.name}`",
                 related=reasons,
                 help="pass `drop_last=True`, or use another `batch_size`",
                 claim=Claim(True),

@@ -129,7 +129,7 @@ class UnscaledAccumulation(Rule[Claim]):
         most = max(loop.backwards_per_step, default=0)
         if most < 2:
             return Verdict.inconclusive(f"at most {most} backward passes ran before a step", backwards=most)
-        text = f"{loop.undivided_losses} losses were not divided, with up to {most} backward passes per step"
+        text = f"{loop.undivided_losses} losses were left undivided, with up to {most} backward passes per step"
         return (Verdict.confirmed if loop.undivided_losses else Verdict.refuted)(
             text, undivided=loop.undivided_losses, added=most
         )

@@ -72,7 +72,7 @@ class VanishingGradients(Rule):
             return Verdict.confirmed(
                 f"gradients vanish in {len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished)
             )
-        return Verdict.refuted(f"the smallest {text}", ratio=ratios[smallest])
+        return Verdict.refuted(f"{text}, the smallest ratio of all layers", ratio=ratios[smallest])
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"

@@ -292,7 +292,7 @@ def _in_lightning(evidence: Evidence) -> Verdict:
     length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
     times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
     if not isinstance(length, int) or not isinstance(times, int):
-        return Verdict.inconclusive(f"unknown length of schedule or run: {length} and {times} steps")
+        return Verdict.inconclusive(f"the length of the schedule ({length}) or of the run ({times}) is unknown")
     text = f"the schedule has {length} steps, and Lightning takes {times} of them, one per {interval}"
     is_far = max(length, times) >= FAR * min(length, times)
     return (

@@ -198,7 +198,7 @@ class UnsteppedScheduler(Rule[Claim]):
         if loop.schedules and not unstepped:
             first = loop.schedules[0]
             return Verdict.refuted(
-                f"`{first.name}` took {first.steps} steps in {loop.steps} optimizer steps", steps=first.steps
+                f"`{first.name}` took {first.steps} steps during {loop.steps} optimizer steps", steps=first.steps
             )
         if unstepped and len(unstepped) == len(loop.schedules) and loop.ended and loop.steps:
             return Verdict.confirmed(
