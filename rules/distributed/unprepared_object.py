@@ -145,7 +145,7 @@ class UnpreparedObject(Rule[Claim]):
                 yield self.finding(
                     step.location,
                     f"`{name}` trains a prepared model, but is not prepared itself",
-                    related=[*training_loops.made_here(step.subject, "created here"), *_related(prepared)],
+                    related=[*training_loops.origin_of(step.subject, "created here"), *_related(prepared)],
                     help="pass the optimizer to `accelerator.prepare` together with the model",
                     claim=Claim(name, prepared[1] if prepared else None),
                 )
