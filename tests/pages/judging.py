@@ -108,7 +108,7 @@ def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:
         if outcome.evidence is not None:
             complaints += _accused(rule, script, outcome.evidence)
             for claim in _claims(rule, number, script, runner):
-                verdict = rule.rule.verify(claim, outcome.evidence)
+                verdict = rule.rule.verify(rule.rule.restored(claim), outcome.evidence)
                 complaints += [] if verdict.outcome is Outcome.REFUTED else [f"planted claim: {_told(verdict)}"]
                 complaints += _verdict_complaints(verdict)
     return complaints
