@@ -143,7 +143,9 @@ class QuantizedWithoutAdapter(Rule[Claim]):
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"creating the trainer raised `{stage.failure.type}`")
+            return Verdict.confirmed(
+                f"creating the trainer in line {finding.location.line} raised `{stage.failure.type}`"
+            )
         model = evidence.model
         if model is None or not evidence.passed("construction"):
             return Verdict.inconclusive(evidence.not_reached("construction"))

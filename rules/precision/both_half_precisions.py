@@ -91,7 +91,9 @@ class BothHalfPrecisions(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"creating the arguments raised `{stage.failure.type}`")
+            return Verdict.confirmed(
+                f"creating the arguments in line {finding.location.line} raised `{stage.failure.type}`"
+            )
         if evidence.ran(finding.location):
             modes = {name: bool(evidence.arguments.get(name)) for name in ("fp16", "bf16")}
             settings = ", ".join(f"`{name}={value}`" for name, value in modes.items())
