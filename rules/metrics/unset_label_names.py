@@ -112,11 +112,11 @@ class UnsetLabelNames(Rule[Claim]):
             settings, forward = run.settings, _forward(run)
             if settings is None or forward is None or not run.is_plain or run.overrides & OWN_EVALUATION:
                 continue
-            wants = not is_missing(run.value("compute_metrics")) or not evaluation_schedule.is_left_out(
+            needs_labels = not is_missing(run.value("compute_metrics")) or not evaluation_schedule.is_left_out(
                 settings, "metric_for_best_model"
             )
             if (
-                wants
+                needs_labels
                 and evaluation_schedule.is_left_out(settings, "label_names")
                 and evaluation_schedule.is_evaluated(pipeline, run)
                 and run.is_complete
