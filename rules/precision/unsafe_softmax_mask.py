@@ -178,7 +178,7 @@ class UnsafeSoftmaxMask(Rule[Claim]):
             name, code = ast.unparse(owner), ast.unparse(filled)
             yield self.finding(
                 source.location(filled),
-                f"`{code}` does not fit into float16, the dtype of the scores under autocast",
+                f"`{code}` does not fit into float16, the scores' dtype under autocast",
                 related=[Related(cast, "autocast to float16 here", "autocast")],
                 help="fill in `torch.finfo(scores.dtype).min`, with the masked tensor for `scores`",
                 claim=Claim(name if name.isidentifier() else None),
