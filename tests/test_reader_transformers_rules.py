@@ -69,8 +69,8 @@ def test_a_head_is_left_alone_where_its_size_fits_or_is_not_known(code: str) -> 
     ("code", "words"),
     [
         ("Trainer(build(), train_dataset=three['train'])", "has 2 outputs by default"),
-        ("Trainer(build(num_labels=2), train_dataset=three['train'])", "has 2 outputs, and"),
-        ("Trainer(build(num_labels=4), train_dataset=three['train'])", "has 4 outputs, and"),
+        ("Trainer(build(num_labels=2), train_dataset=three['train'])", "has 2 outputs, but"),
+        ("Trainer(build(num_labels=4), train_dataset=three['train'])", "has 4 outputs, but"),
         ("label_names = ['no', 'maybe', 'yes']\nmodel = build()", "have 3 classes"),
         ("model = build(num_labels=2, id2label={0: 'a', 1: 'b', 2: 'c'})", "`id2label` has 3 names"),
         ("Trainer(model_init=lambda: build(), train_dataset=three['train'])", "has 2 outputs by default"),
