@@ -205,7 +205,7 @@ def test_classes_are_confirmed_only_where_the_metric_of_two_raises_for_them(use:
 
 
 @pytest.mark.parametrize(
-    ("use", "places"),
+    ("use", "locations"),
     [
         (replace(COMPARED, ignored=4), [HERE]),
         (COMPARED, []),

@@ -111,7 +111,7 @@ AVERAGES = 'pass `average="macro"`, `"weighted"` or `"micro"`'
 class Claim:
     """The number of classes; `function` names the metric that a run showed, empty if its call takes no `average`."""
 
-    classes: int | None
+    classes: int | None = None
     function: str | None = None
 
 
