@@ -90,9 +90,8 @@ from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts
 from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values import python, training
 from lintrain.pipeline.values.model import Model, Role, Tensor
-from lintrain.pipeline.values.python import is_missing, literal
-from lintrain.pipeline.values.training import MetricCall
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import calls, parsing
 
@@ -125,13 +124,13 @@ class BinaryAverage(Rule[Claim]):
             names = [part.name for part in call.metric.every() if part.name in OF_ONE_CLASS]
             model = _model_of(call)
             classes = _classes_of(model) if model is not None else None
-            if not names or model is None or classes is None or classes < 3 or not is_missing(call.average):
+            if not names or model is None or classes is None or classes < 3 or not python.is_missing(call.average):
                 continue
             if call.is_written and call.location not in seen:
                 seen.add(call.location)
                 yield self._report(call, names[0] or "", model, classes)
 
-    def _report(self, call: MetricCall, name: str, model: Model, classes: int) -> Finding[Claim]:
+    def _report(self, call: training.MetricCall, name: str, model: Model, classes: int) -> Finding[Claim]:
         locations = [Related(model.origin, f"the head has {classes} classes", "model")] if model.origin else []
         loaded = call.metric.origin
         return self.finding(
@@ -183,7 +182,7 @@ def _is_called(finding: Finding[Claim], function: str) -> bool:
     return bool(function) and callee is not None and callee[1].rpartition(".")[2] in {function, "compute"}
 
 
-def _model_of(call: MetricCall) -> Model | None:
+def _model_of(call: training.MetricCall) -> Model | None:
     """The classifier whose classes are compared with unchanged labels; None if that is not certain."""
     predicted, wanted = _tensor(call.predictions), _tensor(call.references)
     if predicted is None or wanted is None or predicted.role is not Role.CLASSES or wanted.role is not Role.LABELS:
@@ -219,7 +218,7 @@ def _classes_of(model: Model) -> int | None:
     """The size of the head; None if neither the script nor the checkpoint determines it."""
     if "problem_type" in model.arguments:
         return None
-    size = literal(model.num_labels)
+    size = python.literal(model.num_labels)
     if isinstance(size, int) and not isinstance(size, bool):
         return size
-    return model.labels_by_default if is_missing(model.num_labels) else None
+    return model.labels_by_default if python.is_missing(model.num_labels) else None

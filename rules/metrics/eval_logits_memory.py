@@ -116,10 +116,9 @@ from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, trainer_methods
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values import data, training
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Function, is_missing, options_of
-from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 VOCABULARY_WIDE = frozenset({Task.CAUSAL_LM, Task.MASKED_LM})
@@ -155,7 +154,7 @@ class EvalLogitsMemory(Rule[Claim]):
             if _evaluates(pipeline, run, settings) and not _has_few_rows(run):
                 yield self._report(pipeline, run, model, function)
 
-    def _report(self, pipeline: Pipeline, run: TrainerRun, model: Model, judge: Function) -> Finding[Claim]:
+    def _report(self, pipeline: Pipeline, run: training.TrainerRun, model: Model, judge: Function) -> Finding[Claim]:
         function = run.arguments.get("compute_metrics")
         reasons = [Related(model.origin, "one logit per vocabulary entry", "model")] if model.origin else []
         if function is not None:
@@ -199,7 +198,7 @@ class EvalLogitsMemory(Rule[Claim]):
         return fixes.Fix.of("keep only the predicted tokens", *edits, safe=False)
 
 
-def _is_used_once(pipeline: Pipeline, judge: Function, run: TrainerRun) -> bool:
+def _is_used_once(pipeline: Pipeline, judge: Function, run: training.TrainerRun) -> bool:
     """Whether a function of the file is passed to one Trainer and used nowhere else."""
     source = pipeline.source_of(run.construction)
     if isinstance(judge.node, ast.Lambda) or (judge.source or pipeline.source) is not source:
@@ -263,26 +262,26 @@ def _argmax_operand(call: ast.Call) -> ast.expr | None:
     return of if is_last and len(call.keywords) <= 1 else None
 
 
-def _keeps_logits(run: TrainerRun, settings: TrainingArguments) -> bool:
+def _keeps_logits(run: training.TrainerRun, settings: training.TrainingArguments) -> bool:
     """Whether nothing reduces the logits batch by batch."""
     is_whole = is_missing(run.value("preprocess_logits_for_metrics"))
     return is_whole and all(evaluation_schedule.is_left_out(settings, name) for name in REDUCE_LOGITS)
 
 
-def _evaluates(pipeline: Pipeline, run: TrainerRun, settings: TrainingArguments) -> bool:
+def _evaluates(pipeline: Pipeline, run: training.TrainerRun, settings: training.TrainingArguments) -> bool:
     strategy = evaluation_schedule.evaluation_strategy(settings)
     called = any(event.subject is run for event in pipeline.acts(Act.EVALUATE))
     return called or (strategy is not None and strategy.value != "no" and bool(run.train_calls))
 
 
-def _has_few_rows(run: TrainerRun) -> bool:
+def _has_few_rows(run: training.TrainerRun) -> bool:
     """Whether the evaluation set may be a small part of its data, or is unknown."""
-    datasets = [each for each in options_of(run.value("eval_dataset")) if isinstance(each, Dataset)]
+    datasets = [each for each in options_of(run.value("eval_dataset")) if isinstance(each, data.Dataset)]
     if len(datasets) != len(options_of(run.value("eval_dataset"))):
         return True
     family = [each for dataset in datasets for each in (dataset, *dataset.lineage)]
     return any(_is_cut(each) for each in family)
 
 
-def _is_cut(dataset: Dataset) -> bool:
+def _is_cut(dataset: data.Dataset) -> bool:
     return "[" in (dataset.split or "") or any(step.operation in FEWER for step in dataset.steps)

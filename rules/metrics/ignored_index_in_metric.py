@@ -163,10 +163,8 @@ from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts, run_data
 from lintrain.interpreter.call import Argument
-from lintrain.pipeline.values.data import Collator
+from lintrain.pipeline.values import data, python, training
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
-from lintrain.pipeline.values.python import Value
-from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
@@ -198,13 +196,13 @@ class IgnoredIndexInMetric(Rule[Claim]):
         for labels, location, text, use in _uses(pipeline):
             run = _run_of(pipeline, labels)
             collator = run.value("data_collator") if run else None
-            if run is None or not isinstance(collator, Collator) or location in seen:
+            if run is None or not isinstance(collator, data.Collator) or location in seen:
                 continue
             seen.add(location)
             yield self._report(pipeline, location, text, use, collator)
 
     def _report(
-        self, pipeline: Pipeline, location: Location, text: str, use: str, collator: Collator
+        self, pipeline: Pipeline, location: Location, text: str, use: str, collator: data.Collator
     ) -> Finding[Claim]:
         reasons = [Related(collator.origin, "pads labels with -100", "collator")] if collator.origin else []
         decodes = use in DECODES
@@ -269,7 +267,7 @@ def _message(text: str, use: str) -> tuple[str, str]:
     return f"`{text}` contains -100, which is scored as a class", advice
 
 
-def _run_of(pipeline: Pipeline, labels: Tensor) -> TrainerRun | None:
+def _run_of(pipeline: Pipeline, labels: Tensor) -> training.TrainerRun | None:
     """The run whose labels these are, if its collator certainly pads them with -100."""
     model = labels.model
     if not isinstance(model, Model) or model.task not in PER_TOKEN:
@@ -280,9 +278,9 @@ def _run_of(pipeline: Pipeline, labels: Tensor) -> TrainerRun | None:
     return None
 
 
-def _fills(collator: Value) -> bool:
+def _fills(collator: python.Value) -> bool:
     """Whether a collator certainly writes -100 into labels."""
-    if not isinstance(collator, Collator) or collator.path not in FILLS:
+    if not isinstance(collator, data.Collator) or collator.path not in FILLS:
         return False
     return "label_pad_token_id" not in collator.arguments
 

@@ -124,16 +124,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, lightning_logs
 from lintrain.interpreter.call import Argument
-from lintrain.pipeline.values.python import (
-    Absent,
-    Instance,
-    LibraryObject,
-    Sequence,
-    Value,
-    is_missing,
-    is_true,
-    literal,
-)
+from lintrain.pipeline.values import python
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -226,7 +217,11 @@ class UnavailableMonitor(Rule[Claim]):
         if given is None or "**" in arguments or any(name in arguments for name in VALIDATION) or len(arguments) > MOST:
             return
         for callback in _items(given.value):
-            if not isinstance(callback, LibraryObject) or callback.path not in MONITORS or callback.origin is None:
+            if (
+                not isinstance(callback, python.LibraryObject)
+                or callback.path not in MONITORS
+                or callback.origin is None
+            ):
                 continue
             monitored = _monitored(callback)
             if monitored is not None and monitored.startswith("val_"):
@@ -292,45 +287,53 @@ def _judged_with_keras(monitored: str, evidence: Evidence) -> Verdict:
     )
 
 
-UNGIVEN = Absent()
+UNGIVEN = python.Absent()
 MOST = 12
 """With more arguments than this, one of the positional ones may be validation data."""
 
 
-def _stopping(callbacks: Value) -> Location | None:
+def _stopping(callbacks: python.Value) -> Location | None:
     """Where a Trainer's early stopping is created."""
-    found = [each for each in _items(callbacks) if isinstance(each, LibraryObject) and each.path == STOPPING]
+    found = [each for each in _items(callbacks) if isinstance(each, python.LibraryObject) and each.path == STOPPING]
     return found[0].origin if found else None
 
 
-def _items(value: Value) -> list[Value]:
-    return value.items if isinstance(value, Sequence) else [value]
+def _items(value: python.Value) -> list[python.Value]:
+    return value.items if isinstance(value, python.Sequence) else [value]
 
 
-def _monitored(callback: LibraryObject) -> str | None:
+def _monitored(callback: python.LibraryObject) -> str | None:
     """The name that a callback monitors, by default `val_loss`; a checkpoint that is always saved monitors nothing."""
-    if callback.path.endswith("ModelCheckpoint") and not is_true(callback.arguments.get("save_best_only", UNGIVEN)):
+    if callback.path.endswith("ModelCheckpoint") and not python.is_true(
+        callback.arguments.get("save_best_only", UNGIVEN)
+    ):
         return None
     position = "1" if callback.path.endswith("ModelCheckpoint") else "0"
     given = callback.arguments.get("monitor", callback.arguments.get(position, UNGIVEN))
-    if is_missing(given):
+    if python.is_missing(given):
         return "val_loss"
-    name = literal(given)
+    name = python.literal(given)
     return name if isinstance(name, str) else None
 
 
-def _is_followed(callback: Value) -> bool:
+def _is_followed(callback: python.Value) -> bool:
     """Whether a callback of Lightning is defined in the script or is one of the library's own."""
-    return isinstance(callback, Instance) or (isinstance(callback, LibraryObject) and "lightning" in callback.path)
+    return isinstance(callback, python.Instance) or (
+        isinstance(callback, python.LibraryObject) and "lightning" in callback.path
+    )
 
 
-def _monitored_by_lightning(callback: Value) -> str | None:
+def _monitored_by_lightning(callback: python.Value) -> str | None:
     """The name that a callback of Lightning monitors and requires."""
-    if not isinstance(callback, LibraryObject) or callback.path not in OF_LIGHTNING or "**" in callback.arguments:
+    if (
+        not isinstance(callback, python.LibraryObject)
+        or callback.path not in OF_LIGHTNING
+        or "**" in callback.arguments
+    ):
         return None
     given = callback.arguments.get("monitor", UNGIVEN)
-    is_first = callback.path.endswith("EarlyStopping") and isinstance(given, Absent)
-    name = literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
+    is_first = callback.path.endswith("EarlyStopping") and isinstance(given, python.Absent)
+    name = python.literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
     is_strict = "strict" not in callback.arguments
     return name if isinstance(name, str) and is_strict and name not in ALWAYS_LOGGED else None
 
@@ -339,4 +342,4 @@ def _setting(run: TrainerRun, *, has_metric: bool) -> Claim:
     """The missing setting, if nothing else is missing: an evaluation also needs its rows."""
     if not has_metric:
         return Claim(name="metric_for_best_model", value="loss")
-    return Claim() if is_missing(run.value("eval_dataset")) else Claim(name="eval_strategy", value="epoch")
+    return Claim() if python.is_missing(run.value("eval_dataset")) else Claim(name="eval_strategy", value="epoch")

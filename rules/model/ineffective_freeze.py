@@ -64,8 +64,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import tuning
 from lintrain.interpreter import modules
-from lintrain.pipeline.events import Act
-from lintrain.pipeline.record import Misuse
+from lintrain.pipeline import events, record
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter
 from lintrain.pipeline.values.python import Instance, Value, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes, lazy_pattern
@@ -99,7 +98,7 @@ class IneffectiveFreeze(Rule[Claim]):
             if is_freeze and statement is not None and not _is_frozen_otherwise(pipeline, misuse):
                 yield self._report(misuse, statement)
 
-    def _report(self, misuse: Misuse, location: Location) -> Finding[Claim]:
+    def _report(self, misuse: record.Misuse, location: Location) -> Finding[Claim]:
         owner, _, name = misuse.text.rpartition(".")
         is_tensor = isinstance(misuse.value, Parameter)
         what = "this parameter" if is_tensor else "this module"
@@ -129,7 +128,7 @@ class IneffectiveFreeze(Rule[Claim]):
         return fixes.Fix.of(f"write `{statement}`", fixes.Replace(finding.location, statement), safe=True)
 
 
-def _has_no_such_attribute(misuse: Misuse, owner: str) -> bool:
+def _has_no_such_attribute(misuse: record.Misuse, owner: str) -> bool:
     """Whether the owner is certainly a module, or a tensor that has no such attribute."""
     match misuse.value:
         case Model() | Instance():
@@ -156,8 +155,8 @@ def _part_of(value: Value) -> str | None:
             return None
 
 
-def _is_frozen_otherwise(pipeline: Pipeline, misuse: Misuse) -> bool:
+def _is_frozen_otherwise(pipeline: Pipeline, misuse: record.Misuse) -> bool:
     """Whether the same module is frozen elsewhere, in a way that works."""
-    freezes = [event for event in pipeline.acts(Act.FREEZE) if literal(event.details["wanted"]) is not True]
+    freezes = [event for event in pipeline.acts(events.Act.FREEZE) if literal(event.details["wanted"]) is not True]
     held = misuse.value.of if isinstance(misuse.value, Parameter) else (misuse.value,)
     return any(modules.overlap(event.subject, module) for event in freezes for module in held)
