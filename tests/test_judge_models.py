@@ -37,7 +37,7 @@ FAILED = Evidence(
 @pytest.mark.parametrize(
     ("model", "outcome", "said"),
     [
-        (PLAIN, Outcome.CONFIRMED, "`T5Model` has 2 inputs and no labels among them"),
+        (PLAIN, Outcome.CONFIRMED, "none of the 2 inputs of `T5Model` takes labels"),
         (replace(PLAIN, task="ConditionalGeneration"), Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
         (replace(PLAIN, inputs=("input_ids", "labels")), Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
         (None, Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
