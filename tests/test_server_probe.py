@@ -119,7 +119,7 @@ def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, m
     start(client, uri)
     assert "broadcast-loss" in rules(client.diagnostics(uri))
     (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "last axis" in each["title"]]
-    assert action["title"] == "lintrain: drop the last axis of the target (may change a correct run)"
+    assert action["title"] == "lintrain: squeeze the target (may change a correct run)"
     assert applied(text, action["edit"]["changes"][uri]) == text.replace("y)\n", "y.squeeze(-1))\n")
 
 
