@@ -71,7 +71,7 @@ def test_a_squeeze_is_offered_where_it_can_be_written_behind_the_prediction(
 def test_both_sides_of_a_spread_comparison_are_shown() -> None:
     code = comparing(1, "torch.randn(96)", SQUARES.format("line(x)"))
     assert related_of("broadcast-loss", code) == [
-        (4, "of shape (N, 1)"),
+        (4, "has shape (N, 1)"),
         (3, "targets are created here, in batches of shape (N,)"),
     ]
     unmade = comparing(1, "torch.randn(96)", SQUARES.format("line(x) * 2"))

@@ -156,11 +156,11 @@ class DetachedLoss(Rule[Claim]):
     def _report(self, pipeline: Pipeline, location: Location, event: events.Event, cut: str) -> Finding[Claim]:
         text = training_loops.text_of_event(event)
         loss = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the loss"
-        how = HOW.get(cut, f"`{cut}` has no gradient")
+        how = HOW.get(cut, f"`{cut}` is not differentiable")
         statement, code = _loss_without(pipeline, location, event)
         return self.finding(
             location,
-            f"{loss} has no gradient to the model: {how}",
+            f"{loss} has no gradient: {how}",
             related=[
                 Related(event.location, "`backward` reaches no parameter from here", "backward"),
                 *([Related(statement, "replaces the loss", "statement")] if statement else []),

@@ -126,7 +126,7 @@ class RawLogitsInNllLoss(Rule[Claim]):
             f"`{loss_calls.callee_of(loss)}` expects log-probabilities, but gets {given}",
             related=[
                 *([Related(made.location, f"returns {given}", "origin")] if made.location else []),
-                *([Related(callee, "called here", "callee")] if callee else []),
+                *([Related(callee, "the loss function is named here", "callee")] if callee else []),
             ],
             help="use `cross_entropy` on the logits, or apply `log_softmax` first",
             claim=Claim(code),

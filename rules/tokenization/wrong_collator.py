@@ -174,7 +174,7 @@ def _has_ragged_labels(value: object) -> bool:
 
 
 def _task_name(task: Task) -> str:
-    return "token classification" if task is Task.TOKEN_CLASSIFICATION else "sequence-to-sequence"
+    return "token classification" if task is Task.TOKEN_CLASSIFICATION else "sequence-to-sequence models"
 
 
 def _claim(pipeline: Pipeline, collation: collators.Collation, fitting: str) -> Claim:
