@@ -182,7 +182,7 @@ class BroadcastLoss(Rule[Claim]):
 
 
 def _squeeze_in_call(finding: Finding[Claim], argument: str) -> fixes.Fix | None:
-    """Squeezes one argument of the loss call that a run showed; None if the code may be another call."""
+    """The fix that squeezes one argument of the loss call that a run showed; None if it may be another call."""
     callee, given = calls.callee_in(finding), calls.argument_in(finding, *ARGUMENTS[argument])
     if callee is None or given is None or not NAMES_LOSS.search(callee[1]) or not CALLABLE.fullmatch(given[1]):
         return None

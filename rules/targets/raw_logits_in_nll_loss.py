@@ -172,7 +172,7 @@ class RawLogitsInNllLoss(Rule[Claim]):
 
 
 def _cross_entropy_instead(finding: Finding[Claim]) -> fixes.Fix | None:
-    """Calls `cross_entropy` in the line that a run showed; None if the loss is created elsewhere."""
+    """The fix that calls `cross_entropy` in the line that a run showed; None if the loss is created elsewhere."""
     callee = calls.callee_in(finding)
     renamed = _renamed(callee[0], callee[1], "nll_loss", "cross_entropy") if callee else None
     return fixes.Fix.of(f"use `{renamed[1]}`", fixes.Replace(*renamed), safe=False) if renamed else None

@@ -172,7 +172,7 @@ class ExtraBatchDimension(Rule[Claim]):
 
 def _reaches_the_model(pipeline: Pipeline, feed: token_feeds.TokenFeed) -> bool:
     """Whether the rows certainly reach a library's model with their shape unchanged."""
-    if not feed.is_stacked_plainly:
+    if not feed.has_library_collator:
         return False
     if feed.run is not None:
         return not run_data.has_own_model(feed.run) and not feed.run.overrides & {"compute_loss", "training_step"}

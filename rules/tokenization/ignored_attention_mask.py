@@ -58,7 +58,7 @@ from collections.abc import Iterator
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 ROUNDING, NEGLIGIBLE, LARGE = 1e-6, 1e-4, 1e-2
-"""Changes of the outputs as a share of the largest: by rounding, without an effect, and with one."""
+"""Changes of the output as a share of its maximum: by rounding, without an effect, and with one."""
 
 
 class IgnoredAttentionMask(Rule):
@@ -68,7 +68,7 @@ class IgnoredAttentionMask(Rule):
         mask = evidence.responses.mask if evidence.responses else None
         if mask is None:
             return Verdict.inconclusive("no batch with padding was seen")
-        text = f"attending to {mask.padding} padding tokens changes the outputs by {mask.change:.2g} of the largest"
+        text = f"attending to {mask.padding} padding tokens changes the output by {mask.change:.2g} of its maximum"
         if not mask.given:
             return Verdict.inconclusive(f"the model gets no mask; {text}")
         if mask.change > ROUNDING:

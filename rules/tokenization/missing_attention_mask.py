@@ -72,7 +72,7 @@ from lintrain.pipeline.values.training import ModelCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 ROUNDING = 1e-6
-"""The change of the outputs that rounding may cause, as a share of the largest."""
+"""The change of the output that rounding may cause, as a share of its maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class MissingAttentionMask(Rule[Claim]):
         text = f"the model got {batch.padding_tokens} padding tokens and no `attention_mask`"
         mask = evidence.responses.mask if evidence.responses else None
         if mask is not None and not mask.given:
-            text = f"{text}, which changes the outputs by {mask.change:.2g} of the largest"
+            text = f"{text}, which changes the output by {mask.change:.2g} of its maximum"
             verdict = Verdict.confirmed if mask.change > ROUNDING else Verdict.refuted
             return verdict(text, padding=mask.padding, change=mask.change)
         return (Verdict.confirmed if batch.padding_tokens else Verdict.refuted)(text, padding=batch.padding_tokens)

@@ -143,7 +143,7 @@ class OverwrittenLabels(Rule[Claim]):
             return Verdict.inconclusive("no label of the dataset is -100")
         seen = batch.labels
         scored = seen.supervised - seen.pad_supervised
-        text = f"the dataset masks labels, and {scored} of {seen.attended} attended tokens in the batches have one"
+        text = f"the dataset masks labels, and {scored} of {seen.attended} attended tokens in the batches have a label"
         if scored >= seen.attended:
             return Verdict.confirmed(text, scored=scored, attended=seen.attended)
         return Verdict.refuted(text, scored=scored, attended=seen.attended)

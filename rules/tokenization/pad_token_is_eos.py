@@ -97,7 +97,7 @@ class PadTokenIsEos(Rule):
         reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
             setting = special_tokens.padding_by_eos(pipeline, tokenizer)
-            written = special_tokens.put_into_data(pipeline, tokenizer, "eos")
+            written = special_tokens.location_in_data(pipeline, tokenizer, "eos")
             unlabelled = _unlabelled_at(pipeline, tokenizer)
             if setting is None or written is None or unlabelled is None or setting.location in reported:
                 continue
@@ -106,7 +106,7 @@ class PadTokenIsEos(Rule):
                 setting.location,
                 "padding is the EOS token, so EOS tokens lose their labels",
                 related=[
-                    Related(written, "an EOS token is added to the data here", "end of text"),
+                    Related(written, "an EOS token is added to the data here", "eos token"),
                     Related(unlabelled, "padding tokens lose their labels here", "labels"),
                     *_statements(pipeline, tokenizer, setting),
                 ],
