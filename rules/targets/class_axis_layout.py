@@ -113,14 +113,14 @@ class ClassAxisLayout(Rule):
             if not predictions:
                 continue
             if all(_has_classes_last(each, targets) for each in predictions):
-                found.setdefault(loss.location, self._classes_last(loss, predictions[0]))
+                found.setdefault(loss.location, self._report_classes_last(loss, predictions[0]))
             elif targets and all(_is_row(each) for each in predictions):
-                finding = self._wrong_targets(loss, targets)
+                finding = self._report_targets(loss, targets)
                 if finding is not None:
                     found.setdefault(loss.location, finding)
         yield from found.values()
 
-    def _classes_last(self, loss: LossCall, logits: Tensor) -> Finding:
+    def _report_classes_last(self, loss: LossCall, logits: Tensor) -> Finding:
         given = loss.prediction
         related: list[Related] = []
         if given is not None and CALLABLE.fullmatch(given.text):
@@ -133,17 +133,19 @@ class ClassAxisLayout(Rule):
             help="move the classes to dimension 1 (`.transpose(1, 2)`), or flatten rows and tokens",
         )
 
-    def _wrong_targets(self, loss: LossCall, targets: tuple[Tensor, ...]) -> Finding | None:
+    def _report_targets(self, loss: LossCall, targets: tuple[Tensor, ...]) -> Finding | None:
         shape = targets[0].shape
         made = [target.made.location for target in targets if target.made and target.made.location]
         related = [Related(location, "targets are created here", "target") for location in made[:1]]
         if all(target.shape.rank == 2 and target.shape.last == 1 and target.kind == "int" for target in targets):
-            problem, cure = f"targets of shape {shape} have an extra dimension", "drop it with `.squeeze(-1)`"
+            problem, help_text = f"targets of shape {shape} have an extra dimension", "drop it with `.squeeze(-1)`"
         elif all(target.shape.rank == 1 and target.kind == "float" for target in targets):
-            problem, cure = "targets are floats, but class indices are integers", "convert them with `.long()`"
+            problem, help_text = "targets are floats, but class indices are integers", "convert them with `.long()`"
         else:
             return None
-        return self.finding(loss.location, f"`{loss_calls.callee_of(loss)}`: {problem}", related=related, help=cure)
+        return self.finding(
+            loss.location, f"`{loss_calls.callee_of(loss)}`: {problem}", related=related, help=help_text
+        )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop

@@ -118,12 +118,12 @@ class DecoderInputsAreLabels(Rule):
     keywords = "decoder_input"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
+        yield from one_per_location(self._report_call(call) for call in pipeline.model_calls)
         for given in run_data.given_datasets(pipeline):
             if _copies_labels(given):
-                yield self._of_rows(given)
+                yield self._report_rows(given)
 
-    def _of_call(self, call: ModelCall) -> Finding | None:
+    def _report_call(self, call: ModelCall) -> Finding | None:
         decoder, labels = call.arguments.get("decoder_input_ids"), call.arguments.get("labels")
         if decoder is None or labels is None or call.model.task is not Task.SEQ2SEQ_LM:
             return None
@@ -139,7 +139,7 @@ class DecoderInputsAreLabels(Rule):
             help="remove `decoder_input_ids`: the model creates them from the labels",
         )
 
-    def _of_rows(self, given: run_data.Given) -> Finding:
+    def _report_rows(self, given: run_data.Given) -> Finding:
         return self.finding(
             given.argument.location,
             f"`decoder_input_ids` of {given.text} are the labels, not shifted by one",

@@ -118,15 +118,15 @@ class DoubleShift(Rule[Claim]):
     keywords = "label"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
+        yield from one_per_location(self._report_call(call) for call in pipeline.model_calls)
         for given in run_data.given_datasets(pipeline):
             if _has_shifted_labels(given):
-                yield self._of_rows(given)
+                yield self._report_rows(given)
         for batch in collators.own_batches(pipeline):
             if batch.run.model is not None and shifts.shifts_labels(batch.run.model) and _has_next_tokens(batch.parts):
-                yield self._of_collator(batch)
+                yield self._report_collator(batch)
 
-    def _of_call(self, call: training.ModelCall) -> Finding[Claim] | None:
+    def _report_call(self, call: training.ModelCall) -> Finding[Claim] | None:
         tokens, labels = shifts.tokens_of(call), call.arguments.get("labels")
         if tokens is None or labels is None or not _reads_the_loss(call) or "shift_labels" in call.arguments:
             return None
@@ -140,7 +140,7 @@ class DoubleShift(Rule[Claim]):
             claim=Claim(tokens.text if tokens.text and labels.text and not _is_padded(tokens.value) else None),
         )
 
-    def _of_rows(self, given: run_data.Given) -> Finding[Claim]:
+    def _report_rows(self, given: run_data.Given) -> Finding[Claim]:
         return self.finding(
             given.argument.location,
             f"labels of {given.text} are shifted by one token, and the model shifts them again",
@@ -149,7 +149,7 @@ class DoubleShift(Rule[Claim]):
             subject=given.parameter,
         )
 
-    def _of_collator(self, batch: collators.OwnBatch) -> Finding[Claim]:
+    def _report_collator(self, batch: collators.OwnBatch) -> Finding[Claim]:
         return self.finding(
             batch.location,
             "this collator shifts labels by one token, and the model shifts them again",

@@ -71,9 +71,9 @@ class KerasLabelsInInputs(Rule[Claim]):
             if is_missing(loss) or isinstance(loss, Unknown):
                 continue
             for call, arguments in run.fits:
-                yield from self._judge(pipeline, run, call, arguments)
+                yield from self._check_fit(pipeline, run, call, arguments)
 
-    def _judge(
+    def _check_fit(
         self, pipeline: Pipeline, run: KerasRun, call: Location, arguments: dict[str, Argument]
     ) -> Iterator[Finding[Claim]]:
         given = arguments.get("x")

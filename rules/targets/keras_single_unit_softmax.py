@@ -87,7 +87,7 @@ class KerasSingleUnitSoftmax(Rule[Claim]):
             if not isinstance(output, Layer) or keras_runs.units_of(output) != 1:
                 continue
             if keras_runs.activation_of(output) == "softmax" and output.made is not None:
-                yield self._constant(output, output.made, loss.name if loss else "")
+                yield self._report_softmax(output, output.made, loss.name if loss else "")
             elif loss is not None and loss.name == "categorical_crossentropy":
                 made = [Related(output.origin, "the last layer has 1 unit", "origin")] if output.origin else []
                 yield self.finding(
@@ -98,7 +98,7 @@ class KerasSingleUnitSoftmax(Rule[Claim]):
                     subject="loss",
                 )
 
-    def _constant(self, output: Layer, location: Location, loss: str) -> Finding[Claim]:
+    def _report_softmax(self, output: Layer, location: Location, loss: str) -> Finding[Claim]:
         is_text = isinstance(output.arguments.get("activation"), Constant)
         return self.finding(
             location,

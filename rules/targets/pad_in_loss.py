@@ -140,17 +140,19 @@ class PadInLoss(Rule[Claim]):
         for call in pipeline.model_calls:
             labels = call.arguments.get("labels")
             if labels is not None and _trains_on_tokens(call) and _is_padded_here(labels.value):
-                found.setdefault(labels.location, self._of_call(labels.location, labels.value, code=_masked(labels)))
+                found.setdefault(
+                    labels.location, self._report_call(labels.location, labels.value, code=_masked(labels))
+                )
         yield from found.values()
         for given in run_data.given_datasets(pipeline):
             if _scores_padding(given):
-                yield self._of_rows(given)
+                yield self._report_rows(given)
         for batch in collators.own_batches(pipeline):
             part = batch.parts.get("labels")
             if batch.run.model is not None and batch.run.model.task in TOKEN_TASKS and _is_padded_here(part):
-                yield self._of_call(batch.location, part, "data_collator")
+                yield self._report_call(batch.location, part, "data_collator")
 
-    def _of_call(
+    def _report_call(
         self, location: Location, labels: object, subject: str | None = None, *, code: str | None = None
     ) -> Finding[Claim]:
         owner = labels.dataset if isinstance(labels, data.ColumnValues) else None
@@ -166,7 +168,7 @@ class PadInLoss(Rule[Claim]):
             claim=Claim(code),
         )
 
-    def _of_rows(self, given: run_data.Given) -> Finding[Claim]:
+    def _report_rows(self, given: run_data.Given) -> Finding[Claim]:
         return self.finding(
             given.argument.location,
             f"labels of {given.text} contain padding tokens, which the loss does not ignore",

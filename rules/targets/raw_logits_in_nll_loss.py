@@ -87,7 +87,7 @@ from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import calls
 
-GIVEN = {
+OUTPUTS = {
     "linear": "logits",
     "logits": "logits",
     "conv1d": "logits",
@@ -113,14 +113,14 @@ class RawLogitsInNllLoss(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
         for loss in loss_calls.losses_called(pipeline, "nll_loss"):
-            made = loss_calls.operations_before(loss, *GIVEN)
+            made = loss_calls.operations_before(loss, *OUTPUTS)
             if made:
                 found.setdefault(loss.location, self._report(pipeline, made[0], loss))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, made: Operation, loss: LossCall) -> Finding[Claim]:
-        given = GIVEN[made.name]
-        callee, code = _better(pipeline, made, loss) or (None, None)
+        given = OUTPUTS[made.name]
+        callee, code = _corrected_callee(pipeline, made, loss) or (None, None)
         return self.finding(
             loss.location,
             f"`{loss_calls.callee_of(loss)}` expects log-probabilities, but gets {given}",
@@ -178,7 +178,7 @@ def _cross_entropy_instead(finding: Finding[Claim]) -> fixes.Fix | None:
     return fixes.Fix.of(f"use `{renamed[1]}`", fixes.Replace(*renamed), safe=False) if renamed else None
 
 
-def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Location, str] | None:
+def _corrected_callee(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Location, str] | None:
     """The callee to replace and its new code: `log_softmax` for a softmax, else a loss that expects logits."""
     if made.name == "softmax":
         return (

@@ -96,7 +96,7 @@ from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-RAW = ("linear", "logits", "conv1d", "conv2d")
+UNBOUNDED = ("linear", "logits", "conv1d", "conv2d")
 """Operations that return unbounded values."""
 
 
@@ -116,14 +116,14 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
         for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy_with_logits"):
             for sigmoid in loss_calls.operations_before(loss, "sigmoid"):
                 if sigmoid.location is not None:
-                    found.setdefault(sigmoid.location, self._twice(sigmoid, sigmoid.location, loss))
+                    found.setdefault(sigmoid.location, self._report_second_sigmoid(sigmoid, sigmoid.location, loss))
         for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy"):
-            made = loss_calls.operations_before(loss, *RAW)
+            made = loss_calls.operations_before(loss, *UNBOUNDED)
             if made:
-                found.setdefault(loss.location, self._never(made[0], loss))
+                found.setdefault(loss.location, self._report_missing_sigmoid(made[0], loss))
         yield from found.values()
 
-    def _twice(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
+    def _report_second_sigmoid(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         return self.finding(
             location,
             f"sigmoid is applied here and again in `{loss_calls.callee_of(loss)}`",
@@ -132,7 +132,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
             claim=Claim(sigmoid.given if sigmoid.text else None),
         )
 
-    def _never(self, made: Operation, loss: LossCall) -> Finding[Claim]:
+    def _report_missing_sigmoid(self, made: Operation, loss: LossCall) -> Finding[Claim]:
         origin = [Related(made.location, "returns logits", "origin")] if made.location else []
         return self.finding(
             loss.location,

@@ -102,7 +102,7 @@ class MissingTruncation(Rule):
                 ids.truncated is not False
                 or limit is None
                 or token_positions.may_be_short(feed.dataset)
-                or _is_chunked(feed)
+                or _is_split(feed)
             ):
                 continue
             reported.add(encoding.origin)
@@ -131,7 +131,7 @@ class MissingTruncation(Rule):
         )
 
 
-def _is_chunked(feed: token_feeds.TokenFeed) -> bool:
+def _is_split(feed: token_feeds.TokenFeed) -> bool:
     """Whether rows are filtered, perhaps by their length, or split into several."""
     encoding = feed.encoding
     overflow = encoding.arguments.get("return_overflowing_tokens") if encoding else None

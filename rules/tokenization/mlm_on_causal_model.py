@@ -92,8 +92,8 @@ class MlmOnCausalModel(Rule[Claim]):
             collator, masks = collation.collator, _masks(collation)
             if collator is None or collator.origin is None or masks is None or collator.origin in reported:
                 continue
-            task, wanted = _task(collation), _wanted(collation)
-            if wanted is None or wanted is masks:
+            task, mlm = _task(collation), _correct_mlm(collation)
+            if mlm is None or mlm is masks:
                 continue
             reported.add(collator.origin)
             made = collation.model.origin if collation.model else None
@@ -101,9 +101,9 @@ class MlmOnCausalModel(Rule[Claim]):
                 collator.origin,
                 f"this collator masks {'tokens' if masks else 'no tokens'}, but the model is a {task}",
                 related=[Related(made, f"the model is a {task}", "model")] if made else [],
-                help=f"pass `mlm={wanted}`",
+                help=f"pass `mlm={mlm}`",
                 claim=Claim(
-                    mlm=wanted,
+                    mlm=mlm,
                     is_given="mlm" in collator.arguments,
                     is_keyword="mlm=" in pipeline.code(collator.origin).replace(" ", ""),
                 ),
@@ -152,7 +152,7 @@ def _task(collation: collators.Collation) -> str:
     return collation.model.task.value if collation.model else ""
 
 
-def _wanted(collation: collators.Collation) -> bool | None:
+def _correct_mlm(collation: collators.Collation) -> bool | None:
     """The correct `mlm` for the model; None if its class does not determine it."""
     model = collation.model
     if model is None or model.name.startswith(OF_BOTH_KINDS):
