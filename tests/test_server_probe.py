@@ -110,7 +110,7 @@ def test_what_only_a_run_shows_stays_until_the_text_changes(
 
 def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = LOOP + "loss = torch.nn.functional.mse_loss(net(x), y)\n"
-    found = finding("train.py", 9, CONFIRMED, "broadcast-loss", {"column": "target"})
+    found = finding("train.py", 9, CONFIRMED, "broadcast-loss", {"argument": "target"})
     found["position"] |= {"column": 8, "end_column": 47}
     stand_in(monkeypatch, [found])
     client = connect()
@@ -118,8 +118,8 @@ def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, m
     client.diagnostics(uri)
     start(client, uri)
     assert "broadcast-loss" in rules(client.diagnostics(uri))
-    (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "last axis" in each["title"]]
-    assert action["title"] == "lintrain: drop the last axis of the target (may change a correct run)"
+    (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "squeeze" in each["title"]]
+    assert action["title"] == "lintrain: squeeze the target (may change a correct run)"
     assert applied(text, action["edit"]["changes"][uri]) == text.replace("y)\n", "y.squeeze(-1))\n")
 
 
