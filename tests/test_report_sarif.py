@@ -176,7 +176,7 @@ def test_fingerprints_are_all_different_and_stay_when_lines_move() -> None:
 def test_what_a_probe_measured_is_a_property() -> None:
     first = run_of(report())["results"][0]
     verdict = {"outcome": "confirmed", "reason": "3 of 4 rows", "measured": {"ratio": "NaN"}}
-    assert first["properties"] == {"facts": {"rows": 3}, "subject": "raw", "verdict": verdict, "fixIsSafe": True}
+    assert first["properties"] == {"claim": {"rows": 3}, "subject": "raw", "verdict": verdict, "fixIsSafe": True}
 
 
 def test_what_is_suppressed_in_the_source_says_by_which_comment_and_why() -> None:

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+from lintrain import __version__
 from lintrain.cli._output import Refusal, say, write_document, write_for_people
-from lintrain.report.machine.document import CheckReport, without_suppressed
+from lintrain.report.machine.document import FORMAT, CheckReport, without_suppressed
 from lintrain.report.machine.joining import join
 from lintrain.report.machine.reopening import open_sources, reopened
 from lintrain.report.machine.wording import unjudged_files
@@ -24,6 +25,8 @@ from lintrain.source.plain_files import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
 CLEAN, FOUND, FAILED = 0, 1, 2
+
+NOT_A_REPORT = "not a lintrain report; `lintrain check --output-format json` writes one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def read_report(file: Path) -> CheckReport:
     except OSError as error:
         raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
     except (ValueError, RecursionError) as error:
-        raise Refusal(f"{file}: is no report: not JSON ({error})") from error
+        raise Refusal(f"{file}: not a lintrain report: not valid JSON ({error})") from error
     keys = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     if "schema" in keys:
         from lintrain.cli._judge import judge_file
@@ -105,7 +108,7 @@ def read_report(file: Path) -> CheckReport:
         return _validated(file, _as_check(keys))
     if "summary" in keys:
         return _validated(file, keys)
-    raise Refusal(f"{file}: is no report; `lintrain check --output-format json` and `lintrain probe` write some")
+    raise Refusal(f"{file}: {NOT_A_REPORT}")
 
 
 def _as_check(probe: dict[str, Any]) -> dict[str, Any]:
@@ -122,9 +125,17 @@ def _as_check(probe: dict[str, Any]) -> dict[str, Any]:
 def _validated(file: Path, document: dict[str, Any]) -> CheckReport:
     from pydantic import TypeAdapter, ValidationError
 
+    written = document.get("format")
+    if not isinstance(written, int):
+        raise Refusal(f"{file}: {NOT_A_REPORT}")
+    if written != FORMAT:
+        raise Refusal(
+            f"{file}: report format {written}, but lintrain {__version__} reads format {FORMAT}; "
+            "write the report again with this version"
+        )
     try:
         return TypeAdapter(CheckReport).validate_python(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise Refusal(f"{file}: `{where}`: {first['msg'].lower()}; was it written by another lintrain?") from error
+        raise Refusal(f"{file}: `{where}`: {first['msg'].lower()}") from error

@@ -24,7 +24,7 @@ import lintrain
 import pytest
 import torch
 
-SCRIPT = {place}
+SCRIPT = {location}
 ARGUMENTS = {arguments}
 
 

@@ -27,7 +27,7 @@ def azure(report: CheckReport) -> Iterator[str]:
 
 
 def _command(entry: FindingEntry) -> str:
-    at = entry.position
+    at = entry.location
     properties = {
         "type": TYPES[entry.level],
         "sourcepath": absolute(at.path),

@@ -20,7 +20,7 @@ def github(report: CheckReport) -> Iterator[str]:
 
 
 def _command(entry: FindingEntry) -> str:
-    at = entry.position
+    at = entry.location
     properties: dict[str, str | int] = {
         "title": f"lintrain ({entry.rule})",
         "file": absolute(at.path),

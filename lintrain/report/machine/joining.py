@@ -44,7 +44,7 @@ def join(reports: Sequence[CheckReport]) -> Joined:
         stale.update(dict.fromkeys(sorted(others)))
         for entry in report.findings:
             claim = _claim(entry)
-            if entry.position.path not in others and claim not in suppressed:
+            if entry.location.path not in others and claim not in suppressed:
                 findings[claim] = _stronger(findings.get(claim), entry)
     probes = [probe for report in probed for probe in report.probes if probe.script not in stale]
     joined = _report(checks + probed, _in_order(findings.values()), tuple(suppressed.values()))
@@ -102,12 +102,12 @@ def _unlike(findings: Iterable[FindingEntry]) -> Iterator[FindingEntry]:
 
 
 def _order(entry: FindingEntry) -> tuple[str, int, int, str, str]:
-    at = entry.position
+    at = entry.location
     return at.path, at.file_line, at.file_column, entry.rule, entry.message
 
 
 def _claim(entry: FindingEntry) -> Claim:
-    at = entry.position
+    at = entry.location
     return _file(at.path), entry.rule, entry.message, at.cell, at.line, at.column
 
 

@@ -16,6 +16,6 @@ CATEGORIES = {Level.ERROR: "E", Level.WARNING: "W", Level.NOTE: "I"}
 def pylint(report: CheckReport) -> Iterator[str]:
     """A line for each finding."""
     for entry in report.problems:
-        where = f"{shown(entry.position.path)}:{entry.position.file_line}"
+        where = f"{shown(entry.location.path)}:{entry.location.file_line}"
         line = f"{where}: [{CATEGORIES[entry.level]}({entry.rule}), ] {message_of(entry)}"
         yield without_commands(line)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from lintrain.report.machine.document import Position
+from lintrain.report.machine.document import LocationEntry
 from lintrain.source.written_places import FindSource
 
-FindCode = Callable[[Position], str | None]
-"""The text of the file at a position; None where the file is not known."""
+FindCode = Callable[[LocationEntry], str | None]
+"""The code at a location; None if the file is not available."""
 
 
 def code_finder(find_source: FindSource) -> FindCode:
-    """Finds the code of positions; each file is taken apart once."""
+    """Find the code at locations; each file is split into lines once."""
 
     @cache
     def lines_of(path: str) -> list[str]:
         source = find_source(path)
         return source.file_text.split("\n") if source else []
 
-    def code_at(at: Position) -> str | None:
+    def code_at(at: LocationEntry) -> str | None:
         lines = lines_of(at.path)[at.file_line - 1 : at.file_end_line]
         if len(lines) != at.file_end_line - at.file_line + 1:
             return None

@@ -10,7 +10,7 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.fixes import Fix
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.machine.document import CheckReport, FindingEntry, Position
+from lintrain.report.machine.document import CheckReport, FindingEntry, LocationEntry
 from lintrain.report.machine.entries import digest
 from lintrain.source.reading import UnreadableError, read_file
 from lintrain.source.source import Source
@@ -38,11 +38,11 @@ def _reported(entry: FindingEntry, sources: dict[str, Source]) -> Reported:
     finding = Finding(
         entry.rule,
         entry.level,
-        _location(entry.position, sources),
+        _location(entry.location, sources),
         entry.message,
         entry.why,
         entry.help,
-        tuple(Related(_location(one.position, sources), one.note, one.role) for one in entry.related),
+        tuple(Related(_location(one.location, sources), one.note, one.role) for one in entry.related),
         entry.subject,
         claim=entry.claim,
     )
@@ -54,7 +54,7 @@ def _reported(entry: FindingEntry, sources: dict[str, Source]) -> Reported:
     )
 
 
-def _location(at: Position, sources: dict[str, Source]) -> Location:
+def _location(at: LocationEntry, sources: dict[str, Source]) -> Location:
     source = sources.get(at.path)
     if source is None:
         return Location(at.path, at.file_line, at.file_column, at.file_end_line, at.file_end_column)

@@ -14,7 +14,7 @@ from lintrain.report.machine.document import (
     EditEntry,
     FindingEntry,
     FixEntry,
-    Position,
+    LocationEntry,
     ProbeEntry,
     RelatedEntry,
     SuppressedEntry,
@@ -113,8 +113,8 @@ def _result(entry: FindingEntry, numbers: dict[str, int], code: FindCode, *, jud
         **({"ruleIndex": numbers[entry.rule]} if entry.rule in numbers else {}),
         "kind": "pass" if passed else "fail",
         "level": "none" if passed else entry.level.value,
-        "message": {"text": _text("\n".join([one_line(entry.message) + cell_of(entry.position), *remarks_of(entry)]))},
-        "locations": [_location(entry.position, code)],
+        "message": {"text": _text("\n".join([one_line(entry.message) + cell_of(entry.location), *remarks_of(entry)]))},
+        "locations": [_location(entry.location, code)],
         "partialFingerprints": {FINGERPRINT: entry.fingerprint},
         "properties": _properties(entry),
     }
@@ -123,7 +123,7 @@ def _result(entry: FindingEntry, numbers: dict[str, int], code: FindCode, *, jud
             _related(reason, number, code) for number, reason in enumerate(entry.related, start=1)
         ]
     if entry.fix and entry.fix.edits:
-        result["fixes"] = [_fix(entry.fix, entry.position.path)]
+        result["fixes"] = [_fix(entry.fix, entry.location.path)]
     return result
 
 
@@ -150,7 +150,7 @@ def _properties(entry: FindingEntry) -> Json:
     return {name: value for name, value in properties.items() if value not in (None, {})}
 
 
-def _location(at: Position, code: FindCode) -> Json:
+def _location(at: LocationEntry, code: FindCode) -> Json:
     region = _region(at.file_line, at.file_column, at.file_end_line, at.file_end_column)
     if snippet := code(at):
         region["snippet"] = {"text": snippet}
@@ -162,8 +162,8 @@ def _location(at: Position, code: FindCode) -> Json:
 
 
 def _related(reason: RelatedEntry, number: int, code: FindCode) -> Json:
-    text = _text(one_line(reason.note) + cell_of(reason.position)) or reason.role
-    return {"id": number, **_location(reason.position, code), "message": {"text": text}}
+    text = _text(one_line(reason.note) + cell_of(reason.location)) or reason.role
+    return {"id": number, **_location(reason.location, code), "message": {"text": text}}
 
 
 def _fix(fix: FixEntry, path: str) -> Json:

@@ -62,9 +62,11 @@ def judgement_page(judgement: Judgement) -> str:
 
 def judgement_json(judgement: Judgement) -> str:
     """The whole record and report for programs."""
+    from lintrain.report.machine.document import FORMAT
+
     report = check_report(judgement)
     document: dict[str, Any] = {  # Any: whatever JSON holds
-        "format": 1,
+        "format": FORMAT,
         "lintrain": __version__,
         "exit_code": judgement.conclusion.exit_code,
         "reason": judgement.conclusion.reason,
