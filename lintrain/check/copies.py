@@ -210,6 +210,6 @@ def _renamed(plain: Any, old: str, new: str) -> Any:  # Any: what JSON holds
     """Plain words with another path in the places."""
     if plain.__class__ is not list:
         return plain
-    if plain[0] == "Place":
+    if plain[0] == "Location":
         return [plain[0], new if plain[1] == old else plain[1], *plain[2:]]
     return [_renamed(each, old, new) for each in plain]
