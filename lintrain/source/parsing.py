@@ -20,6 +20,9 @@ LONG_NAME = re.compile(rf"(?:\.[ \t\f\r\n\\]*+\w++[ \t\f\r\n\\]*+){{{MOST_PARTS}
 """A dotted name of so many parts: of one that is imported the parser keeps every beginning, which filled two gigabytes
 for a name of 90 KB."""
 
+BLOCK = re.compile(rf"[\w. \t\f\r\n\\]{{{MOST_PARTS}}}")
+"""Characters of dotted names alone: a name of so many parts has twice as many, so it fills a block at some multiple."""
+
 MOST_MENDED = 50
 """Lines of one file whose f-strings are read again."""
 
@@ -28,7 +31,7 @@ def parse(text: str) -> ast.Module:
     """The syntax tree of a text; raises SyntaxError where it does not parse, ValueError where a number has no end."""
     if len(text) > 3500 and ENDLESS.search(text):
         raise ValueError("a number in it has more digits than Python writes")
-    if len(text) > 2 * MOST_PARTS and LONG_NAME.search(text):
+    if _may_hold_long_name(text) and LONG_NAME.search(text):
         raise ValueError(f"a name in it has more than {MOST_PARTS} parts")
     with warnings.catch_warnings():
         # An odd escape in the user's string is theirs to mend; the parser would print it over our report.
@@ -39,6 +42,11 @@ def parse(text: str) -> ast.Module:
             if sys.version_info >= (3, 12) or not error.msg.startswith("f-string"):
                 raise
             return _parse_reused_quotes(text, error)
+
+
+def _may_hold_long_name(text: str) -> bool:
+    """Whether a search for a long name is worth its time, a fiftieth of a check: one look per 500 characters."""
+    return any(BLOCK.match(text, start) for start in range(0, len(text) - MOST_PARTS + 1, MOST_PARTS))
 
 
 def expression_of(code: str) -> ast.expr:

@@ -38,7 +38,7 @@ SLOW = (
     "trl",
 )
 IMPORTED = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
-SITE = Path(__file__).parent.parent.parent / "lintrain" / "probe" / "child" / "site" / "sitecustomize.py"
+SITE = Path(__file__).parent.parent.parent / "lintrain" / "runtime" / "child" / "site" / "sitecustomize.py"
 
 
 def main() -> None:

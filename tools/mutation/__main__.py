@@ -9,7 +9,7 @@ finds something, by a mistake of that benchmark, or by a test of the reader or o
 `--quick` leaves these tests out, which take longest, and so kills a few less. What survives all of them is shown to the
 type checker, at once at the end: a mutant that it complains of does not pass either, and is counted by itself.
 
-With `--reader` files of lintrain/pipeline are changed, by their names without `.py`, in place of rules: those that read
+With `--reader` files of lintrain/interpreter are changed, by their names without `.py`, in place of rules: those that read
 what every script has, where none is named. Such a mutant is killed by a test of the reader, a sample, a fixture or an
 example of a page, of all those that run the changed function, the quickest first, for `--seconds` at most.
 
@@ -73,7 +73,7 @@ def _read_options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="names of rules, or of their folders; all where none is given")
     parser.add_argument(
-        "--reader", action="store_true", help="change files of lintrain/pipeline, which the names choose"
+        "--reader", action="store_true", help="change files of lintrain/interpreter, which the names choose"
     )
     parser.add_argument("--most", type=int, default=25, help="mutants of one rule or file (25)")
     parser.add_argument("--seconds", type=float, help="start no further rule after this time; of the reader, see above")

@@ -34,7 +34,7 @@ FILES = (
     "scope",
     "targets",
 )
-"""Files of lintrain/pipeline that read what every script has, whatever library it uses."""
+"""Files of lintrain/interpreter that read what every script has, whatever library it uses."""
 
 TESTS = (
     "test_samples.py",
@@ -66,7 +66,7 @@ class ReaderTrials:
         """Find out which tests run what, then change it."""
         if session.testsfailed or not session.items:
             self.failed.append("files that hold no test or cannot be read")
-        codes = {name: loaded_module(f"lintrain.pipeline.{name}") for name in self.files}
+        codes = {name: loaded_module(f"lintrain.interpreter.{name}") for name in self.files}
         runners = _runners(session.items, codes, self.failed)
         for name, code in codes.items() if not self.failed else ():
             print(f"{name} …", file=sys.__stderr__, flush=True)
@@ -148,8 +148,8 @@ def _fails(item: pytest.Item) -> bool:
 
 
 def named_files(names: Sequence[str]) -> list[str]:
-    """The files of lintrain/pipeline with these names, checked; raises ValueError for one that is not there."""
-    missing = [name for name in names if not (Path(ROOT) / "lintrain" / "pipeline" / f"{name}.py").is_file()]
+    """The files of lintrain/interpreter with these names, checked; raises ValueError for one that is not there."""
+    missing = [name for name in names if not (Path(ROOT) / "lintrain" / "interpreter" / f"{name}.py").is_file()]
     if missing:
-        raise ValueError(f"lintrain/pipeline has no {', '.join(missing)}")
+        raise ValueError(f"lintrain/interpreter has no {', '.join(missing)}")
     return list(names)
