@@ -211,7 +211,7 @@ def test_the_rules_and_lintrain_itself_are_part_of_an_answer(project: Path, ask:
     ask()
     (kept,) = answers(project)
     text = kept.read_bytes()
-    for file in (*(ROOT / "rules").glob("[!_]*/[!_]*.py"), ROOT / "lintrain/check/run.py", ROOT / "rules/data"):
+    for file in (*(ROOT / "rules").glob("[!_]*/[!_]*.py"), ROOT / "lintrain/check/check_run.py", ROOT / "rules/data"):
         assert b"\0%b\0" % os.fsencode(file) in b"\0" + text.partition(b"\n")[2], file
 
 

@@ -26,7 +26,7 @@ main()
 
 PRINTS = """
 import sys
-import lintrain.check.run as run
+import lintrain.check.check_run as run
 before = run.Run.check
 def check(self):
     print("a rule that prints")

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from lintrain.check.baseline import Baseline, may_be_written, read_baseline
-from lintrain.check.request import Request
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash
-from lintrain.check.run import Run
 from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
 from lintrain.cli._output import Refusal, say, write_report
 from lintrain.cli._request import request_of
@@ -77,7 +77,7 @@ def _checked(options: CheckOptions, settings: Settings) -> tuple[CheckResult, fr
     rules = find_rules()
     selection = selection_of(options, settings, rules)
     request = request_of(options, settings, rules, selection, files_of(options, settings))
-    run = Run(request)
+    run = CheckRun(request)
     outcome = run.check()
     run.keep()
     return outcome, selection.names
@@ -89,7 +89,7 @@ def _told(before: Baseline, after: Baseline) -> str:
     return f"{count(after.total, 'finding')} put off ({added} new, {gone} gone)"
 
 
-def remarks(request: Request, options: CheckOptions, outcome: CheckResult) -> Iterator[str]:
+def remarks(request: CheckRequest, options: CheckOptions, outcome: CheckResult) -> Iterator[str]:
     """What a check says of the baseline: how many findings it hides, and how many of its own are mended."""
     if request.baseline is None:
         return

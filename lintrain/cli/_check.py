@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lintrain.check.request import Request
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash, Unjudged
-from lintrain.check.run import Run
 from lintrain.check.selection import Selection
 from lintrain.cli._options import (
     CheckOptions,
@@ -73,13 +73,15 @@ def _check(options: CheckOptions) -> int:
         changed = f" changed since {options.changed_since}" if options.changed_since else ""
         say(f"lintrain: no Python files or notebooks{changed} in {', '.join(f'`{path}`' for path in options.searched)}")
     request = request_of(options, settings, rules, selection, files)
-    run = Run(request)
+    run = CheckRun(request)
     code = _tell(options, settings, request, run.check(), started)
     run.keep()
     return code
 
 
-def _tell(options: CheckOptions, settings: Settings, request: Request, outcome: CheckResult, started: float) -> int:
+def _tell(
+    options: CheckOptions, settings: Settings, request: CheckRequest, outcome: CheckResult, started: float
+) -> int:
     """Report what was found, or change the files as the options ask; the exit code."""
     if options.add_ignores:
         from lintrain.cli._ignores import write_ignores
@@ -104,7 +106,9 @@ def _speak_of_preview(options: CheckOptions, selection: Selection, rules: Sequen
         say("lintrain: no rule of this version is in preview, so --preview adds nothing")
 
 
-def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: CheckResult, started: float) -> int:
+def _mend(
+    options: CheckOptions, settings: Settings, request: CheckRequest, outcome: CheckResult, started: float
+) -> int:
     """Write the fixes, or show them."""
     from lintrain.cli._fix import show_diff, write_fixes
 
@@ -124,7 +128,7 @@ def _mend(options: CheckOptions, settings: Settings, request: Request, outcome: 
     return code or (FOUND if is_told_by_code else CLEAN)
 
 
-def _close(options: CheckOptions, request: Request, outcome: CheckResult, started: float) -> int:
+def _close(options: CheckOptions, request: CheckRequest, outcome: CheckResult, started: float) -> int:
     """Say what is no finding, and give the exit code."""
     if request.baseline and not options.quiet:
         from lintrain.cli._baseline import remarks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from lintrain.check.check_request import CheckRequest
 from lintrain.check.mending import Mended, mend
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
@@ -16,7 +16,7 @@ from lintrain.report.text.summary import count, shown_fixes
 from lintrain.source.reading import read_bytes
 
 
-def show_diff(options: CheckOptions, request: Request, outcome: CheckResult) -> int:
+def show_diff(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> int:
     """Show what would be written; the exit code says whether there is something."""
     mended = _mend(options, request, outcome)
     look = Look() if options.output_file else look_of(sys.stdout)
@@ -37,7 +37,7 @@ def _write_diff(text: str, options: CheckOptions, look: Look) -> None:
     write(text, options.output_file)
 
 
-def write_fixes(options: CheckOptions, request: Request, outcome: CheckResult) -> Mended:
+def write_fixes(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> Mended:
     """Write the fixes into their files, and what came through standard input to standard output."""
     mended = _mend(options, request, outcome)
     if options.reads_stdin:
@@ -57,7 +57,7 @@ def _list_fixes(options: CheckOptions, mended: Mended) -> None:
             say(line)
 
 
-def _mend(options: CheckOptions, request: Request, outcome: CheckResult) -> Mended:
+def _mend(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> Mended:
     mended = mend(request, outcome, unsafe=options.unsafe_fixes)
     for note in mended.notes:
         say(f"lintrain: {note}")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lintrain.check.check_request import CheckRequest
 from lintrain.check.crew import processors
-from lintrain.check.request import Request
 from lintrain.check.selection import Selection
 from lintrain.check.targets import Targets
 from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def request_of(
     options: CheckOptions, settings: Settings, rules: Sequence[RuleFile], selection: Selection, files: Sequence[str]
-) -> Request:
+) -> CheckRequest:
     """The request; raises UsageError where the project's baseline cannot be read.
 
     Of a file by itself its whole answer is kept, and beside that a store has little to give.
     """
-    return Request(
+    return CheckRequest(
         files,
         rules,
         selection,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from lsprotocol import types as lsp
 
+from lintrain.check.check_request import CheckRequest
 from lintrain.check.ignoring import Comments
 from lintrain.check.mending import mend
-from lintrain.check.request import Request
 from lintrain.check.result import Reported
 from lintrain.model.verdict import Outcome
 from lintrain.server.checking import Checked
@@ -53,7 +53,7 @@ def ignored(checked: Checked, one: Reported) -> bytes | None:
         return None
 
 
-def all_fixed(checked: Checked, request: Request) -> bytes | None:
+def all_fixed(checked: Checked, request: CheckRequest) -> bytes | None:
     """The document's file with every safe fix; None where there is nothing to write."""
     return mend(request, checked.outcome, unsafe=False).contents.get(checked.path)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.edits import TextEdits
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.mending import Mended, mend
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
-from lintrain.check.run import Run
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.entries import check_report
 from lintrain.report.page.checked import checked_page
@@ -30,7 +30,7 @@ class Checked:
     given: Input
     outcome: CheckResult | None = None
     mended: Mended | None = None
-    request: Request = field(init=False)
+    request: CheckRequest = field(init=False)
 
     def __post_init__(self) -> None:
         self.request = request_of(self.given, with_names=False)
@@ -48,13 +48,13 @@ class Checked:
 
 
 def _check(checked: Checked) -> None:
-    checked.outcome = Run(checked.request).check()
+    checked.outcome = CheckRun(checked.request).check()
 
 
 def _names(checked: Checked) -> None:
     """The check with the undefined names, which ruff finds."""
     checked.request = request_of(checked.given, with_names=True)
-    checked.outcome = Run(checked.request).check()
+    checked.outcome = CheckRun(checked.request).check()
 
 
 def _fixes(checked: Checked) -> None:
