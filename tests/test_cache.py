@@ -17,7 +17,7 @@ import lintrain.cli
 from lintrain.cache import runs, stamps
 from lintrain.cache.stamps import SECOND
 from lintrain.rulebook import find_rules
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 from tests.conftest import ROOT
 
 TRAIN = """\

@@ -1,4 +1,4 @@
-"""A run over scripts and the modules that they import: whose findings are whose, which scripts are worth a look."""
+"""A run over scripts and the modules that they import: whose findings are whose, which scripts are worth a style."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lintrain.check.result import CheckResult
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.check.tiers import rules_concerned
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.report.text.full import full
-from lintrain.report.text.look import Look
+from lintrain.report.text.findings import full
+from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.source.project import Project
 from lintrain.source.source import Source
@@ -123,7 +123,7 @@ def test_an_editor_hears_of_its_own_file_only() -> None:
 
 def test_reasons_in_other_files_are_drawn_with_their_path() -> None:
     outcome = CheckRun(request_of("main.py")).check()
-    text = "\n".join(full(outcome.reported, outcome.sources.get, Look(width=100)))
+    text = "\n".join(full(outcome.reported, outcome.sources.get, Style(width=100)))
     lines = [line.strip() for line in text.splitlines()]
     above = next(index for index, line in enumerate(lines) if line.endswith("parts.py"))
     assert "optimizer = torch.optim.SGD" in lines[above + 1]

@@ -26,8 +26,7 @@ from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._request import request_of
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import RuleFile, load_rules, read_rule_file
-from lintrain.settings.formats import FORMATS
-from lintrain.settings.settings import Settings
+from lintrain.settings.settings import FORMATS, Settings
 from tests.planted import HEAD
 
 ROOT = Path(__file__).parent.parent

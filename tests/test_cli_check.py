@@ -12,7 +12,7 @@ import pytest
 
 import lintrain.cli._check
 from lintrain.cli import run
-from lintrain.report.machine.schema import check_report_schema
+from lintrain.report.machine.document import check_report_schema
 from lintrain.rulebook import RuleFile
 from tests.notebooks import notebook
 from tests.planted import HEAD, ONLY_MEASURED, PLANTED

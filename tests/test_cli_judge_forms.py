@@ -13,7 +13,7 @@ from lintrain.cli import run
 from lintrain.evidence.run import Evidence
 from lintrain.model.location import Location
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 
 SCRIPT = """\
 from transformers import Trainer, TrainingArguments

@@ -18,7 +18,7 @@ from lintrain.model.verdict import Outcome
 from lintrain.report.machine.document import CheckReport, VerdictEntry, as_json
 from lintrain.report.machine.entries import check_report
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record, plain, write_record
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 from tests.notebooks import notebook
 from tests.reports import CELLS, CODE, NOTEBOOK, SCRIPT, outcome
 

@@ -9,8 +9,8 @@ import pytest
 
 import lintrain.cli._check
 from lintrain.cli import run
-from lintrain.report.text.look import Look
 from lintrain.report.text.pages import page_text, pages, table
+from lintrain.report.text.style import Style
 from tests.planted import HEAD, ONLY_MEASURED, PLANTED, Planted, rule_file
 
 
@@ -101,9 +101,9 @@ def test_comments_for_young_rules_are_not_called_unused(project: Path, capsys: p
 
 
 def test_tables_and_pages_say_what_is_in_preview() -> None:
-    lines = list(table(pages([PLANTED, SAPLING]), Look(120)))
+    lines = list(table(pages([PLANTED, SAPLING]), Style(120)))
     assert [line.endswith("A call that was planted. (in preview)") for line in lines[1:3]] == [False, True]
-    young, old = (page_text(page, Look()) for page in pages([SAPLING, PLANTED])[:2])
+    young, old = (page_text(page, Style()) for page in pages([SAPLING, PLANTED])[:2])
     said = "in preview: heard only with `--preview`, and may still change"
     assert said in young.replace("\n", " ")
     assert said not in old

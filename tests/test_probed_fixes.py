@@ -14,7 +14,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.text.full import cure_of
+from lintrain.report.text.findings import cure_of
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import SCHEMA, Ending, Record
 from lintrain.server.measured import measured_findings

@@ -12,9 +12,8 @@ from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.machine.document import as_json
+from lintrain.report.machine.document import as_json, check_report_schema
 from lintrain.report.machine.entries import check_report
-from lintrain.report.machine.schema import check_report_schema
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
 from tests.notebooks import notebook

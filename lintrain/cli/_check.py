@@ -22,12 +22,10 @@ from lintrain.cli._options import (
 from lintrain.cli._output import Refusal, say, say_text, write_document, write_for_people, write_report
 from lintrain.cli._request import request_of
 from lintrain.report.text.columns import wrap
-from lintrain.report.text.look import Look, look_of
-from lintrain.report.text.people import people_blocks
+from lintrain.report.text.style import Style, style_of
 from lintrain.report.text.summary import count, statistics, statistics_json, summary
 from lintrain.rulebook import RuleFile, RuleFileError, find_rules
-from lintrain.settings.formats import FOR_PEOPLE
-from lintrain.settings.settings import Settings, UsageError
+from lintrain.settings.settings import FOR_PEOPLE, Settings, UsageError
 from lintrain.source.discovery import MissingPathError
 from lintrain.text.shown import shown
 
@@ -150,17 +148,21 @@ def report_text(
         return statistics_json(outcome.reported) + "\n"
     if name not in FOR_PEOPLE and not options.statistics:
         return _program_text(name, options, settings, outcome, rules, fixed)
-    look = Look() if options.output_file else look_of(sys.stdout)
+    style = Style() if options.output_file else style_of(sys.stdout)
     if options.statistics:
-        blocks, between = statistics(outcome.reported, look), "\n"
+        blocks, between = statistics(outcome.reported, style), "\n"
+    elif not outcome.reported:
+        blocks, between = iter(()), ""
     else:
-        blocks, between = people_blocks(name, outcome.reported, outcome.sources.get, look)
+        from lintrain.report.text.findings import people_blocks
+
+        blocks, between = people_blocks(name, outcome.reported, outcome.sources.get, style)
     body = between.join(blocks)
     if options.quiet or not outcome.files:
         return f"{body}\n" if body else ""
     closing = summary(outcome.reported, len(outcome.files), fixed)
     is_for_person = sys.stdout.isatty() and not options.output_file
-    lines = wrap(closing, 0, 2, look.width) if is_for_person else [closing]
+    lines = wrap(closing, 0, 2, style.width) if is_for_person else [closing]
     return f"{body}{between if body else ''}{f'{chr(10)}  '.join(lines)}\n"
 
 

@@ -11,7 +11,7 @@ from lintrain.check.result import CheckResult
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
 from lintrain.report.text.diff import diff
-from lintrain.report.text.look import Look, look_of
+from lintrain.report.text.style import Style, style_of
 from lintrain.report.text.summary import count, shown_fixes
 from lintrain.source.reading import read_bytes
 
@@ -19,20 +19,20 @@ from lintrain.source.reading import read_bytes
 def show_diff(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> int:
     """Show what would be written; the exit code says whether there is something."""
     mended = _mend(options, request, outcome)
-    look = Look() if options.output_file else look_of(sys.stdout)
+    style = Style() if options.output_file else style_of(sys.stdout)
     lines: list[str] = []
     for path, content in mended.contents.items():
-        lines.extend(diff(mended.before[path], read_bytes(path, content), look))
-    _write_diff("".join(f"{line}\n" for line in lines), options, look)
+        lines.extend(diff(mended.before[path], read_bytes(path, content), style))
+    _write_diff("".join(f"{line}\n" for line in lines), options, style)
     if not options.quiet:
         say(f"lintrain: `--fix` would mend {count(mended.fixed.total(), 'finding')}")
     _list_fixes(options, mended)
     return 1 if mended.contents and not options.exit_zero else 0
 
 
-def _write_diff(text: str, options: CheckOptions, look: Look) -> None:
+def _write_diff(text: str, options: CheckOptions, style: Style) -> None:
     """Write a diff to the letter if `patch` may read it, and as a terminal or a CI log may show it otherwise."""
-    is_watched = look.coloured or sys.stdout.isatty() or bool(os.environ.get("CI") or os.environ.get("TF_BUILD"))
+    is_watched = style.coloured or sys.stdout.isatty() or bool(os.environ.get("CI") or os.environ.get("TF_BUILD"))
     write = write_for_people if is_watched else write_document
     write(text, options.output_file)
 

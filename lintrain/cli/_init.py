@@ -10,10 +10,18 @@ from pathlib import Path
 from lintrain.check.tiers import names_library
 from lintrain.cli._output import Refusal, write_contents, write_report
 from lintrain.report.text.summary import count
-from lintrain.settings.hook_entry import HOOK_FILE, has_hook, hook_entry, with_hook
 from lintrain.settings.loading import LARGEST_FILE, OWN_FILES, PROJECT_FILE, has_table
+from lintrain.settings.new_project import (
+    HOOK_FILE,
+    VENDORED,
+    appended,
+    as_own_file,
+    has_hook,
+    hook_entry,
+    starting_table,
+    with_hook,
+)
 from lintrain.settings.settings import UsageError
-from lintrain.settings.starting import VENDORED, appended, as_own_file, starting_table
 from lintrain.source.discovery import Discovery
 from lintrain.source.plain_files import read_plain_text
 from lintrain.source.reading import UnreadableError, load_bytes

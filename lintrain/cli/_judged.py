@@ -10,10 +10,9 @@ from pathlib import Path
 from lintrain.check.result import Crash, Unjudged
 from lintrain.cli._output import Refusal, say, write_document, write_for_people
 from lintrain.report.text.judgement import judgement_in_form
-from lintrain.report.text.look import Look, look_of
+from lintrain.report.text.style import Style, style_of
 from lintrain.rulebook import RuleFileError
-from lintrain.settings.formats import FOR_PEOPLE
-from lintrain.settings.settings import UsageError
+from lintrain.settings.settings import FOR_PEOPLE, UsageError
 from lintrain.source.discovery import MissingPathError
 from lintrain.verdicts.judgement import Judgement
 from lintrain.verdicts.static_findings import StaticFindings
@@ -45,6 +44,6 @@ def form_of(*, as_json: bool, output_format: str | None) -> str:
 
 def write_judgement(judgement: Judgement, name: str, file: Path | None) -> None:
     """Write the report in a form to a file or to standard output; raises Refusal where it cannot be written."""
-    text = judgement_in_form(judgement, name, look_of(sys.stdout) if file is None else Look())
+    text = judgement_in_form(judgement, name, style_of(sys.stdout) if file is None else Style())
     write = write_for_people if name in FOR_PEOPLE else write_document
     write(text, file)

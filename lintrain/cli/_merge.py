@@ -10,17 +10,15 @@ from typing import Any, cast
 from lintrain import __version__
 from lintrain.cli._output import Refusal, say, write_document, write_for_people
 from lintrain.report.machine.document import FORMAT, CheckReport, without_suppressed
-from lintrain.report.machine.joining import join
-from lintrain.report.machine.reopening import open_sources, reopened
+from lintrain.report.machine.merging import join, open_sources, reopened
 from lintrain.report.machine.wording import unjudged_files
-from lintrain.report.text.look import Look, look_of
-from lintrain.report.text.people import people_blocks
+from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.style import Style, style_of
 from lintrain.report.text.summary import summary
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import LARGEST_EVIDENCE
-from lintrain.settings.formats import FOR_PEOPLE, TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
-from lintrain.settings.settings import UsageError
+from lintrain.settings.settings import FOR_PEOPLE, TELL_SUPPRESSED, UsageError
 from lintrain.source.plain_files import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -63,10 +61,10 @@ def merge(options: MergeOptions) -> int:
 
 
 def _people_text(name: str, report: CheckReport, options: MergeOptions) -> str:
-    look = Look() if options.output_file else look_of(sys.stdout)
+    style = Style() if options.output_file else style_of(sys.stdout)
     sources = open_sources(report)
     reported = reopened(report.findings, sources)
-    blocks, between = people_blocks(name, reported, sources.get, look)
+    blocks, between = people_blocks(name, reported, sources.get, style)
     closing = [summary(reported, report.summary.files), *(f"{one.script}: {one.reason}" for one in report.probes)]
     said = [*blocks, *([] if options.quiet else ["\n".join(closing)])]
     return f"{between.join(said)}\n" if said else ""

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from lintrain.check.selection import Selection, asked, chosen_for, split
 from lintrain.rulebook import RuleFile
-from lintrain.settings.formats import TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
-from lintrain.settings.settings import Settings, UsageError, checked_version
+from lintrain.settings.settings import TELL_SUPPRESSED, Settings, UsageError, checked_version
 from lintrain.source.discovery import Discovery, Excludes
 from lintrain.source.reading import LARGEST_FILE
 from lintrain.startup.lazy_dataclass import dataclass

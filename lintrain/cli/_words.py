@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lintrain.cli._options import CheckOptions
-from lintrain.settings.formats import FORMATS
-from lintrain.settings.settings import MOST_JOBS
+from lintrain.settings.settings import FORMATS, MOST_JOBS
 
 SINGULAR = {"targets": "target"}
 """Options that are repeated one by one, by the field that holds all of them."""

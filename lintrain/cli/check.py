@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from lintrain.cli._names import complete_selectors
-from lintrain.settings.formats import FORMATS
-from lintrain.settings.settings import MOST_JOBS
+from lintrain.settings.settings import FORMATS, MOST_JOBS
 
 EXIT_CODES = """\b
 Exit codes:

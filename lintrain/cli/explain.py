@@ -18,9 +18,8 @@ def command(rule: str, output_format: str) -> None:
 
     from lintrain.check.selection import nearest
     from lintrain.cli._output import Refusal, write_report
-    from lintrain.report.documentation import address_of
-    from lintrain.report.text.look import look_of
-    from lintrain.report.text.pages import as_plain_page, page_text, pages
+    from lintrain.report.text.pages import address_of, as_plain_page, page_text, pages
+    from lintrain.report.text.style import style_of
     from lintrain.rulebook import load_rules
     from lintrain.settings.loading import load_settings
     from lintrain.settings.settings import UsageError
@@ -38,4 +37,4 @@ def command(rule: str, output_format: str) -> None:
     if output_format == "json":
         write_report(json.dumps(as_plain_page(page, address), indent=2) + "\n")
     else:
-        write_report(page_text(page, look_of(sys.stdout), address))
+        write_report(page_text(page, style_of(sys.stdout), address))

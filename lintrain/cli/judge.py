@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 
 
 @click.command()

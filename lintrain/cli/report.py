@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 
 EXIT_CODES = """\b
 Exit codes:

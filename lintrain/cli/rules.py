@@ -18,15 +18,15 @@ def command(*, as_json: bool) -> None:
     import json
 
     from lintrain.cli._output import write_report
-    from lintrain.report.text.look import look_of
     from lintrain.report.text.pages import as_plain, pages, table
+    from lintrain.report.text.style import style_of
     from lintrain.rulebook import load_rules
 
     listed = pages(load_rules())
     if as_json:
         write_report(json.dumps([as_plain(page) for page in listed], indent=2) + "\n")
     else:
-        look = look_of(sys.stdout)
+        style = style_of(sys.stdout)
         if not sys.stdout.isatty():
-            look = replace(look, width=UNBOUNDED)
-        write_report("\n".join(table(listed, look)) + "\n")
+            style = replace(style, width=UNBOUNDED)
+        write_report("\n".join(table(listed, style)) + "\n")

@@ -11,6 +11,6 @@ def command() -> None:
     import json
 
     from lintrain.cli._output import write_report
-    from lintrain.report.machine.schema import check_report_schema
+    from lintrain.report.machine.document import check_report_schema
 
     write_report(json.dumps(check_report_schema(), indent=2) + "\n")

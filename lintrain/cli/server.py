@@ -16,7 +16,7 @@ def command(*, stdio: bool, verbose: bool) -> None:  # noqa: ARG001 - editors pa
     from lintrain.cli._output import Refusal
 
     try:
-        from lintrain.server.start import serve
+        from lintrain.server.features import serve
     except ModuleNotFoundError as error:
         if error.name not in ("pygls", "lsprotocol"):
             raise

@@ -30,11 +30,11 @@ from lintrain.model.location import Location
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.document import CheckReport
 from lintrain.report.machine.entries import check_report
-from lintrain.report.text.look import Look
-from lintrain.report.text.people import people_blocks
+from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.style import Style
 from lintrain.rulebook import RuleFile, load_rules
-from lintrain.server.text import Units, changed, line_edits
-from lintrain.settings.formats import FOR_PEOPLE, FORMATS
+from lintrain.server.positions import Units, changed, line_edits
+from lintrain.settings.settings import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from tests.fuzz.inputs import Input
@@ -204,7 +204,7 @@ def _faults_of_report(outcome: CheckResult, form: int) -> Iterator[str]:
     name = FORMATS[form % len(FORMATS)]
     find_source = outcome.sources.get
     if name in FOR_PEOPLE:
-        blocks, between = people_blocks(name, outcome.reported, find_source, Look())
+        blocks, between = people_blocks(name, outcome.reported, find_source, Style())
         text = between.join(blocks)
     elif name == "html":
         from lintrain.report.page.checked import checked_page

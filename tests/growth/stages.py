@@ -15,9 +15,9 @@ from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.entries import check_report
 from lintrain.report.page.checked import checked_page
 from lintrain.report.text.diff import diff
-from lintrain.report.text.look import Look
-from lintrain.report.text.people import people_blocks
-from lintrain.settings.formats import FOR_PEOPLE, FORMATS
+from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.style import Style
+from lintrain.settings.settings import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import read_bytes
 from tests.fuzz.inputs import Input
 from tests.fuzz.trial import request_of, rules
@@ -65,7 +65,7 @@ def _fixes(checked: Checked) -> None:
 def _difference(checked: Checked) -> None:
     mended = checked.mended
     for path, content in mended.contents.items() if mended else ():
-        list(diff(mended.before[path], read_bytes(path, content), Look()))  # type: ignore[union-attr]
+        list(diff(mended.before[path], read_bytes(path, content), Style()))  # type: ignore[union-attr]
 
 
 def _edits(checked: Checked) -> None:
@@ -88,7 +88,7 @@ def _report(name: str) -> Callable[[Checked], None]:
             return
         find_source = outcome.sources.get
         if name in FOR_PEOPLE:
-            people_blocks(name, outcome.reported, find_source, Look())
+            people_blocks(name, outcome.reported, find_source, Style())
         elif name == "html":
             checked_page(outcome.reported, find_source, "")
         else:

@@ -185,3 +185,13 @@ def as_json(report: CheckReport) -> str:
 def as_json_lines(report: CheckReport) -> str:
     """One line of JSON per finding."""
     return "".join(f"{json.dumps(plain(asdict(one)), ensure_ascii=False)}\n" for one in report.findings)
+
+
+def check_report_schema() -> dict[str, Any]:  # Any: a JSON schema is a tree of whatever JSON holds
+    """The schema of `lintrain check --output-format json`."""
+    from pydantic import TypeAdapter
+
+    from lintrain.report.machine.document import CheckReport
+
+    schema = TypeAdapter(CheckReport).json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from lintrain.model.level import Level
-from lintrain.report.documentation import address_of
 from lintrain.report.machine.document import CheckReport, EditEntry, FindingEntry, LocationEntry
 from lintrain.report.machine.wording import message_of, one_line, remarks_of
+from lintrain.report.text.pages import address_of
 from lintrain.source.source import Source
 from lintrain.source.written_places import FindSource
 
