@@ -74,7 +74,7 @@ def read_afresh(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 @pytest.fixture
 def ask(capsysbinary: pytest.CaptureFixture[bytes]) -> Ask:
     def asked(*words: str) -> Answer:
-        code = lintrain.cli.answer(list(words or CHECK))
+        code = lintrain.cli.run_or_repeat(list(words or CHECK))
         said = capsysbinary.readouterr()
         return code, said.out.decode(), said.err.decode()
 
@@ -402,9 +402,9 @@ now = stamps.NOW
 stamps.NOW = lambda: now() + 10 * stamps.SECOND
 SETTING
 before = set(sys.modules)
-from lintrain.cli import answer
+from lintrain.cli import run_or_repeat
 
-answer(sys.argv[1:])
+run_or_repeat(sys.argv[1:])
 print("loaded:", *set(sys.modules) - before, file=sys.stderr)
 """
 """Asks where every file is old enough, and tells what was imported for the answer."""

@@ -98,12 +98,12 @@ def test_a_page_is_printed_for_programs(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_an_unknown_rule_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "undefind-name"]) == 2
-    assert capsys.readouterr().err == "lintrain: no rule is called `undefind-name`; nearest: `undefined-name`\n"
+    assert capsys.readouterr().err == "lintrain: unknown rule `undefind-name` (did you mean `undefined-name`?)\n"
 
 
 def test_an_unknown_command_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chek"]) == 2
-    assert capsys.readouterr().err == "lintrain: no command `chek`; nearest: `check`\n"
+    assert capsys.readouterr().err == "lintrain: unknown command `chek` (did you mean `check`?)\n"
 
 
 def test_an_unknown_option_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ def test_an_unknown_option_exits_with_2(capsys: pytest.CaptureFixture[str]) -> N
 def test_help_lists_the_commands_and_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = re.sub(" +", " ", capsys.readouterr().out)
-    for line in ("check Read scripts", "explain Explain one rule", "rules List the rules", "schema Print"):
+    for line in ("check Find mistakes", "explain Explain one rule", "rules List the rules", "schema Print"):
         assert line in shown
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"lintrain {__version__}\n"
@@ -122,4 +122,4 @@ def test_help_lists_the_commands_and_the_version_is_told(capsys: pytest.CaptureF
 
 def test_the_exit_codes_are_told_by_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--help"]) == 0
-    assert "Exit codes:\n    0  nothing was found\n" in capsys.readouterr().out
+    assert "Exit codes:\n    0  no findings\n" in capsys.readouterr().out

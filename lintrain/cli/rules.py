@@ -1,4 +1,4 @@
-"""`lintrain rules`: everything that lintrain looks for."""
+"""`lintrain rules`: the list of all rules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 import click
 
 UNBOUNDED = 1_000
-"""Columns for what is read by a program: one line for each rule."""
+"""Columns if the output is not a terminal: one line per rule."""
 
 
 @click.command(short_help="List the rules.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rules as JSON.")
 def command(*, as_json: bool) -> None:
-    """List the rules by stage: their level, what finds them (text, probe), how safe their fixes are."""
+    """List the rules by stage, with their level, what finds them (text, probe) and the safety of their fix."""
     import json
 
     from lintrain.cli._output import write_report

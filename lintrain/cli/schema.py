@@ -1,11 +1,11 @@
-"""`lintrain schema`: what the reports for programs look like."""
+"""`lintrain schema`: the JSON schema of reports."""
 
 from __future__ import annotations
 
 import click
 
 
-@click.command(short_help="Print the JSON schema of the reports.")
+@click.command(short_help="Print the JSON schema of reports.")
 def command() -> None:
     """Print the JSON schema of `lintrain check --output-format json`."""
     import json

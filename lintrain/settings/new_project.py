@@ -14,28 +14,28 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 VENDORED = frozenset(
     {"3rdparty", "extern", "external", "externals", "submodules", "third-party", "third_party", "vendor"}
 )
-"""Folders of other people's code, by the names that they mostly have."""
+"""Usual names of folders with vendored code."""
 
 
 def starting_table(exclude: Sequence[str], unknown_versions: Sequence[str]) -> str:
-    """The table `[tool.lintrain]`: what lies in the project that is not its own, and versions that nothing tells."""
-    lines = ["[tool.lintrain]", "# `lintrain check --show-settings` prints every key with what is in force"]
+    """The table `[tool.lintrain]`: vendored folders, and libraries whose versions are unknown."""
+    lines = ["[tool.lintrain]", "# `lintrain check --show-settings` prints every key with its value"]
     if exclude:
         lines.append(f"extend-exclude = {json.dumps(list(exclude), ensure_ascii=False)}")
     if unknown_versions:
-        lines += ["", "# No lock file, requirements or environment says which versions the scripts run with:"]
+        lines += ["", "# No lock file, requirements or environment determines these versions:"]
         lines += ["# [tool.lintrain.target-versions]", *(f'# {package} = "…"' for package in unknown_versions)]
     return "\n".join(lines) + "\n"
 
 
 def as_own_file(table: str) -> str:
-    """The table as it stands in a `lintrain.toml`, which is about nothing else."""
+    """The table as a `lintrain.toml`, which has no other."""
     lines = table.splitlines()[1:]
     return "\n".join(line.replace("[tool.lintrain.", "[") for line in lines) + "\n"
 
 
 def appended(text: str, table: str) -> str:
-    """A pyproject.toml with the table at its end."""
+    """A pyproject.toml with the table appended."""
     return f"{text.rstrip()}\n\n{table}" if text.strip() else table
 
 
@@ -54,21 +54,21 @@ ENTRY = """\
       types_or: [python, jupyter]
       require_serial: true
 """
-"""The lintrain of the project's own environment, whose versions of the libraries are those that scripts run with."""
+"""The hook runs lintrain in the project's environment, which has the library versions of the scripts."""
 
 
 def hook_entry(below: str) -> str:
-    """The entry for a project that lies in this folder of its repository; empty for the top."""
+    """The entry for a project in a folder of its repository; `below` is empty for the top."""
     return f"{ENTRY}      files: ^{re.escape(below)}/\n" if below else ENTRY
 
 
 def has_hook(text: str) -> bool:
-    """Whether a file of hooks has one of lintrain."""
+    """Whether a hook file has a hook of lintrain."""
     return HAS_HOOK.search(text) is not None
 
 
 def with_hook(text: str, entry: str) -> str | None:
-    """The file with the entry last in its list of repositories; None where it is written in a way not understood."""
+    """The file with the entry at the end of `repos`; None if the file is written in an unusual way."""
     if not text.strip():
         return f"repos:\n{_indented(entry, 2)}"
     start = REPOS.search(text)
@@ -89,7 +89,7 @@ def _indented(entry: str, indent: int) -> str:
 
 
 def _lists_it_last(text: str) -> bool:
-    """Whether the file, read again, ends its list with our entry; one that is too rich to be read is trusted."""
+    """Whether the list in the new file ends with our entry; YAML that we cannot read is assumed to."""
     try:
         read = read_yaml(text)
     except NotPlainError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lintrain.report.machine.document import CheckReport
 
 
-def judgement_in_form(judgement: Judgement, name: str, style: Style) -> str:
+def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
     """The report in the form of this name."""
     match name:
         case "full":

@@ -1,4 +1,4 @@
-"""Programs that the script starts: Python is watched like the script, any other gets no keys and a refusing proxy."""
+"""Programs that the script starts: Python is watched like the script, any other gets no keys and a as_command_errors proxy."""
 
 from __future__ import annotations
 
