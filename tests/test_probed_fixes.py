@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.fix import apply
@@ -15,7 +15,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.text.full import cure_of
+from lintrain.report.text.findings import cure_of
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.server.measured import measured_findings
@@ -113,7 +113,7 @@ def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) ->
     probed = probe(tmp_path, SPREAD)
     (found,) = [one for one in probed.document["findings"] if one["rule"] == "broadcast-loss"]
     line = SPREAD.split("\n").index("    loss = F.mse_loss(net(rows[start : start + 16]), prices[start : start + 16])")
-    assert (found["position"]["line"], found["verdict"]["outcome"]) == (line + 1, "confirmed")
+    assert (found["location"]["line"], found["verdict"]["outcome"]) == (line + 1, "confirmed")
     assert (found["fix"]["title"], found["fix"]["safe"]) == ("squeeze the prediction", False)
     (edit,) = found["fix"]["edits"]
     assert (edit["line"], edit["text"]) == (line + 1, ".squeeze(-1)")
@@ -122,10 +122,10 @@ def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) ->
 
 
 def entry_of(line: int, outcome: str) -> dict[str, object]:
-    position = {"path": "train.py", "cell": None, "line": line, "column": 8, "end_line": line, "end_column": 25}
+    location = {"path": "train.py", "cell": None, "line": line, "column": 8, "end_line": line, "end_column": 25}
     verdict: dict[str, object] = {"outcome": outcome, "reason": "as seen", "measured": {}}
     said: dict[str, object] = {"rule": "binary-average", "level": "error", "message": "seen", "why": "", "help": ""}
-    return {**said, "related": (), "position": position, "claim": F1, "verdict": verdict}
+    return {**said, "related": (), "location": location, "claim": F1, "verdict": verdict}
 
 
 def test_only_what_is_confirmed_is_mended_in_an_editor(tmp_path: Path) -> None:
