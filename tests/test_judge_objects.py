@@ -19,6 +19,7 @@ from lintrain.evidence.run import (
     ObjectEvidence,
     SplitRows,
     Stage,
+    StageName,
     StepStop,
 )
 from lintrain.model.finding import Finding, Related
@@ -54,7 +55,7 @@ def loader(location: Location = HERE, **values: object) -> Evidence:
 
 def stopped(error: str, location: Location) -> Evidence:
     kind, _, message = error.partition(": ")
-    return replace(EVIDENCE, call=None, stages=(Stage("script", "failed", failure=Failure(kind, message, location)),))
+    return replace(EVIDENCE, call=None, stages=(Stage.failed(StageName.SCRIPT, Failure(kind, message, location)),))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_anomalies_are_searched_for_where_a_backward_pass_does_it(searched: int,
 
 
 def test_adapters_are_told_by_how_much_of_a_model_trains() -> None:
-    built = replace(EVIDENCE, stages=(Stage("construction", "passed"),))
+    built = replace(EVIDENCE, stages=(Stage.passed(StageName.CONSTRUCTION),))
     model = ModelEvidence("Net", (), (), "CausalLM", None, (), None, False, True, 100, 4, True, False, "cpu")
     assert outcome("quantized-without-adapter", replace(built, model=model)) is REFUTED
     whole = replace(model, trainable_parameters=100)

@@ -80,8 +80,8 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 
 WRITTEN = lazy_pattern(r"\b((?:dataloader_)?drop_last)\s*=\s*True\b")
 RAISED = ("max_steps must be set to a positive value",)
-NO_BATCH = "the training loader gives no batch"
-"""The reason that a probe reports for a loader without batches."""
+NO_BATCH = "the training loader yields no batch"
+"""What a probe says that asked the loader for one."""
 
 
 class EmptyLastBatch(Rule):

@@ -97,8 +97,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
-from lintrain.interpreter import modules
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Optimizer
@@ -146,7 +145,7 @@ class UnpreparedObject(Rule[Claim]):
                 yield self.finding(
                     step.location,
                     f"`{name}` trains a prepared model, but is not prepared itself",
-                    related=[*training_loops.made_here(step.subject, "created here"), *_related(prepared)],
+                    related=[*training_loops.origin_of(step.subject, "created here"), *_related(prepared)],
                     help="pass the optimizer to `accelerator.prepare` together with the model",
                     claim=Claim(name, prepared[1] if prepared else None),
                 )
