@@ -15,6 +15,7 @@ from lintrain.evidence.run import (
     ModelEvidence,
     SplitEvidence,
     Stage,
+    StageName,
     TensorEvidence,
 )
 from lintrain.model.finding import Finding
@@ -29,7 +30,7 @@ PLAIN = ModelEvidence(
     "T5Model", ("input_ids", "kwargs"), (), "", None, (), None, False, True, 10, 10, True, True, "cpu"
 )
 FAILED = Evidence(
-    "train.py", "transformers", "Trainer", HERE, None, "cpu", {}, stages=(Stage("forward", "failed", 0.0, "", ERROR),)
+    "train.py", "transformers", "Trainer", HERE, None, "cpu", {}, stages=(Stage.failed(StageName.FORWARD, ERROR),)
 )
 
 

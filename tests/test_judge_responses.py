@@ -11,10 +11,10 @@ from lintrain.evidence.run import (
     Evidence,
     ForwardEvidence,
     FutureEvidence,
-    GradientBirth,
     LayerGradient,
     LayerUpdate,
     MaskEvidence,
+    NonFiniteGradient,
     ResponseEvidence,
     SpreadEvidence,
     StepEvidence,
@@ -44,7 +44,7 @@ def verdict(rule: str, evidence: Evidence) -> Verdict:
         (FutureEvidence(4, 1.0, 0.0), 0.0, Outcome.REFUTED),
         (FutureEvidence(4, 1.0, 5e-5), 0.0, Outcome.INCONCLUSIVE),
         (FutureEvidence(4, 1.0, 0.2), 0.1, Outcome.INCONCLUSIVE),
-        (FutureEvidence(4, 1.0, 0.2, "the model has an encoder beside its decoder"), 0.0, Outcome.INCONCLUSIVE),
+        (FutureEvidence(4, 1.0, 0.2, "the model also has an encoder"), 0.0, Outcome.INCONCLUSIVE),
         (None, 0.0, Outcome.INCONCLUSIVE),
     ],
 )
@@ -109,7 +109,9 @@ def test_a_verdict_on_nan_names_where_it_comes_up(module: str | None, text: str)
 
 
 def test_a_verdict_on_gradients_names_the_operation() -> None:
-    backward = BackwardEvidence((), (float("nan"),), False, birth=GradientBirth("Sqrt", "head.bias", (0.0, 4.0)))
+    backward = BackwardEvidence(
+        (), (float("nan"),), False, non_finite=NonFiniteGradient("Sqrt", "head.bias", (0.0, 4.0))
+    )
     assert verdict("nan-loss", replace(MEASURED, backward=backward)).reason == (
         "1 of 1 gradient norms are not finite; first in the gradient of `Sqrt` on the way to `head.bias`, "
         "which was computed on values from 0 to 4"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.evidence.run import Evidence, Failure, LoopEvidence, Stage
+from lintrain.evidence.run import Evidence, Failure, LoopEvidence, Stage, StageName
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -33,5 +33,5 @@ def test_a_disabled_scaler_refutes_nothing(rule: str) -> None:
 @pytest.mark.parametrize("refusal", ["step() has already been called since", "unscale_() is being called after step()"])
 def test_a_scaler_that_was_not_updated_refuses_to_step_or_to_unscale(refusal: str) -> None:
     error = Failure("RuntimeError", f"{refusal} the last update().", HERE)
-    failed = replace(LOOP, stages=(Stage("step", "failed", 0.0, "", error),))
+    failed = replace(LOOP, stages=(Stage.failed(StageName.STEP, error),))
     assert verdict("missing-scaler-update", failed).outcome is Outcome.CONFIRMED

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lintrain import __version__
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.fix import apply
 from lintrain.model.finding import Finding
@@ -16,14 +17,14 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.text.full import cure_of
 from lintrain.rulebook import load_rules
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.server.measured import measured_findings
 from lintrain.source.source import Source
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.probed_fix import probed_fix
 from lintrain.verdicts.static_findings import check_script
-from tests.mending import location_of
-from tests.probing import probe
+from tests.support.mending import location_of
+from tests.support.probing import probe
 
 Facts = Mapping[str, str | int | float | bool | None]
 
@@ -143,7 +144,7 @@ def test_a_rule_that_failed_on_a_run_mends_nothing(tmp_path: Path, monkeypatch: 
     script = tmp_path / "train.py"
     script.write_text("trainer = Trainer(net)\n")
     seen = Evidence(str(script), "transformers", "Trainer", Location(str(script), 1, 11, 1, 23), None, "cpu", {})
-    record = Record(SCHEMA, __version__, str(script), "", "python", Ending("measured"), (seen,))
+    record = Record(SCHEMA, __version__, str(script), "", "python", Ending(EndingKind.MEASURED), (seen,))
     judged = judge_record(record, check_script(str(script))).judged
     (failed,) = [one for one in judged if one.finding.rule == "binary-average"]
     assert (failed.finding.location, failed.fix) == (seen.call, None)

@@ -17,7 +17,7 @@ Exit codes:
   0    nothing is confirmed
   1    mistakes are confirmed, or a stage of training fails
   2    the command cannot be carried out
-  3    could not judge: no training call was reached, or a bound was hit
+  3    could not judge: no training call was reached, or a limit was reached
   130  interrupted; the script and all that it started are ended"""
 
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)

@@ -89,8 +89,8 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline.values import python, training
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import calls, parsing

@@ -162,8 +162,8 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts, run_data
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline.values import data, python, training
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 

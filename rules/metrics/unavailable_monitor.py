@@ -123,8 +123,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, lightning_logs
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline.values import python
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 

@@ -63,8 +63,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import tuning
-from lintrain.interpreter import modules
-from lintrain.pipeline import events, record
+from lintrain.pipeline import events, modules, record
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter
 from lintrain.pipeline.values.python import Instance, Value, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes, lazy_pattern

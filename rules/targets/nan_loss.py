@@ -56,7 +56,7 @@ class NanLoss(Rule):
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if not forward.finite:
             bad = sum(not math.isfinite(loss) for loss in forward.losses)
-            text = f"{bad} of {len(forward.losses)} losses are not finite{_birth(forward)}{source}"
+            text = f"{bad} of {len(forward.losses)} losses are not finite{_non_finite(forward)}{source}"
             return Verdict.confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
         if source:
             return Verdict.confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
@@ -79,7 +79,7 @@ class NanLoss(Rule):
         yield from self.if_confirmed(finding, evidence)
 
 
-def _birth(forward: ForwardEvidence) -> str:
+def _non_finite(forward: ForwardEvidence) -> str:
     """Where the forward pass stopped being finite."""
     first = forward.first_non_finite
     if first is None:
@@ -91,11 +91,11 @@ def _birth(forward: ForwardEvidence) -> str:
 
 
 def _birth_of_gradient(backward: BackwardEvidence) -> str:
-    birth = backward.birth
-    if birth is None:
+    origin = backward.non_finite
+    if origin is None:
         return ""
-    behind = f" on the way to `{birth.behind}`" if birth.behind else ""
-    return f"; first in the gradient of `{birth.operation}`{behind}, which was computed on values{_span(birth.range)}"
+    behind = f" on the way to `{origin.behind}`" if origin.behind else ""
+    return f"; first in the gradient of `{origin.operation}`{behind}, which was computed on values{_span(origin.range)}"
 
 
 def _span(edges: tuple[float, float] | None) -> str:
