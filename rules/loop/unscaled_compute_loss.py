@@ -212,7 +212,7 @@ def _sums(node: ast.AST) -> bool:
 
 
 def _has_labels(run: TrainerRun, function: Function) -> bool:
-    """Whether batches certainly have a `labels` entry, without which the Trainer counts nothing and divides."""
+    """Whether batches certainly have `labels`; without them the Trainer divides the loss itself."""
     if trainer_methods.contains_text(function, "labels"):
         return True
     others = {node.value for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Constant)}

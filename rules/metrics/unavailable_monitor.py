@@ -130,9 +130,9 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 
 STOPPING = "transformers.EarlyStoppingCallback"
 MONITORS = {
-    "keras.callbacks.EarlyStopping": "it never stops",
-    "keras.callbacks.ModelCheckpoint": "it never saves",
-    "keras.callbacks.ReduceLROnPlateau": "it never lowers the learning rate",
+    "keras.callbacks.EarlyStopping": "training never stops early",
+    "keras.callbacks.ModelCheckpoint": "no checkpoint is saved",
+    "keras.callbacks.ReduceLROnPlateau": "the learning rate is never lowered",
 }
 """Callbacks of Keras that monitor `val_loss` by default, and what happens if it is missing."""
 

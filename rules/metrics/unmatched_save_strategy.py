@@ -124,7 +124,7 @@ class UnmatchedSaveStrategy(Rule[Claim]):
             advice = f'save when the model is evaluated: `save_strategy="{evaluating.value}"`'
         return self.finding(
             saving.location or settings.origin or wanted,
-            f'checkpoints are saved by "{saving.value}", but evaluated by "{evaluating.value}"',
+            f'`{saving.name}` is "{saving.value}", but `{evaluating.name}` is "{evaluating.value}"',
             related=reasons,
             help=advice,
             subject="save_strategy",

@@ -125,7 +125,7 @@ class IntegerMultilabelTargets(Rule[Claim]):
                 origins = given.datasets[0].origins("the labels are lists of integers")
                 yield self.finding(
                     given.argument.location,
-                    f"the labels of {given.text} are lists of integers",
+                    f"the labels of {given.text} are lists of integers, not floats",
                     related=[
                         *origins,
                         *([Related(model.origin, f"the model expects {expected}")] if model.origin else []),
