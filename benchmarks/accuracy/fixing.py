@@ -15,7 +15,7 @@ from benchmarks.accuracy.checking import request_of, written
 from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.untouched import strays, strays_of_file
-from lintrain.check.mending import mend
+from lintrain.check.fixing import fix_files
 from lintrain.check.request import Request
 from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.check.run import Run
@@ -106,7 +106,7 @@ def own_finding(mutant: Mutant, outcome: CheckResult) -> tuple[FileOutcome | Non
 
 def _troubles(request: Request, outcome: CheckResult, own: Reported, *, unsafe: bool) -> Iterator[str]:
     """What is wrong after all fixes are written."""
-    mended = mend(request, outcome, unsafe=unsafe)
+    mended = fix_files(request, outcome, unsafe=unsafe)
     yield from mended.notes
     for path, content in mended.contents.items():
         yield from strays_of_file(mended.before[path], content)
@@ -122,7 +122,7 @@ def _troubles(request: Request, outcome: CheckResult, own: Reported, *, unsafe: 
         claim = (own.finding.location.path, own.finding.rule, own.finding.message)
         if after[claim] >= before[claim]:
             yield "the finding is still there"
-    if mend(request, mended.outcome, unsafe=unsafe).contents:
+    if fix_files(request, mended.outcome, unsafe=unsafe).contents:
         yield "a second run changes more"
 
 

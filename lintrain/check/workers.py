@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from lintrain.cache.watch import Told, add_told, is_watched, telling_children, watch_in_child
-from lintrain.check.crew import portions
+from lintrain.check.executor import portions
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
 from lintrain.check.request import Request
@@ -68,7 +68,7 @@ class Workers:
             for worker in list(self.workers):
                 self._feed(worker)
             while self.workers:
-                self.request.go_on()
+                self.request.check_cancelled()
                 for pipe in wait([worker.pipe for worker in self.workers]):
                     self._listen(next(worker for worker in self.workers if worker.pipe is pipe))
         finally:

@@ -98,7 +98,7 @@ def _write(options: CheckOptions, settings: Settings, text: str) -> None:
 
 def _speak_of_preview(options: CheckOptions, selection: Selection, rules: Sequence[RuleFile]) -> None:
     """Say which selected rules stay silent, and that an option has nothing to add."""
-    for name in selection.idle:
+    for name in selection.unselected:
         say(f"lintrain: `{name}` is in preview, and heard only with --preview")
     if options.preview and not any(rule.is_preview for rule in rules):
         say("lintrain: no rule of this version is in preview, so --preview adds nothing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from lintrain.check.mending import Mended, mend
+from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
 from lintrain.cli._options import CheckOptions
@@ -37,7 +37,7 @@ def _write_diff(text: str, options: CheckOptions, look: Look) -> None:
     write(text, options.output_file)
 
 
-def write_fixes(options: CheckOptions, request: Request, outcome: CheckResult) -> Mended:
+def write_fixes(options: CheckOptions, request: Request, outcome: CheckResult) -> FixedFiles:
     """Write the fixes into their files, and what came through standard input to standard output."""
     mended = _mend(options, request, outcome)
     if options.reads_stdin:
@@ -50,15 +50,15 @@ def write_fixes(options: CheckOptions, request: Request, outcome: CheckResult) -
     return mended
 
 
-def _list_fixes(options: CheckOptions, mended: Mended) -> None:
+def _list_fixes(options: CheckOptions, mended: FixedFiles) -> None:
     """Say which rules' findings were fixed, file by file."""
     if options.show_fixes:
         for line in shown_fixes(mended.fixed):
             say(line)
 
 
-def _mend(options: CheckOptions, request: Request, outcome: CheckResult) -> Mended:
-    mended = mend(request, outcome, unsafe=options.unsafe_fixes)
+def _mend(options: CheckOptions, request: Request, outcome: CheckResult) -> FixedFiles:
+    mended = fix_files(request, outcome, unsafe=options.unsafe_fixes)
     for note in mended.notes:
         say(f"lintrain: {note}")
     return mended

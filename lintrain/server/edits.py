@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lsprotocol import types as lsp
 
+from lintrain.check.fixing import fix_files
 from lintrain.check.ignoring import Comments
-from lintrain.check.mending import mend
 from lintrain.check.request import Request
 from lintrain.check.result import Reported
 from lintrain.model.verdict import Outcome
@@ -55,7 +55,7 @@ def ignored(checked: Checked, one: Reported) -> bytes | None:
 
 def all_fixed(checked: Checked, request: Request) -> bytes | None:
     """The document's file with every safe fix; None where there is nothing to write."""
-    return mend(request, checked.outcome, unsafe=False).contents.get(checked.path)
+    return fix_files(request, checked.outcome, unsafe=False).contents.get(checked.path)
 
 
 @dataclass(frozen=True, slots=True)

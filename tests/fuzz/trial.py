@@ -17,8 +17,8 @@ import lintrain
 from benchmarks.accuracy.checking import installed_versions
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE
 from lintrain.check.edits import TextEdits
+from lintrain.check.fixing import fix_files
 from lintrain.check.ignoring import ignore_findings
-from lintrain.check.mending import mend
 from lintrain.check.one_file import parse_problem
 from lintrain.check.request import Request
 from lintrain.check.result import CheckResult, FileOutcome
@@ -247,7 +247,7 @@ def _mended(request: Request, outcome: CheckResult) -> tuple[int, int, list[str]
     """How many files were mended and fixes could not be written, and what the mending breaks."""
     if not any(one.fix for one in outcome.reported):
         return 0, 0, []
-    mended = mend(request, outcome, unsafe=True)
+    mended = fix_files(request, outcome, unsafe=True)
     faults = [
         f"`{one.finding.rule}` after the fixes: {one.finding.message}"
         for one in mended.outcome.reported
@@ -257,7 +257,7 @@ def _mended(request: Request, outcome: CheckResult) -> tuple[int, int, list[str]
     if (
         not faults
         and mended.contents
-        and mend(request_with(request, mended.contents), mended.outcome, unsafe=True).contents
+        and fix_files(request_with(request, mended.contents), mended.outcome, unsafe=True).contents
     ):
         faults = ["the fixes never come to an end"]
     faults += [

@@ -9,9 +9,9 @@ finds something, by a mistake of that benchmark, or by a test of the reader or o
 `--quick` leaves these tests out, which take longest, and so kills a few less. What survives all of them is shown to the
 type checker, at once at the end: a mutant that it complains of does not pass either, and is counted by itself.
 
-With `--reader` files of lintrain/interpreter are changed, by their names without `.py`, in place of rules: those that read
-what every script has, where none is named. Such a mutant is killed by a test of the reader, a sample, a fixture or an
-example of a page, of all those that run the changed function, the quickest first, for `--seconds` at most.
+With `--reader` files of lintrain/interpreter are changed, by their names without `.py`, in place of rules: those that
+read what every script has, where none is named. Such a mutant is killed by a test of the reader, a sample, a fixture or
+an example of a page, of all those that run the changed function, the quickest first, for `--seconds` at most.
 
 Prints a line for each rule or file, with how many the tests killed and how many the types, and each survivor; the exit
 code is 1 where the share is too small. What is tried goes to the standard error.
