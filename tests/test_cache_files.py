@@ -21,7 +21,7 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from tests.conftest import ROOT
-from tests.kept_project import (
+from tests.support.kept_project import (
     ALL,
     CELLS,
     CHECK,
@@ -316,7 +316,7 @@ def test_a_file_that_lintrain_failed_on_is_read_again(
         raise RuntimeError("boom")
 
     with monkeypatch.context() as broken:
-        broken.setattr("lintrain.interpreter.reader.read_pipeline", fail)
+        broken.setattr("lintrain.read.read_pipeline", fail)
         assert ask()[0] == 2
     read_afresh.clear()
     assert ask() == ask(*afresh())
@@ -328,7 +328,11 @@ def plain_processes(project: Path) -> Callable[[int], Answer]:
     """Asks in a process of its own; every other one of them has changed a file before."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     later = "import sys, lintrain.cache.stamps as s; n = s.NOW; s.NOW = lambda: n() + 10 * s.SECOND; "
-    command = [sys.executable, "-c", later + "from lintrain.cli import answer; sys.exit(answer(sys.argv[1:]))"]
+    command = [
+        sys.executable,
+        "-c",
+        later + "from lintrain.cli import run_or_repeat; sys.exit(run_or_repeat(sys.argv[1:]))",
+    ]
 
     def asked(number: int) -> Answer:
         words = [*CHECK, *(["--quiet"] if number % 2 else []), *(["--verbose"] if number % 3 else [])]

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from lintrain.cli.check import command
-from tests.language_client import PULLS
+from tests.support.language_client import PULLS
 from tests.test_server import Connect, connect
 from tests.trapped.tree import build, git
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli import run
-from lintrain.settings.formats import FORMATS
-from tests.notebooks import notebook
+from lintrain.settings.settings import FORMATS
+from tests.support.notebooks import notebook
 from tests.test_cli_report_merge import write_check
 
 PAGE = (Path(__file__).parent.parent / "docs" / "output.md").read_text()

@@ -16,7 +16,7 @@ from lintrain.runtime.parent import warden
 from lintrain.runtime.parent.processes import Adoption
 from lintrain.runtime.parent.supervisor import LONGEST_END, own_children
 from tests.conftest import ROOT
-from tests.language_client import start_process
+from tests.support.language_client import start_process
 from tests.test_faults_signals import nobody_stays_in, processes_in
 from tests.test_probe_bad_input import WAITS, has_child, wait_for_child
 
@@ -141,7 +141,7 @@ def test_a_probe_ends_with_the_server_that_started_it(tmp_path: Path, temporary:
 REPRODUCES = """
 import sys
 import time
-from lintrain.cli._written import kept_failure
+from lintrain.cli._probe_files import kept_failure
 from lintrain.evidence.run import Failure
 from lintrain.report.reproduction import SCRIPT, _demand_the_same_error
 

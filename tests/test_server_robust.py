@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.rulebook import load_rules
-from tests.language_client import PULLS, Json, LanguageClient, span
+from tests.support.language_client import PULLS, Json, LanguageClient, span
 from tests.test_server import CLEARED, LOOP, Connect, connect, everything, rules, written
 
 __all__ = ["connect"]
@@ -70,7 +70,7 @@ def test_a_check_that_fails_as_a_whole_is_told_and_the_server_goes_on(
 
     client = connect()
     with monkeypatch.context() as broken:
-        broken.setattr("lintrain.check.run.Run.check", fail)
+        broken.setattr("lintrain.check.check_run.CheckRun.check", fail)
         assert client.diagnostics(client.open(written(tmp_path))) == []
     assert "RuntimeError: no more" in client.messages()[0]
     is_well(client, tmp_path)
@@ -200,7 +200,7 @@ def test_five_hundred_files_are_open_and_typing_is_answered_between_them(connect
 
 
 def test_a_server_whose_client_is_gone_ends(connect: Connect, tmp_path: Path) -> None:
-    from tests.language_client import start_process
+    from tests.support.language_client import start_process
 
     process, client = start_process(tmp_path)
     client.start([tmp_path])

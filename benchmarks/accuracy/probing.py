@@ -23,7 +23,7 @@ from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.executing import is_asked_for
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.accuracy.running import DATA, QUIET, ROOT
-from tests.warm.starting import WarmPython
+from tests.support.warm.starting import WarmPython
 from tools.build_fixtures import build, offline_environment
 
 MISSED = "missed"
@@ -120,8 +120,8 @@ def outcome_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
         one["verdict"]
         for one in document["findings"]
         if one["rule"] == mutant.injection.rule
-        and one["position"]["line"] in mutant.lines
-        and Path(one["position"]["path"]).name == name
+        and one["location"]["line"] in mutant.lines
+        and Path(one["location"]["path"]).name == name
     ]
     outcomes = {verdict["outcome"]: verdict["reason"] for verdict in own}
     for outcome in ("confirmed", "inconclusive", "refuted"):

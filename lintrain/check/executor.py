@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -70,15 +70,3 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def portions(sizes: Sequence[float], most: float) -> Iterator[range]:
-    """The positions of the files in runs of neighbours, which share their modules; a large file is one by itself."""
-    start, held = 0, 0.0
-    for position, size in enumerate(sizes):
-        if position > start and held + size > most:
-            yield range(start, position)
-            start, held = position, 0.0
-        held += size
-    if start < len(sizes):
-        yield range(start, len(sizes))

@@ -121,7 +121,7 @@ class _SoFar:
         self, targets: TargetVersions, project: Project | None, check_cancelled: Callable[[], None]
     ) -> Pipeline | None:
         """The pipeline of the script; None if it cannot be followed."""
-        from lintrain.interpreter.reader import read_pipeline
+        from lintrain.read import read_pipeline
 
         try:
             pipeline = read_pipeline(self.source, targets, project, check_cancelled)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.accuracy.checking import ENTRY, findings_of, project_of, request_of, written
 from benchmarks.accuracy.code import Code
-from lintrain.check.run import Run
+from lintrain.check.check_run import CheckRun
 from lintrain.model.finding import Finding
 from lintrain.source.reading import read_bytes
 from tests.metamorphic.extracting import extract_function
@@ -19,7 +19,7 @@ from tests.metamorphic.padding import add_dead_code, cells_of, make_a_notebook
 from tests.metamorphic.renaming import rename_variables
 from tests.metamorphic.reordering import reorder_statements
 from tests.metamorphic.script import Line, Script
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 Transformation = Callable[[Script, frozenset[int]], Script | None]
 """Gives the rewritten script; the second argument are the lines that findings stand on. None where it does not fit."""
@@ -104,7 +104,7 @@ def _as_notebook(target: Path, script: Script) -> Path:
 
 
 def _findings(folder: Path) -> Iterator[Finding]:
-    outcome = Run(request_of(folder)).check()
+    outcome = CheckRun(request_of(folder)).check()
     if outcome.crashes or any(file.is_exhausted for file in outcome.files):
         raise RuntimeError(f"{folder}: {outcome.crashes or 'out of its budget'}")
     yield from (reported.finding for reported in outcome.reported)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
-from tests.peak import peak_memory
+from tests.support.peak import peak_memory
 
 MOST_SECONDS = 60
 """For one command line, on a machine that does other things too."""
@@ -111,7 +111,7 @@ class Said(io.StringIO):
     def write(self, text: str) -> int:
         """See `io.StringIO`."""
         written = super().write(text)
-        if text.endswith("waiting for changes, Ctrl-C ends\n"):
+        if text.endswith("waiting for changes, Ctrl-C stops\n"):
             self.waits += 1
             if self.waits == 1:
                 os.utime("train.py")

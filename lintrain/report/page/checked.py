@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.check.result import Reported
 from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.findings import findings
-from lintrain.report.page.markup import Markup, joined, tag, with_code
-from lintrain.report.page.parts import table
-from lintrain.report.page.whole import whole_page
+from lintrain.report.page.markup import Markup, joined, table, tag, whole_page, with_code
 from lintrain.source.written_places import FindSource
 from lintrain.text.shown import shown
 
