@@ -24,7 +24,7 @@ from benchmarks.real_code import clones_in
 from benchmarks.untouched import strays, strays_of_file
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.mending import Mended, mend
+from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.result import CheckResult, FileOutcome
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.fix import FixError, apply
@@ -106,7 +106,7 @@ def fix_folder(clones: Path, chosen: Sequence[str], name: str) -> Fixed:
     found = CheckRun(request).check()
     request = replace(request, files=[file.path for file in found.files if any(one.fix for one in file.reported)])
     outcome = CheckRun(request).check()
-    mended = mend(request, outcome, unsafe=True)
+    mended = fix_files(request, outcome, unsafe=True)
     troubles = [*_alone(outcome), *_together(request, outcome, mended)]
     offered = Counter(one.finding.rule for one in outcome.reported if one.fix)
     prefix = f"{folder}/"
@@ -143,7 +143,7 @@ def _alone_in(file: FileOutcome) -> Iterator[str]:
             yield f"{one.finding.location}: {one.finding.rule}: {said}"
 
 
-def _together(request: CheckRequest, before: CheckResult, mended: Mended) -> Iterator[str]:
+def _together(request: CheckRequest, before: CheckResult, mended: FixedFiles) -> Iterator[str]:
     """What is wrong with the files when all fixes are written."""
     for path, content in mended.contents.items():
         yield from (f"{path}: {said}" for said in strays_of_file(mended.before[path], content))
@@ -161,7 +161,7 @@ def _together(request: CheckRequest, before: CheckResult, mended: Mended) -> Ite
                 one.finding for one in mended.outcome.reported if (one.finding.location.path, one.finding.rule) == claim
             ]
             yield f"{path}: {rule} is new: {', '.join(f'{each.location.line}: {each.message}' for each in lines)}"
-    again = mend(request, mended.outcome, unsafe=True).contents
+    again = fix_files(request, mended.outcome, unsafe=True).contents
     yield from (f"{path}: a second run changes more" for path in again)
     yield from (f"{crash.path}: {crash.rule}: {crash.error}" for crash in mended.outcome.crashes)
 

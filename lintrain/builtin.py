@@ -88,8 +88,8 @@ UNUSED_SUPPRESSION = Builtin(
     Level.WARNING,
     """A comment `# lintrain: ignore[…]` that silences nothing.
 
-The mistake that it speaks of is gone, or its rule is misspelt; left in place it would hide the next mistake of that
-kind on this line. It is only reported when the rule that it names was looked for.
+The mistake that it silences is fixed, or its rule is misspelt; left in place it would hide the next mistake of that
+kind on this line. It is only reported if the rule that it names ran.
 
 ## Bad
 

@@ -430,14 +430,14 @@ def test_a_kept_answer_needs_no_module_that_takes_long(project: Path) -> None:
 
 def test_what_several_processes_saw_is_one_answer(project: Path) -> None:
     words = [*CHECK, "--jobs", "2"]
-    crew = "import lintrain.check.crew as crew; crew.WORTH_A_PROCESS = 1\n"
-    first, loaded = ask_later(*words, setting=crew)
+    executor = "import lintrain.check.executor as executor; executor.WORTH_A_PROCESS = 1\n"
+    first, loaded = ask_later(*words, setting=executor)
     assert "multiprocessing" in loaded
-    again, loaded = ask_later(*words, setting=crew)
+    again, loaded = ask_later(*words, setting=executor)
     assert "multiprocessing" not in loaded
     assert again == first
     (project / "settings.json").write_text('{"eval_strategy": "steps"}')  # only the processes looked at it
-    changed, _ = ask_later(*words, setting=crew)
+    changed, _ = ask_later(*words, setting=executor)
     assert changed == ask_later(*words, "--no-cache")[0]
     assert changed != first
 

@@ -15,8 +15,8 @@ import pytest
 from lintrain.cache import runs, stamps, store
 from lintrain.cache.stamps import SECOND
 from lintrain.cache.whole_files import SEAL, make_folder, sealed, unsealed
-from lintrain.check import crew
-from lintrain.check.plain_words import as_plain, from_plain
+from lintrain.check import executor
+from lintrain.check.plain_values import as_plain, from_plain
 from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -298,7 +298,7 @@ def test_names_by_which_the_user_knows_files_are_part_of_what_is_kept(
 def test_what_several_processes_read_is_kept(
     project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, read_afresh: list[str]
 ) -> None:
-    monkeypatch.setattr(crew, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(executor, "WORTH_A_PROCESS", 1)
     first = ask(*CHECK, "--jobs", "2")
     assert read_afresh == []  # others read them
     assert ask(*CHECK, "--jobs", "1", "--verbose")[:2] == first[:2]

@@ -111,12 +111,12 @@ def test_a_module_that_was_not_asked_for_is_not_mended() -> None:
 
 
 def test_files_that_are_left_out_are_left_out_as_modules_too() -> None:
-    request = replace(request_of("main.py"), leaves_out="tools.py".__eq__)
+    request = replace(request_of("main.py"), excludes="tools.py".__eq__)
     assert found(CheckRun(request).check()) == []
 
 
 def test_an_editor_hears_of_its_own_file_only() -> None:
-    outcome = CheckRun(replace(request_of("main.py"), speaks_of_modules=False)).check()
+    outcome = CheckRun(replace(request_of("main.py"), reports_modules=False)).check()
     assert found(outcome) == []
     assert [file.path for file in outcome.files] == ["main.py"]
 

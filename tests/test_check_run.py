@@ -12,7 +12,7 @@ import lintrain.check.names.ruff
 import lintrain.read
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.mending import Mended, mend
+from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.result import CheckResult
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
@@ -205,9 +205,9 @@ def test_a_ruff_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, project: P
     assert outcome_of(HEAD).notes == (said,)
 
 
-def mended(text: str, name: str = "t.py", *, unsafe: bool = False) -> Mended:
+def mended(text: str, name: str = "t.py", *, unsafe: bool = False) -> FixedFiles:
     request = request_of({name: text})
-    return mend(request, CheckRun(request).check(), unsafe=unsafe)
+    return fix_files(request, CheckRun(request).check(), unsafe=unsafe)
 
 
 BODY = "def mistake(): ...\ndef gamble(): ...\ndef right(): ...\n"
@@ -228,7 +228,7 @@ def test_unsafe_fixes_are_written_when_asked_for() -> None:
 
 def test_a_fix_that_cannot_be_written_is_named_and_the_others_are_written() -> None:
     request = request_of({"t.py": f"{HEAD}{BODY}mistake()\ngamble()\nmistake()\n"}, (CLUMSY,))
-    result = mend(request, CheckRun(request).check(), unsafe=False)
+    result = fix_files(request, CheckRun(request).check(), unsafe=False)
     assert result.contents == {"t.py": f"{HEAD}{BODY}right()\ngamble()\nright()\n".encode()}
     assert rules_of(result.outcome) == [(6, "clumsy")]
     (note,) = result.notes

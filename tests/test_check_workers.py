@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import lintrain.check.crew
+import lintrain.check.executor
 import lintrain.check.workers
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.crew import Alone, crew_for, processors
+from lintrain.check.executor import SerialExecutor, executor_for, processors
 from lintrain.check.files import FileReader
 from lintrain.check.result import CheckResult
 from lintrain.check.selection import Choice, choose, known_names
@@ -57,7 +57,7 @@ class Deadly(Rule):
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is worth a process, and a portion of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lintrain.check.crew, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(lintrain.check.executor, "WORTH_A_PROCESS", 1)
     monkeypatch.setattr(lintrain.check.workers, "PORTION", -1)
 
 
@@ -93,22 +93,24 @@ def test_a_portion_holds_neighbours_and_a_large_file_alone(sizes: list[float], r
 
 
 def test_processes_are_started_only_where_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lintrain.check.crew, "WORTH_A_PROCESS", 50)
+    monkeypatch.setattr(lintrain.check.executor, "WORTH_A_PROCESS", 50)
     for name, size in {"a.py": 60, "b.py": 60, "c.py": 29, "d.ipynb": 290}.items():
         Path(name).write_text("#" * size)
     selection = choose({}, Choice("c", ""), Choice("l", ""))
 
     def processes(names: Sequence[str], jobs: int) -> int:
-        crew = crew_for(FileReader(CheckRequest(names, (), selection, no_targets, jobs=jobs)), names)
-        number = len(crew.workers) if isinstance(crew, Workers) else 1
-        crew.stop()
+        executor = executor_for(FileReader(CheckRequest(names, (), selection, no_targets, jobs=jobs)), names)
+        number = len(executor.workers) if isinstance(executor, Workers) else 1
+        executor.stop()
         return number
 
     assert processes(["a.py", "b.py"], 4) == 2
     assert processes(["a.py", "b.py"], 1) == 1
     assert processes(["a.py", "c.py"], 4) == 1
     assert processes(["a.py", "d.ipynb", "gone.py"], 4) == 1
-    assert isinstance(crew_for(FileReader(CheckRequest(["a.py"], (), selection, no_targets, jobs=4)), ["a.py"]), Alone)
+    assert isinstance(
+        executor_for(FileReader(CheckRequest(["a.py"], (), selection, no_targets, jobs=4)), ["a.py"]), SerialExecutor
+    )
 
 
 def test_a_repository_asks_for_no_more_processes_than_there_are_cpus(tmp_path: Path) -> None:
@@ -123,10 +125,10 @@ def test_answers_come_in_the_order_of_the_request_the_largest_file_read_first() 
     for size, name in enumerate(names):
         Path(name).write_text("#" * size * 1000)
     selection = choose({}, Choice("c", ""), Choice("l", ""))
-    crew = crew_for(FileReader(CheckRequest(names, (), selection, no_targets, jobs=2)), names)
-    assert isinstance(crew, Workers)
-    assert [list(each) for each in crew.waiting] == [[3], [2], [1], [0]]
-    assert [file.path for file in crew.read()] == names
+    executor = executor_for(FileReader(CheckRequest(names, (), selection, no_targets, jobs=2)), names)
+    assert isinstance(executor, Workers)
+    assert [list(each) for each in executor.waiting] == [[3], [2], [1], [0]]
+    assert [file.path for file in executor.read()] == names
 
 
 def test_every_report_is_the_same_to_the_byte(assets: Path) -> None:
@@ -171,16 +173,18 @@ def test_a_process_that_is_not_forked_imports_nothing_from_the_working_folder(mo
     for name in ("a.py", "b.py"):
         Path(name).write_text("x = 1\n")
     selection = choose({}, Choice("c", ""), Choice("l", ""))
-    crew = crew_for(FileReader(CheckRequest(["a.py", "b.py"], (), selection, no_targets, jobs=2)), ["a.py", "b.py"])
-    assert isinstance(crew, Workers)
-    assert [(file.path, file.reading.crashes) for file in crew.read()] == [("a.py", ()), ("b.py", ())]
+    executor = executor_for(
+        FileReader(CheckRequest(["a.py", "b.py"], (), selection, no_targets, jobs=2)), ["a.py", "b.py"]
+    )
+    assert isinstance(executor, Workers)
+    assert [(file.path, file.reading.crashes) for file in executor.read()] == [("a.py", ()), ("b.py", ())]
     assert not Path("was_run").exists()
     assert "PYTHONSAFEPATH" not in os.environ
 
 
 DRIVER = """
-import lintrain.check.crew, lintrain.check.workers
-lintrain.check.crew.WORTH_A_PROCESS = 0.001
+import lintrain.check.executor, lintrain.check.workers
+lintrain.check.executor.WORTH_A_PROCESS = 0.001
 lintrain.check.workers.PORTION = -1
 from lintrain.cli import main
 main()

@@ -152,7 +152,7 @@ def test_a_crash_a_slow_rule_and_a_broken_fix_are_faults(monkeypatch: pytest.Mon
     plain = tried(given, form=2)
     assert (plain.faults, set(plain.rules), plain.mended) == ((), {"unknown-argument"}, 1)
     with monkeypatch.context() as planted:
-        planted.setattr("lintrain.check.mending._written", lambda *_: b"x = (")
+        planted.setattr("lintrain.check.fixing._written", lambda *_: b"x = (")
         assert "`syntax-error` after the fixes: '(' was never closed" in tried(given, form=2).faults
     with monkeypatch.context() as planted:
         planted.setattr("lintrain.read.read_pipeline", broken)

@@ -17,7 +17,7 @@ from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.untouched import strays, strays_of_file
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.mending import mend
+from lintrain.check.fixing import fix_files
 from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.fix import FixError, apply
 from lintrain.source.reading import read_bytes
@@ -106,7 +106,7 @@ def own_finding(mutant: Mutant, outcome: CheckResult) -> tuple[FileOutcome | Non
 
 def _troubles(request: CheckRequest, outcome: CheckResult, own: Reported, *, unsafe: bool) -> Iterator[str]:
     """What is wrong after all fixes are written."""
-    mended = mend(request, outcome, unsafe=unsafe)
+    mended = fix_files(request, outcome, unsafe=unsafe)
     yield from mended.notes
     for path, content in mended.contents.items():
         yield from strays_of_file(mended.before[path], content)
@@ -122,7 +122,7 @@ def _troubles(request: CheckRequest, outcome: CheckResult, own: Reported, *, uns
         claim = (own.finding.location.path, own.finding.rule, own.finding.message)
         if after[claim] >= before[claim]:
             yield "the finding is still there"
-    if mend(request, mended.outcome, unsafe=unsafe).contents:
+    if fix_files(request, mended.outcome, unsafe=unsafe).contents:
         yield "a second run changes more"
 
 

@@ -1,4 +1,4 @@
-"""Mended mutants of the sample under a probe: they run, and what was claimed of them is refuted."""
+"""FixedFiles mutants of the sample under a probe: they run, and what was claimed of them is refuted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.accuracy.fixing import own_finding
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.accuracy.probing import Prober
 from lintrain.check.check_run import CheckRun
-from lintrain.check.mending import mend
+from lintrain.check.fixing import fix_files
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
 from lintrain.runtime.parent.record import EvidenceFileError, read_record
@@ -89,7 +89,7 @@ def _mended(mutant: Mutant) -> tuple[Finding, str] | None:
         _, own = own_finding(mutant, outcome)
         if own is None or own.fix is None:
             return None
-        content = mend(request, outcome, unsafe=True).contents.get(str(target))
+        content = fix_files(request, outcome, unsafe=True).contents.get(str(target))
         return (own.finding, editable_text(read_bytes(str(target), content))) if content is not None else None
 
 

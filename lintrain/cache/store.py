@@ -12,10 +12,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from lintrain.cache.file_states import FileAccess, FileStates, looks_of
 from lintrain.cache.folder import is_ours
 from lintrain.cache.noted import Noted
 from lintrain.cache.removal import prune
-from lintrain.cache.sights import Look, Sights, looks_of
 from lintrain.cache.watch import unheard
 from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kept, sealed, unsealed
 
@@ -27,7 +27,7 @@ MOST_KEPT = 20_000
 Said = Any
 """The result of a file, as JSON."""
 
-Seen = tuple[Look, str, str]
+Seen = tuple[FileAccess, str, str]
 """An access, with the stamp and the digest that the path had."""
 
 Shelf = Mapping[str, tuple[Said, list[Seen]]]
@@ -42,18 +42,18 @@ class Store:
     def __init__(self, folder: str, key: str) -> None:
         self.folder = folder
         self.key = key
-        self.sights = Sights()
+        self.states = FileStates()
         self._shelves: dict[str, Shelf] = {}
         self._ours: bool | None = None
 
-    def find(self, path: str) -> tuple[Said, list[Look]] | None:
+    def find(self, path: str) -> tuple[Said, list[FileAccess]] | None:
         """The result of a file with its dependencies, if none of them has changed."""
         folder = os.path.dirname(path)
         if folder not in self._shelves:
             with unheard():
                 self._shelves[folder] = self._read(folder)
         said, seen = self._shelves[folder].get(path, (None, []))
-        if not seen or not all(self.sights.holds(*each) for each in seen):
+        if not seen or not all(self.states.holds(*each) for each in seen):
             return None
         return said, [look for look, *_ in seen]
 
@@ -65,16 +65,18 @@ class Store:
         except OSError:
             return
 
-    def _by_folder(self, found: Mapping[str, tuple[Said, Noted]]) -> dict[str, dict[str, tuple[Said, list[Look]]]]:
+    def _by_folder(
+        self, found: Mapping[str, tuple[Said, Noted]]
+    ) -> dict[str, dict[str, tuple[Said, list[FileAccess]]]]:
         """The files whose dependencies have not changed since the run began."""
-        by_folder: dict[str, dict[str, tuple[Said, list[Look]]]] = {}
+        by_folder: dict[str, dict[str, tuple[Said, list[FileAccess]]]] = {}
         for path, (said, noted) in found.items():
             looks = list(looks_of(noted))
-            if all(map(self.sights.vouches, looks)):
+            if all(map(self.states.vouches, looks)):
                 by_folder.setdefault(os.path.dirname(path), {})[path] = said, looks
         return by_folder
 
-    def _write_all(self, by_folder: Mapping[str, Mapping[str, tuple[Said, list[Look]]]]) -> None:
+    def _write_all(self, by_folder: Mapping[str, Mapping[str, tuple[Said, list[FileAccess]]]]) -> None:
         if not by_folder:
             return
         make_folder(self.folder)
@@ -99,23 +101,23 @@ class Store:
             self._ours = is_ours(self.folder)
         return self._ours
 
-    def _write(self, folder: str, files: Mapping[str, tuple[Said, list[Look]]]) -> None:
+    def _write(self, folder: str, files: Mapping[str, tuple[Said, list[FileAccess]]]) -> None:
         """Add the files to those cached for the folder, as far as these still exist and are unchanged."""
         others = {
             path: (said, [look for look, *_ in seen])
             for path, (said, seen) in self._read(folder).items()
-            if path not in files and os.path.exists(path) and all(self.sights.holds(*each) for each in seen)
+            if path not in files and os.path.exists(path) and all(self.states.holds(*each) for each in seen)
         }
         content = json.dumps(self._document({**others, **files}), separators=(",", ":"))
         put(self.folder, self._name(folder), sealed(MAGIC, content.encode("ascii")))
 
-    def _document(self, files: Mapping[str, tuple[Said, list[Look]]]) -> Mapping[str, Any]:
-        numbers: dict[Look, int] = {}
+    def _document(self, files: Mapping[str, tuple[Said, list[FileAccess]]]) -> Mapping[str, Any]:
+        numbers: dict[FileAccess, int] = {}
         rows = {
             path: (said, [numbers.setdefault(look, len(numbers)) for look in looks])
             for path, (said, looks) in files.items()
         }
-        looks = [(*look, self.sights.stamp(look), self.sights.content(look)) for look in numbers]
+        looks = [(*look, self.states.stamp(look), self.states.content(look)) for look in numbers]
         return {"key": self.key, "looks": looks, "files": rows}
 
     def _name(self, folder: str) -> str:
@@ -126,5 +128,7 @@ def _shelf(content: Any, key: str) -> Shelf:
     """Raises ValueError, TypeError, KeyError, IndexError or AttributeError where the content is no shelf."""
     if content["key"] != key:
         return EMPTY
-    looks = [(Look(kind, path, names), str(stamp), str(held)) for kind, path, names, stamp, held in content["looks"]]
+    looks = [
+        (FileAccess(kind, path, names), str(stamp), str(held)) for kind, path, names, stamp, held in content["looks"]
+    ]
     return {path: (said, [looks[number] for number in numbers]) for path, (said, numbers) in content["files"].items()}

@@ -32,11 +32,12 @@ class CheckRequest:
 
     `find_targets` returns the versions that scripts of a folder use: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
-    With `knows_verdicts`, findings carry what the last probe said of them. What the `baseline` knows is hidden.
-    `go_on` is called now and then; what it raises ends the run, and must be no Exception (a fault of one file or rule).
-    Findings may lie in modules that the files import: `leaves_out` tells of which nobody wants to hear, and without
-    `speaks_of_modules` only those are reported that lie in the files themselves. At most `jobs` processes read at once.
-    What files show is taken from the `store` while nothing has changed for them, and kept in it.
+    With `shows_verdicts`, findings have the verdicts of the last probe. Findings in the `baseline` are hidden.
+    `check_cancelled` is called regularly; what it raises ends the run, and must not be an Exception, which would count
+    as a fault of one file or rule.
+    Findings may be in modules that the files import: `excludes` says which modules are not reported, and without
+    `reports_modules` only findings in the files themselves are. At most `jobs` processes read at once. Results of
+    unchanged files are taken from the `store`, and new ones are cached there.
     """
 
     files: Sequence[str]
@@ -44,11 +45,11 @@ class CheckRequest:
     selection: Selection
     find_targets: Callable[[Path], TargetVersions]
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    leaves_out: Callable[[str], bool] = _none
-    speaks_of_modules: bool = True
-    knows_verdicts: bool = False
+    excludes: Callable[[str], bool] = _none
+    reports_modules: bool = True
+    shows_verdicts: bool = False
     baseline: Baseline | None = None
-    go_on: Callable[[], None] = _nothing
+    check_cancelled: Callable[[], None] = _nothing
     jobs: int = 1
     store: Store | None = None
 

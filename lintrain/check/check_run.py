@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import UNDEFINED_NAME, UNUSED_SUPPRESSION
-from lintrain.check.crew import crew_for
+from lintrain.check.executor import executor_for
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.modules import Elsewhere
 from lintrain.check.one_file import Reading
 from lintrain.check.result import CheckResult, FileOutcome, Reported
-from lintrain.check.silence import NOTHING, LookedFor, apply_suppressions
+from lintrain.check.suppressing import NOTHING, LookedFor, apply_suppressions
 from lintrain.check.tiers import names_library
 from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from lintrain.check.cached_results import CachedResults
     from lintrain.check.check_request import CheckRequest
-    from lintrain.check.kept import KeptReadings
     from lintrain.check.names.ruff import Clue, NameSearch
     from lintrain.source.source import Source
 
@@ -31,24 +31,24 @@ class CheckRun:
 
     request: CheckRequest
     reader: FileReader = field(init=False)
-    _readings: KeptReadings | None = field(init=False)
+    _readings: CachedResults | None = field(init=False)
     _afresh: Sequence[ReadFile] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         self.reader = FileReader(self.request)
-        self._readings = self._kept_readings()
+        self._readings = self._cached_results()
 
     def check(self) -> CheckResult:
         """Check every file while ruff checks the names of those that use a library."""
         known = self._readings.find() if self._readings else {}
         left = [path for path in self.request.files if path not in known]
-        crew = crew_for(self.reader, left)
+        executor = executor_for(self.reader, left)
         search = self._search_names(left)
         try:
-            read = crew.read()
+            read = executor.read()
             clues = search.collect() if search else {}
         except BaseException:
-            crew.stop()
+            executor.stop()
             if search:
                 search.stop()
             raise
@@ -63,20 +63,20 @@ class CheckRun:
         if self._readings:
             self._readings.keep(self._afresh)
 
-    def _kept_readings(self) -> KeptReadings | None:
+    def _cached_results(self) -> CachedResults | None:
         """The cached results; contents that differ from the disk are never cached."""
         if self.request.store is None or self.request.given:
             return None
-        from lintrain.check.kept import KeptReadings
+        from lintrain.check.cached_results import CachedResults
 
-        return KeptReadings(self.request.store, self.request)
+        return CachedResults(self.request.store, self.request)
 
     def _outcome(self, read: Sequence[ReadFile], problem: str) -> CheckResult:
         elsewhere = Elsewhere.of((file.path, file.reading) for file in read)
         files = [self._settle(file, elsewhere, not problem) for file in read]
-        if self.request.speaks_of_modules:
+        if self.request.reports_modules:
             asked_for = {file.path for file in read}
-            unasked = [each for each in elsewhere.readings(asked_for) if not self.request.leaves_out(each[0])]
+            unasked = [each for each in elsewhere.readings(asked_for) if not self.request.excludes(each[0])]
             files += [self._settle_module(path, source, reading) for path, source, reading in unasked]
             files.sort(key=lambda file: file.path)
         if self.request.baseline:
@@ -153,7 +153,7 @@ class CheckRun:
         return replace(one, finding=self.request.selection.leveled(one.finding))
 
     def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
-        if not reported or not self.request.knows_verdicts:
+        if not reported or not self.request.shows_verdicts:
             return reported
         from lintrain._version import __version__
         from lintrain.runtime.parent.kept_verdicts import KeptVerdicts
@@ -177,15 +177,15 @@ class CheckRun:
             | {one.rule for one in reading.unjudged}
             | {rule.name for rule in self.request.rules if not rule.reads_text}
         )
-        if not reading.rules_were_heard:
+        if not reading.rules_ran:
             silent.update(rule.name for rule in self.request.rules)
         if not looked_at_names:
             silent.add(UNDEFINED_NAME.name)
         known = frozenset(self.request.selection.known)
         everything = (
-            selected == known - self.request.selection.young
+            selected == known - self.request.selection.in_preview
             and looked_at_names
-            and reading.rules_were_heard
+            and reading.rules_ran
             and not reading.crashes
             and not reading.unjudged
         )

@@ -55,7 +55,7 @@ class Reading:
     unjudged: tuple[Unjudged, ...] = ()
 
     @property
-    def rules_were_heard(self) -> bool:
+    def rules_ran(self) -> bool:
         """Whether the rules ran on the source."""
         return not self.is_exhausted and all(crash.rule != READER for crash in self.crashes)
 
@@ -65,18 +65,18 @@ def check_source(
     rules: Sequence[RuleFile],
     find_targets: Callable[[], TargetVersions],
     project: Project | None = None,
-    go_on: Callable[[], None] = lambda: None,
+    check_cancelled: Callable[[], None] = lambda: None,
 ) -> Reading:
     """The findings of one source and of the modules read for it; one that does not parse gives its syntax error.
 
-    Without a project its imports are not followed. `go_on` is called regularly, and may raise to end the check:
-    no Exception, for those are taken for faults of the reader or of a rule.
+    Without a project its imports are not followed. `check_cancelled` is called regularly, and may raise to end
+    the check; not an Exception, because those count as faults of the reader or of a rule.
     """
     if source.is_too_large:
         return _unjudged(source, rules, TOO_LARGE)
     sofar = _SoFar(source)
     with suppress(TimeSpentError), Clock(SECONDS):
-        sofar.check(rules, find_targets, project, go_on)
+        sofar.check(rules, find_targets, project, check_cancelled)
     return sofar.reading()
 
 
@@ -100,7 +100,7 @@ class _SoFar:
         rules: Sequence[RuleFile],
         find_targets: Callable[[], TargetVersions],
         project: Project | None,
-        go_on: Callable[[], None],
+        check_cancelled: Callable[[], None],
     ) -> None:
         """Run every rule; TimeSpentError may be raised at any moment."""
         self.left = [rule for rule in rules if rule.reads_text][::-1]
@@ -110,19 +110,21 @@ class _SoFar:
         self.left = list(rules_concerned(self.left[::-1], self.source, project, find_targets))[::-1]
         if not self.left:
             return
-        if (pipeline := self._read(find_targets(), project, go_on)) is None:
+        if (pipeline := self._read(find_targets(), project, check_cancelled)) is None:
             return
         try:
-            self._ask(pipeline, go_on)
+            self._ask(pipeline, check_cancelled)
         finally:
             pipeline.circles.end()
 
-    def _read(self, targets: TargetVersions, project: Project | None, go_on: Callable[[], None]) -> Pipeline | None:
-        """The pipeline of the script; None where it cannot be followed."""
+    def _read(
+        self, targets: TargetVersions, project: Project | None, check_cancelled: Callable[[], None]
+    ) -> Pipeline | None:
+        """The pipeline of the script; None if it cannot be followed."""
         from lintrain.read import read_pipeline
 
         try:
-            pipeline = read_pipeline(self.source, targets, project, go_on)
+            pipeline = read_pipeline(self.source, targets, project, check_cancelled)
         except Exception as error:  # noqa: BLE001 - a file that the reader fails on is reported, and the others are still read
             self.crashes, self.left = [Crash(self.source.path, READER, f"{type(error).__name__}: {error}")], []
             return None
@@ -133,12 +135,12 @@ class _SoFar:
         self.training = tuple(training_locations(pipeline))
         return pipeline
 
-    def _ask(self, pipeline: Pipeline, go_on: Callable[[], None]) -> None:
+    def _ask(self, pipeline: Pipeline, check_cancelled: Callable[[], None]) -> None:
         from lintrain.pipeline.record import StepsSpentError
 
         self.left = list(_concerned(pipeline, self.left[::-1]))[::-1]
         while self.left:
-            go_on()
+            check_cancelled()
             rule = self.left[-1]
             try:
                 self.reported.extend(list(_ask(rule, pipeline)))

@@ -41,16 +41,16 @@ class Choice:
 class Selection:
     """The names in force; `known` maps every name to its stage, `per_file` takes some away for files of a pattern.
 
-    `levels` are those that the project gives to findings; `young` are the rules in preview that nobody asked for, and
-    `idle` those of them that are selected by their own name all the same.
+    `levels` are those that the project gives to findings; `in_preview` are the rules in preview that are not
+    enabled, and `unselected` those of them that are selected by name nevertheless.
     """
 
     names: frozenset[str]
     known: Mapping[str, str]
     per_file: tuple[tuple[Excludes, frozenset[str]], ...] = ()
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
-    young: frozenset[str] = frozenset()
-    idle: tuple[str, ...] = ()
+    in_preview: frozenset[str] = frozenset()
+    unselected: tuple[str, ...] = ()
 
     def of(self, path: str) -> frozenset[str]:
         """The names in force for one file."""
@@ -83,8 +83,8 @@ def asked(
 
 def chosen_for(settings: Settings, rules: Sequence[RuleFile], command: Choice) -> Selection:
     """The rules that settings and command line select; raises UsageError for an unknown selector."""
-    young = frozenset[str]() if settings.preview else frozenset(rule.name for rule in rules if rule.is_preview)
-    return choose(known_names(rules), configured(settings), command, young)
+    in_preview = frozenset[str]() if settings.preview else frozenset(rule.name for rule in rules if rule.is_preview)
+    return choose(known_names(rules), configured(settings), command, in_preview)
 
 
 def known_names(rules: Iterable[RuleFile]) -> dict[str, str]:
@@ -106,11 +106,11 @@ def configured(settings: Settings) -> Choice:
 
 
 def choose(
-    known: Mapping[str, str], configuration: Choice, command: Choice, young: frozenset[str] = frozenset()
+    known: Mapping[str, str], configuration: Choice, command: Choice, in_preview: frozenset[str] = frozenset()
 ) -> Selection:
     """The names that both select, the command line having the last word; raises UsageError for an unknown selector.
 
-    Rules that are too `young` are left out, however they are selected.
+    Rules `in_preview` are left out, however they are selected.
     """
     names = _apply(_apply(set(), configuration, known), command, known)
     ignored = _expand_all(command, command.ignore, known) | _expand_all(configuration, configuration.ignore, known)
@@ -124,9 +124,11 @@ def choose(
         name
         for choice in (configuration, command)
         for name in (*(choice.select or ()), *choice.extend)
-        if name in young & names
+        if name in in_preview & names
     )
-    return Selection(frozenset(names - young), known, per_file, _levels(configuration, known), young, tuple(by_name))
+    return Selection(
+        frozenset(names - in_preview), known, per_file, _levels(configuration, known), in_preview, tuple(by_name)
+    )
 
 
 def _levels(choice: Choice, known: Mapping[str, str]) -> dict[str, Level]:

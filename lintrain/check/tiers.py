@@ -60,13 +60,13 @@ def _without_training(
     """The rules that apply to a file that trains nothing."""
     from lintrain.source.training_syntax import imports_hub_library
 
-    asked = [rule for rule in rules if not rule.needs_training and says_words(source, rule)]
+    asked = [rule for rule in rules if not rule.needs_training and contains_keywords(source, rule)]
     if not asked or not imports_hub_library(source):
         return ()
     targets = find_targets()
     return [rule for rule in asked if rule.rule.prescreen(source, targets)]
 
 
-def says_words(source: Source, rule: RuleFile) -> bool:
+def contains_keywords(source: Source, rule: RuleFile) -> bool:
     """Whether the text of a file contains one keyword of each group that a rule needs."""
     return all(any(word in source.text for word in group) for group in rule.keywords)

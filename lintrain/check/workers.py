@@ -67,7 +67,7 @@ class Workers:
             for worker in list(self.workers):
                 self._feed(worker)
             while self.workers:
-                self.request.go_on()
+                self.request.check_cancelled()
                 for pipe in wait([worker.pipe for worker in self.workers]):
                     self._listen(next(worker for worker in self.workers if worker.pipe is pipe))
         finally:

@@ -90,7 +90,7 @@ def _write(options: CheckOptions, settings: Settings, text: str) -> None:
 
 def _report_preview_rules(options: CheckOptions, selection: Selection, rules: Sequence[RuleFile]) -> None:
     """Report preview rules that are selected but do not run, and a needless --preview."""
-    for name in selection.idle:
+    for name in selection.unselected:
         say(f"lintrain: `{name}` is a preview rule and runs only with --preview")
     if options.preview and not any(rule.is_preview for rule in rules):
         say("lintrain: this version has no preview rules, so --preview has no effect")

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
+from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.ignoring import ignore_findings
-from lintrain.check.mending import Mended, mend
 from lintrain.check.result import CheckResult
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
@@ -40,7 +40,7 @@ def _write_diff(text: str, options: CheckOptions, style: Style) -> None:
     write(text, options.output_file)
 
 
-def write_fixes(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> Mended:
+def write_fixes(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> FixedFiles:
     """Write the fixed files, and fixed standard input to standard output."""
     mended = _fixed(options, request, outcome)
     if options.reads_stdin:
@@ -53,15 +53,15 @@ def write_fixes(options: CheckOptions, request: CheckRequest, outcome: CheckResu
     return mended
 
 
-def _list_fixes(options: CheckOptions, mended: Mended) -> None:
+def _list_fixes(options: CheckOptions, mended: FixedFiles) -> None:
     """List the fixed findings by file and rule."""
     if options.show_fixes:
         for line in shown_fixes(mended.fixed):
             say(line)
 
 
-def _fixed(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> Mended:
-    mended = mend(request, outcome, unsafe=options.unsafe_fixes)
+def _fixed(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> FixedFiles:
+    mended = fix_files(request, outcome, unsafe=options.unsafe_fixes)
     for note in mended.notes:
         say(f"lintrain: {note}")
     return mended

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lintrain.check.check_request import CheckRequest
-from lintrain.check.crew import processors
+from lintrain.check.executor import processors
 from lintrain.check.selection import Selection
 from lintrain.check.targets import Targets
 from lintrain.cli._options import STDIN, CheckOptions
@@ -37,8 +37,8 @@ def request_of(
         Targets(settings),
         {files[0]: read_stdin()} if options.reads_stdin and files else {},
         excludes_of(settings).leave_out_within,
-        speaks_of_modules=not options.reads_stdin,
-        knows_verdicts=not options.no_cache,
+        reports_modules=not options.reads_stdin,
+        shows_verdicts=not options.no_cache,
         baseline=baseline_of(options, settings),
         jobs=options.jobs or min(settings.jobs or processors(), processors()),
         store=store_of(options, settings) if len(files) > 1 and not options.no_cache else None,

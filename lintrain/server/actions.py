@@ -9,8 +9,8 @@ from typing import Any, cast
 from lsprotocol import types as lsp
 
 from lintrain.check.check_request import CheckRequest
+from lintrain.check.fixing import fix_files
 from lintrain.check.ignoring import BEYOND_COMMENTS, Comments
-from lintrain.check.mending import mend
 from lintrain.check.result import Reported
 from lintrain.model.verdict import Outcome
 from lintrain.server.checking import Checked, request_of
@@ -204,7 +204,7 @@ def ignored(checked: Checked, one: Reported) -> bytes | None:
 
 def all_fixed(checked: Checked, request: CheckRequest) -> bytes | None:
     """The document's file with every safe fix; None where there is nothing to write."""
-    return mend(request, checked.outcome, unsafe=False).contents.get(checked.path)
+    return fix_files(request, checked.outcome, unsafe=False).contents.get(checked.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,9 +78,9 @@ def request_of(snapshot: Snapshot, projects: Projects) -> CheckRequest:
         lambda folder: projects.targets(Path(folder), in_force),
         snapshot.given,
         in_force.excludes.leave_out_within,
-        knows_verdicts=True,
+        shows_verdicts=True,
         baseline=in_force.baseline,
-        go_on=snapshot.go_on,
+        check_cancelled=snapshot.go_on,
     )
 
 

@@ -138,7 +138,7 @@ def _chosen(rules: tuple[RuleFile, ...], settings: Settings, client: ClientSetti
         "the editor's settings", str(settings.root), client.select, list(client.extend_select), list(client.ignore)
     )
     preview = settings.preview if client.preview is None else client.preview
-    young = frozenset[str]() if preview else frozenset(rule.name for rule in rules if rule.is_preview)
-    selection = choose(known_names(rules), configured(settings), editor, young)
+    in_preview = frozenset[str]() if preview else frozenset(rule.name for rule in rules if rule.is_preview)
+    selection = choose(known_names(rules), configured(settings), editor, in_preview)
     excludes = Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
     return InForce(rules, selection, excludes, settings.target_versions, documentation=settings.documentation)

@@ -71,7 +71,7 @@ For the custom network:
 
 ## When it is fine
 
-The state may be created anew for each batch:
+The state may be created again for each batch:
 
     gru = nn.GRU(8, 3, batch_first=True)
     optimizer = torch.optim.SGD(gru.parameters(), lr=0.1)

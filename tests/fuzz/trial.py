@@ -19,8 +19,8 @@ from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.edits import TextEdits
+from lintrain.check.fixing import fix_files
 from lintrain.check.ignoring import ignore_findings
-from lintrain.check.mending import mend
 from lintrain.check.one_file import parse_problem
 from lintrain.check.result import CheckResult, FileOutcome
 from lintrain.check.selection import Choice, Selection, choose, known_names
@@ -247,7 +247,7 @@ def _mended(request: CheckRequest, outcome: CheckResult) -> tuple[int, int, list
     """How many files were mended and fixes could not be written, and what the mending breaks."""
     if not any(one.fix for one in outcome.reported):
         return 0, 0, []
-    mended = mend(request, outcome, unsafe=True)
+    mended = fix_files(request, outcome, unsafe=True)
     faults = [
         f"`{one.finding.rule}` after the fixes: {one.finding.message}"
         for one in mended.outcome.reported
@@ -257,7 +257,7 @@ def _mended(request: CheckRequest, outcome: CheckResult) -> tuple[int, int, list
     if (
         not faults
         and mended.contents
-        and mend(request_with(request, mended.contents), mended.outcome, unsafe=True).contents
+        and fix_files(request_with(request, mended.contents), mended.outcome, unsafe=True).contents
     ):
         faults = ["the fixes never come to an end"]
     faults += [

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.edits import TextEdits
+from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.ignoring import ignore_findings
-from lintrain.check.mending import Mended, mend
 from lintrain.check.result import CheckResult
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.entries import check_report
@@ -29,7 +29,7 @@ class Checked:
 
     given: Input
     outcome: CheckResult | None = None
-    mended: Mended | None = None
+    mended: FixedFiles | None = None
     request: CheckRequest = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ def _names(checked: Checked) -> None:
 
 def _fixes(checked: Checked) -> None:
     if any(one.fix for one in checked.found.reported):
-        checked.mended = mend(checked.request, checked.found, unsafe=True)
+        checked.mended = fix_files(checked.request, checked.found, unsafe=True)
 
 
 def _difference(checked: Checked) -> None:

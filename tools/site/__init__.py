@@ -1,1 +1,1 @@
-"""What the documentation site makes of the rule files and the tables; `python tools/dev.py docs` builds it."""
+"""The documentation site, from docs/, the rule files and the tables; `python tools/dev.py docs` builds it."""

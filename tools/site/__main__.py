@@ -15,7 +15,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build it; 1 where a page or an anchor is missing, a page is in no menu, or one loads something from elsewhere."""
+    """Build it; 1 if a page or an anchor is missing, a page is in no menu, or one loads something from elsewhere."""
     folder = Path(arguments[0]) if arguments else ROOT / "build"
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -27,19 +27,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build(folder: Path) -> Path:
-    """The first page of the site, built anew in a folder; raises SiteError."""
+    """The first page of the site, built in a folder; raises SiteError."""
     configuration = stage(folder)
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(configuration)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise SiteError(_told(done.stdout + done.stderr))
+        raise SiteError(_problem(done.stdout + done.stderr))
     if found := loads_from_elsewhere(folder / "site"):
         raise SiteError("\n".join(found))
     return folder / "site" / "index.html"
 
 
-def _told(output: str) -> str:
-    """What the builder says, without its colours and the traceback that it ends with."""
+def _problem(output: str) -> str:
+    """The messages of the builder, without colours and the final traceback."""
     plain = COLOUR.sub("", output)
     return plain.partition("Traceback (most recent call last)")[0].strip() or plain
 

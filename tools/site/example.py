@@ -1,4 +1,4 @@
-"""What `lintrain check` says of an example on a rule's page: checked when the site is built, never written by hand."""
+"""The report of `lintrain check` for an example on a rule's page: made when the site is built, never by hand."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SCRIPT = "train.py"
 LOOK = Style(width=92)
 
 
-def said_of_bad(rule: RuleFile) -> str:
-    """The report on the first Bad example, in the example's own lines; empty where only a probe finds the mistake."""
+def report_of_bad(rule: RuleFile) -> str:
+    """The report on the first Bad example, in the example's own lines; empty if only a probe finds the mistake."""
     examples = rule.manual.examples("Bad")
     if not (rule.reads_text and examples):
         return ""
@@ -33,7 +33,7 @@ def said_of_bad(rule: RuleFile) -> str:
 
 
 def report_of(script: str) -> str:
-    """The full report of a check on a whole script, for versions as of today's tables."""
+    """The full report of a check on a whole script, for the newest versions in the tables."""
     source = Source(SCRIPT, script)
     reading = check_source(source, load_rules(), newest_versions)
     return "\n\n".join(full(reading.reported, {SCRIPT: source}.get, LOOK))
@@ -46,17 +46,17 @@ def unmarked(example: str) -> str:
 
 @cache
 def newest_versions() -> TargetVersions:
-    """What a project is checked for that names no versions: the newest of each library that the tables hold."""
+    """The versions for a project that states none: the newest of each library in the tables."""
     targets = {package: decided(package, ()) for package in COVERED_PACKAGES}
     return TargetVersions({package: target for package, target in targets.items() if target})
 
 
 def _moved(one: Reported, lines: int) -> Reported:
-    """A finding in the lines of the example; places of what stands before it, which the page does not show, go."""
+    """A finding in the lines of the example; related locations in the code before it are dropped."""
     finding = one.finding
     shown = [reason for reason in finding.related if reason.location.line > lines]
     related = tuple(replace(reason, location=_above(reason.location, lines)) for reason in shown)
-    # Why it hurts is the page's own first paragraph.
+    # The consequence is the page's own first paragraph.
     return replace(one, finding=replace(finding, location=_above(finding.location, lines), related=related, why=""))
 
 

@@ -1,4 +1,4 @@
-"""What a built page would load from elsewhere: nothing should be, so that the site works without a network."""
+"""What a built page would load from elsewhere: it should be nothing, so that the site works offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the rules, made of the rule files, and the list of all by stage."""
+"""The pages of the rules, from the rule files, and the list of all by stage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lintrain.report.markdown import fenced
 from lintrain.report.text.pages import OPTIONS_OF, Page, pages
 from lintrain.rulebook import RuleFile, load_rules
 from tests.pages.assembly import MARK, marked_rules
-from tools.site.example import said_of_bad
+from tools.site.example import report_of_bad
 
 INDEX = "rules/index.md"
 PREVIEW = '\n!!! note "In preview"\n    Runs only with `--preview`, and may still change.\n'
@@ -49,7 +49,7 @@ def by_stage(listed: Iterable[Page]) -> Iterator[tuple[str, list[Page]]]:
 
 
 def path_of(page: Page) -> str:
-    """Where a rule's page lies: by its name alone, so that links outlive a move to another stage."""
+    """The path of a rule's page: its name alone, so that links survive a move to another stage."""
     return f"rules/{page.name}.md"
 
 
@@ -75,9 +75,9 @@ def _tables(targets: Mapping[str, str]) -> Iterator[str]:
 
 
 def rule_page(page: Page, rule: RuleFile | None) -> str:
-    """One rule: its facts, why it hurts, what is said of its example, and its sections."""
-    said = said_of_bad(rule) if rule else ""
-    shown = f"## What lintrain says\n\n```text\n{said}\n```" if said else ""
+    """One rule: its facts, why it matters, the report on its example, and its sections."""
+    said = report_of_bad(rule) if rule else ""
+    shown = f"## Report\n\n```text\n{said}\n```" if said else ""
     parts = [_head(page), prose(fenced(page.manual.why))]
     for heading, text in page.manual.sections.items():
         parts.append(f"## {heading}\n\n{prose(highlighted(fenced(text), page.name))}")
@@ -101,11 +101,11 @@ def _finders(page: Page) -> str:
 
 def _silence(page: Page) -> str:
     comment = f"# lintrain: ignore[{page.name}] -- why it is fine here"
-    return f"## Where it is meant\n\nOn the line of the finding:\n\n```python\n{comment}\n```"
+    return f"## How to silence it\n\nOn the line of the finding:\n\n```python\n{comment}\n```"
 
 
 def highlighted(text: str, name: str) -> str:
-    """Fenced code in which the lines that are marked for a rule are highlighted in place of their marks."""
+    """Fenced code with the marked lines of a rule highlighted instead of their marks."""
     return BLOCK.sub(lambda block: _without_marks(block[1], name), text)
 
 
@@ -117,7 +117,7 @@ def _without_marks(code: str, name: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text in which nothing but code, links to issues and fences means anything to Markdown."""
+    """Text in which only code, links to issues and fences are Markdown."""
     parts = re.split(r"(^```.*?^```$|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("`") else _linked(SPECIAL.sub(r"\\\g<0>", part)) for part in parts)
 

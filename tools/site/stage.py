@@ -1,4 +1,4 @@
-"""The folder that the site is built from: `docs/`, and beside it the pages that are made when it is built."""
+"""The folder that the site is built from: `docs/`, and the pages that are generated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.site.tables import with_tables
 ROOT = Path(__file__).resolve().parent.parent.parent
 CONFIGURATION = "zensical.toml"
 RULES = '"Rules"'
-"""The entry of the navigation that stands for all pages of rules."""
+"""The entry of the navigation that is replaced by all pages of rules."""
 
 WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 """Files of the project's root that are pages of the site as well, by the path of the page."""
@@ -25,11 +25,11 @@ OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
 
 
 class SiteError(Exception):
-    """A site that is not as it should be; the text says what and where."""
+    """A mistake in the site; the text says what and where."""
 
 
 def stage(build: Path) -> Path:
-    """Put everything together in a folder that is made anew; gives the configuration in it."""
+    """Collect all pages in a new folder; returns the configuration in it."""
     pages = build / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.rmtree(build / "site", ignore_errors=True)
@@ -47,9 +47,9 @@ def stage(build: Path) -> Path:
 
 
 def without_links_outside(text: str) -> str:
-    """A page whose links to files beside `docs/` are plain words: the site holds no such file, and has no repository.
+    """A page whose links to files outside `docs/` are plain text: the site does not contain these files.
 
-    Raises SiteError where the repository has none either.
+    Raises SiteError if the repository does not contain them either.
     """
 
     def words(link: re.Match[str]) -> str:
@@ -61,7 +61,7 @@ def without_links_outside(text: str) -> str:
 
 
 def whole_files() -> dict[str, str]:
-    """The pages that are files of the root: their links into `docs/` and to each other are links beside them."""
+    """The pages that are files of the root, with their links into `docs/` and to each other adapted."""
     texts = {path: (ROOT / name).read_text(encoding="utf-8") for path, name in WHOLE_FILES.items()}
     for page, name in WHOLE_FILES.items():
         texts = {path: text.replace(f"]({name}", f"]({page}") for path, text in texts.items()}
@@ -79,7 +79,7 @@ def staged_configuration() -> str:
 
 
 def refuse_lost_pages(pages: Path, configuration: Path) -> None:
-    """Raise SiteError for pages that nobody finds, because the navigation does not name them."""
+    """Raise SiteError for pages that the navigation does not name."""
     navigation = tomllib.loads(configuration.read_text(encoding="utf-8"))["project"]["nav"]
     there = {path.relative_to(pages).as_posix() for path in pages.rglob("*.md")}
     if lost := there - set(_named(navigation)):

@@ -76,7 +76,7 @@ def _models(memory: MemoryEvidence) -> Markup | None:
     rows = [
         (model.name, show_size(model.size), "trains" if model.trains else "does not train") for model in memory.models
     ]
-    return table(("model", "weights", ""), rows, caption="models that lie in memory together")
+    return table(("model", "weights", ""), rows, caption="models in memory at the same time")
 
 
 def throughput_of(evidence: Evidence) -> Iterator[Markup]:

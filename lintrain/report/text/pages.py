@@ -129,10 +129,10 @@ def _facts(page: Page, style: Style) -> Iterator[str]:
     yield f"stage: {page.stage}    level: {style.level(page.level, page.level.value)}"
     finders = [name for name, has in (("`lintrain check`", page.text), ("`lintrain probe`", page.probe)) if has]
     verb = "found by" if page.text or not page.probe else "found only by"
-    mended = f"; can be fixed with {OPTIONS_OF[page.fix]}" if page.fix else ""
-    yield style.code(f"{verb} {' and judged by '.join(finders)}{mended}")
+    fixed = f"; can be fixed with {OPTIONS_OF[page.fix]}" if page.fix else ""
+    yield style.code(f"{verb} {' and judged by '.join(finders)}{fixed}")
     if page.preview:
-        yield style.code("in preview: heard only with `--preview`, and may still change")
+        yield style.code("in preview: runs only with `--preview`, and may still change")
 
 
 def _prose(text: str, style: Style) -> Iterator[str]:

@@ -22,7 +22,7 @@ MOST_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class FixedFiles:
     """What is left after all fixes, the new contents of the changed files, and how many findings are fixed.
 
     `fixed` counts them by file and rule. `notes` name the fixes that could not be written.
@@ -35,7 +35,7 @@ class Mended:
     notes: tuple[str, ...]
 
 
-def mend(request: CheckRequest, outcome: CheckResult, *, unsafe: bool) -> Mended:
+def fix_files(request: CheckRequest, outcome: CheckResult, *, unsafe: bool) -> FixedFiles:
     """Write the fixes of a run, in memory; unsafe ones only on request."""
     contents: dict[str, bytes] = {}
     notes: dict[str, None] = {}
@@ -51,7 +51,7 @@ def mend(request: CheckRequest, outcome: CheckResult, *, unsafe: bool) -> Mended
         contents.update(changed)
         latest = CheckRun(replace(request, given={**request.given, **contents})).check()
     gone = _claims(outcome.reported) - _claims(latest.reported)
-    return Mended(latest, outcome.sources, contents, gone, tuple(notes))
+    return FixedFiles(latest, outcome.sources, contents, gone, tuple(notes))
 
 
 def _one_round(
@@ -67,13 +67,13 @@ def _one_round(
             notes[f"{file.path}: no fix was written, because not all rules have judged it"] = None
             continue
         original = given[file.path] if file.path in given else load_bytes(file.path)
-        mended = _mended(file, file.source, fixes, original, notes)
-        if mended != original:
-            changed[file.path] = mended
+        fixed = _fixed(file, file.source, fixes, original, notes)
+        if fixed != original:
+            changed[file.path] = fixed
     return changed
 
 
-def _mended(
+def _fixed(
     file: FileOutcome, source: Source, fixes: Sequence[tuple[Reported, Fix]], original: bytes, notes: dict[str, None]
 ) -> bytes:
     """The file with its fixes; where they cannot be written together, with those that can be written alone."""
@@ -84,11 +84,11 @@ def _mended(
         if len(fixes) == 1:
             notes[f"{fixes[0][0].finding.location}: a fix could not be written ({fixes[0][1].title}): {error}"] = None
             return original
-    alone = [(one, fix) for one, fix in fixes if _mended(file, source, [(one, fix)], original, notes) != original]
+    alone = [(one, fix) for one, fix in fixes if _fixed(file, source, [(one, fix)], original, notes) != original]
     try:
         return _written(source, text, [fix for _, fix in alone], original)
     except UnwritableError:
-        return _mended(file, source, alone[:1], original, notes) if alone else original
+        return _fixed(file, source, alone[:1], original, notes) if alone else original
 
 
 class UnwritableError(Exception):

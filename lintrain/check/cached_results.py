@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lintrain.check.check_request import CheckRequest
 
 
-class KeptReadings:
+class CachedResults:
     """The results of a request's files in a store.
 
     What a file shows depends on the rules that are asked, and on the names by which the user knows the modules that it
@@ -77,7 +77,7 @@ class KeptReadings:
         }
         if is_silent:
             return said
-        from lintrain.check.plain_words import as_plain
+        from lintrain.check.plain_values import as_plain
 
         words = (reading.reported, reading.training, file.suppressions, file.names, file.notes)
         return {**said, "modules": list(reading.modules), "words": as_plain(words)}
@@ -118,7 +118,7 @@ def _file(path: str, said: Any) -> ReadFile:
     if "words" not in said:
         reading = Reading(is_exhausted=said["is_exhausted"], is_broken=said["is_broken"], unjudged=unjudged)
         return ReadFile(path, reading, source)
-    from lintrain.check.plain_words import from_plain
+    from lintrain.check.plain_values import from_plain
 
     reported, training, suppressions, names, notes = from_plain(said["words"])
     modules = {each: read_bytes(each, load_bytes(each)) for each in said["modules"]}

@@ -16,7 +16,7 @@ CODE_OF_NOTEBOOK = 0.1
 """The share of code in the bytes of a notebook, roughly; most are pictures."""
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Reads the files of a run."""
 
     def read(self) -> list[ReadFile]:
@@ -28,7 +28,7 @@ class Crew(Protocol):
         ...
 
 
-class Alone:
+class SerialExecutor:
     """Reads in this process, one file after the other."""
 
     def __init__(self, reader: FileReader, paths: Sequence[str]) -> None:
@@ -43,7 +43,7 @@ class Alone:
         """Nothing to stop."""
 
 
-def crew_for(reader: FileReader, paths: Sequence[str]) -> Crew:
+def executor_for(reader: FileReader, paths: Sequence[str]) -> Executor:
     """The executor for these files; its processes have started."""
     most = reader.request.jobs
     if most > 1 and len(paths) > 1:
@@ -53,7 +53,7 @@ def crew_for(reader: FileReader, paths: Sequence[str]) -> Crew:
             from lintrain.check.workers import Workers
 
             return Workers(reader.request, paths, sizes, processes)
-    return Alone(reader, paths)
+    return SerialExecutor(reader, paths)
 
 
 def code_of(path: str) -> float:

@@ -20,7 +20,7 @@ LARGEST = 16 * 1024 * 1024
 ASKED, READ, NAMES = "asked", "read", "names"
 
 
-class Look(NamedTuple):
+class FileAccess(NamedTuple):
     """One path, the kind of access, and for a folder the names that matter."""
 
     kind: str
@@ -28,23 +28,23 @@ class Look(NamedTuple):
     patterns: str = ""
 
 
-def looks_of(noted: Noted) -> Iterator[Look]:
+def looks_of(noted: Noted) -> Iterator[FileAccess]:
     """What was recorded, one access after the other."""
-    yield from map(partial(Look, ASKED), noted.asked)
-    yield from map(partial(Look, READ), noted.read)
-    yield from (Look(NAMES, folder, patterns) for folder, patterns in noted.listed)
+    yield from map(partial(FileAccess, ASKED), noted.asked)
+    yield from map(partial(FileAccess, READ), noted.read)
+    yield from (FileAccess(NAMES, folder, patterns) for folder, patterns in noted.listed)
 
 
-class Sights:
+class FileStates:
     """The state of paths in one run, which began at `since`; what changed after that is not trusted."""
 
     def __init__(self) -> None:
         self.since = stamps.NOW()
-        self._stamps: dict[Look, str] = {}
-        self._contents: dict[Look, str] = {}
+        self._stamps: dict[FileAccess, str] = {}
+        self._contents: dict[FileAccess, str] = {}
         self._changed: dict[str, bool] = {}
 
-    def stamp(self, look: Look) -> str:
+    def stamp(self, look: FileAccess) -> str:
         """The stamp of the path; for a path whose existence was checked, only whether it exists."""
         if look not in self._stamps:
             if look.kind == NAMES:
@@ -53,24 +53,24 @@ class Sights:
             self._stamps[look] = (stamp[:1] if look.kind == ASKED else stamp).decode("ascii")
         return self._stamps[look]
 
-    def content(self, look: Look) -> str:
+    def content(self, look: FileAccess) -> str:
         """A digest of the file, or of the names; empty if it is missing or too large."""
         if look not in self._contents:
             self._contents[look] = _content(look) if self.stamp(look).startswith(("f", "l")) else ""
         return self._contents[look]
 
-    def holds(self, look: Look, stamp: str, content: str) -> bool:
+    def holds(self, look: FileAccess, stamp: str, content: str) -> bool:
         """Whether a path is unchanged: by its stamp, otherwise by its content."""
         return self.stamp(look) == stamp or (content != "" and self.content(look) == content)
 
-    def vouches(self, look: Look) -> bool:
+    def vouches(self, look: FileAccess) -> bool:
         """Whether the path has not changed since the run began."""
         if look.path not in self._changed:
             self._changed[look.path] = _has_changed(look.path, self.since)
         return not self._changed[look.path]
 
 
-def _content(look: Look) -> str:
+def _content(look: FileAccess) -> str:
     try:
         if look.kind == NAMES:
             patterns = look.patterns.split("\n")
