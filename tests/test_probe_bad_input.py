@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import path_for_lintrain, probe, probe_file
+from tests.support.probing import path_for_lintrain, probe, probe_file
 
 WAITS = """
 import subprocess, sys, time
@@ -89,7 +89,7 @@ def test_a_crash_before_training_shows_the_users_own_line(tmp_path: Path) -> Non
     assert probed.code == 3
     assert probed.stages["script"] == "failed"
     failure = probed.run["stages"][0]["failure"]
-    assert (failure["type"], failure["place"]["path"], failure["place"]["line"]) == ("KeyError", "train.py", 2)
+    assert (failure["type"], failure["location"]["path"], failure["location"]["line"]) == ("KeyError", "train.py", 2)
     assert failure["code"] == "return {}['train']"
 
 

@@ -14,7 +14,7 @@ from lintrain.evidence.run import Evidence, MemoryEvidence
 from lintrain.rulebook import load_rules
 from lintrain.runtime.measure.projection import Projection, Training
 from lintrain.text.sizes import read_size, show_size
-from tests.probing import probe, probe_file
+from tests.support.probing import probe, probe_file
 
 MIB = 2**20
 RULE = next(file.rule for file in load_rules() if file.name == "projected-out-of-memory")

@@ -22,7 +22,7 @@ from lintrain.rulebook import load_rules
 from lintrain.runtime.child.frames import is_probes_own
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.verdicts.judging import judge
-from tests.probing import Probed, probe
+from tests.support.probing import Probed, probe
 
 HEAD = """
 import torch
@@ -205,7 +205,7 @@ def test_classes_are_confirmed_only_where_the_metric_of_two_raises_for_them(use:
 
 
 @pytest.mark.parametrize(
-    ("use", "places"),
+    ("use", "locations"),
     [
         (replace(COMPARED, ignored=4), [HERE]),
         (COMPARED, []),

@@ -15,7 +15,7 @@ import torch
 from lintrain.runtime.parent.timeline import Trail, TrailStep, UnmeasuredError
 from lintrain.runtime.passes.ranks import demand_of_all, ranks_evidence
 from lintrain.runtime.timeline.rows import Rows
-from tests.probing import ROOT, path_for_lintrain, probe
+from tests.support.probing import ROOT, path_for_lintrain, probe
 
 LOOP = """
 import torch

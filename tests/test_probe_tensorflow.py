@@ -18,7 +18,7 @@ from tests.pages import judging
 from tests.pages.assembly import Script
 from tests.pages.demands import findings_of
 from tests.pages.tensorflow import TensorFlowRunner
-from tests.probing import Probed, command, path_for_lintrain
+from tests.support.probing import Probed, command, path_for_lintrain
 
 PYTHON = os.environ.get("LINTRAIN_TENSORFLOW_PYTHON", "")
 pytestmark = [

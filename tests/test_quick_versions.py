@@ -132,12 +132,12 @@ def test_a_file_that_trains_nothing_hears_of_versions(name: str, argument: str, 
 
 
 def test_a_file_that_trains_nothing_is_not_read_where_its_versions_have_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lintrain.interpreter.reader.read_pipeline", None)
+    monkeypatch.setattr("lintrain.read.read_pipeline", None)
     source = Source("embed.py", NOTHING_TRAINS.format("pipeline", "output_attentions=True"))
     assert not check_source(source, load_rules(), lambda: TARGETS).crashes
 
 
 def test_a_file_of_torch_alone_that_trains_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lintrain.interpreter.reader.read_pipeline", None)
+    monkeypatch.setattr("lintrain.read.read_pipeline", None)
     code = "import torch\nnet = build()\nnet.load_state_dict(torch.load('weights.pt'), strict=False)\n"
     assert not check_source(Source("use.py", code), load_rules(), lambda: TARGETS).crashes

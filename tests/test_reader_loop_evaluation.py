@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import MADE, fixes_of, lines_of, related_of
+from tests.support.loops import MADE, fixes_of, lines_of, related_of
 
 PLAIN = MADE + "net.eval()\n{before}for x, y in val_loader:\n    {body}\n"
 LEVELS = {"kept.append(net(x))": 1, "kept.append(net(x).detach())": 1}

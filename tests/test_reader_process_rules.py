@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.reading import read_bytes
-from tests.loops import fixes_of, lines_of
-from tests.notebooks import notebook
+from tests.support.loops import fixes_of, lines_of
+from tests.support.notebooks import notebook
 
 DATA = """
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset, random_split

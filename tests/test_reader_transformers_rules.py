@@ -7,10 +7,10 @@ from textwrap import dedent
 import pytest
 
 from lintrain.fix import apply
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.model.fixes import Fix
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 

@@ -10,7 +10,7 @@ from textwrap import indent
 import pytest
 
 from lintrain.cache.folder import FOLDER_VARIABLE
-from tests.language_client import PULLS, Json, LanguageClient, applied, span, start_inside
+from tests.support.language_client import PULLS, Json, LanguageClient, applied, span, start_inside
 
 LOOP = """import torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.run_data import OWN_LOADING, PLAIN_TRAINERS
-from lintrain.interpreter.registry import held_by
+from lintrain.interpreter.core.registry import held_by
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Tokenizer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lintrain.interpreter.modules import shared_parts
 from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.modules import shared_parts
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Unknown, Value

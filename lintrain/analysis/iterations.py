@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.escapes import parts_shared
 from lintrain.analysis.training_loops import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
-from lintrain.interpreter.modules import modules_in
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value

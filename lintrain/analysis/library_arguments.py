@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lintrain.evidence.run import Evidence
-from lintrain.interpreter.call import Argument
 from lintrain.knowledge.api import State, keyword_state, signature
 from lintrain.knowledge.versions import exactly
 from lintrain.model.finding import Finding
@@ -15,6 +14,7 @@ from lintrain.model.fixes import AddArgument, Fix, RemoveArgument
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import LibraryCall, Pipeline
+from lintrain.pipeline.values.argument import Argument
 
 
 class GivenKeyword(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.interpreter.registry import lineage_of
 from lintrain.model.location import Location
+from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import ABSENT, Class, Mapping, Sequence, Value, literal, options_of

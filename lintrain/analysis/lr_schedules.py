@@ -7,9 +7,9 @@ from enum import StrEnum
 
 from lintrain.analysis.loaders import loaders_in
 from lintrain.analysis.training_loops import TrainingLoop, training_loops
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Scheduler

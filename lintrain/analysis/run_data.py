@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
@@ -86,6 +86,18 @@ def is_default_collator(collator: Value) -> bool:
     """Whether no collator is given, or the one that Trainer takes where it has no tokenizer."""
     named = isinstance(collator, Library) and collator.path == "transformers.default_data_collator"
     return named or is_missing(collator)
+
+
+def keeps_labels(run: TrainerRun) -> bool:
+    """Whether the labels of a run's rows certainly reach the model as they are: no collator makes others."""
+    if (
+        run.path not in PLAIN_TRAINERS
+        or "compute_loss" in run.overrides
+        or not is_missing(run.value("compute_loss_func"))
+    ):
+        return False
+    collator = run.value("data_collator")
+    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
 
 
 def has_own_model(run: TrainerRun) -> bool:

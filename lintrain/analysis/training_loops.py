@@ -11,9 +11,9 @@ from functools import lru_cache
 from operator import attrgetter
 
 from lintrain.analysis.escapes import escapes_of, touched_by
-from lintrain.interpreter.modules import is_module, modules_in, overlap
 from lintrain.model.finding import Related
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value

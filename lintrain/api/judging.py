@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.api.report import Report
 from lintrain.evidence.run import Evidence
 from lintrain.model.location import Location

@@ -123,8 +123,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, tuning
-from lintrain.interpreter import replacing
-from lintrain.pipeline import blocks, callers
+from lintrain.pipeline import blocks, callers, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Model, Module, Task
@@ -235,7 +234,7 @@ def _is_random(pipeline: Pipeline, module: Value) -> bool:
         is_new = module.is_pretrained and module.task in WITH_NEW_HEAD and not module.is_adapted and facts is not None
         return is_new and (facts is None or facts.head is None or not facts.head.endswith(module.name[-14:]))
     is_own = isinstance(module, Instance) or (isinstance(module, Module) and module.path.startswith("torch.nn."))
-    return is_own and replacing.has_parameters(module)  # those of torchvision may come with weights
+    return is_own and modules.has_parameters(module)  # those of torchvision may come with weights
 
 
 def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:

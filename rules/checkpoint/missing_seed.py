@@ -61,8 +61,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, training_loops
-from lintrain.interpreter import replacing
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
@@ -83,7 +82,7 @@ class MissingSeed(Rule):
             optimizer = training.steps[-1].subject
             if not isinstance(optimizer, Optimizer) or training.backward.uncalled:
                 continue
-            if any(replacing.has_parameters(module) for module in optimizer.trains):
+            if any(modules.has_parameters(module) for module in optimizer.trains):
                 yield self.finding(
                     training.backward.location,
                     "nothing in this script sets a seed: its runs cannot be repeated",

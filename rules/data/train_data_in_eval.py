@@ -105,8 +105,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, training_loops
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline import dataset_rows
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Sequence, Value, options_of

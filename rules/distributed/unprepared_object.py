@@ -97,8 +97,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
-from lintrain.interpreter import modules
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Optimizer

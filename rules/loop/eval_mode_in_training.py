@@ -93,7 +93,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import training_loops
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Unknown, Value, text_of

@@ -110,7 +110,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, trainer_methods, training_loops
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import loading, model, python
 from lintrain.rule import (

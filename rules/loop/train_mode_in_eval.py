@@ -57,7 +57,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
 from lintrain.pipeline.values.python import Instance, Unknown

@@ -84,8 +84,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from lintrain.evidence.run import MovedModel
-from lintrain.interpreter import modules
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Binding
 from lintrain.pipeline.values.model import Model

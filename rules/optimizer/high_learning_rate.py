@@ -85,7 +85,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import trainer_methods
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer, Task
 from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of

@@ -88,8 +88,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import escapes, loop_verdicts, script_text, training_loops
-from lintrain.interpreter import modules, replacing
-from lintrain.pipeline import blocks, events
+from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.values import model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
@@ -170,7 +169,7 @@ def _is_left_out(
     names = {binding.name for binding in pipeline.names_of(module)}
     if (
         not isinstance(module, model.Module | python.Instance)
-        or not replacing.has_parameters(module)
+        or not modules.has_parameters(module)
         or len(names) != 1
         or forward.uncalled
     ):

@@ -169,7 +169,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import lightning_modules, lr_schedules
-from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import literal
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.report.machine.document import (
     CheckReport,
     CrashEntry,

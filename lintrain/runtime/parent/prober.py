@@ -105,7 +105,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
 
 
 def _version() -> str:
-    from lintrain import __version__
+    from lintrain._version import __version__
 
     return __version__
 
