@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from lintrain.api.probing import probe as probe
     from lintrain.api.report import MistakesError as MistakesError
     from lintrain.api.report import Report as Report
-    from lintrain.runtime.child.training_run import training_run as training_run
+    from lintrain.runtime.in_process.training_run import training_run as training_run
 
 _MODULES = {
     "probe": "lintrain.api.probing",
     "MistakesError": "lintrain.api.report",
     "Report": "lintrain.api.report",
-    "training_run": "lintrain.runtime.child.training_run",
+    "training_run": "lintrain.runtime.in_process.training_run",
 }
 
 

@@ -83,7 +83,7 @@ class Rule(Generic[ClaimT]):
 
     def verify(self, finding: Finding[ClaimT], evidence: Evidence) -> Verdict:
         """What one real batch shows about the finding."""
-        return Verdict.inconclusive("a batch cannot tell")
+        return Verdict.inconclusive("one batch cannot show it")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
         """The findings that only a run shows, each with its confirming verdict."""

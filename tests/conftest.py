@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.support import quick_run  # noqa: E402 - found through the line above
+from lintrain.runtime.parent.stream import Assembly  # noqa: E402 - found through the line above
+from tests.support import quick_run  # noqa: E402
 from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
 from tests.support.warm.starting import WarmPython  # noqa: E402
 from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
@@ -28,6 +29,7 @@ os.environ.update(offline_environment())
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["LINTRAIN_CACHE_DIR"] = tempfile.mkdtemp(prefix="lintrain-tests-")  # not the user's own
 os.environ["KERAS_BACKEND"] = "torch"
+Assembly.is_strict = True  # a misspelt field of the evidence is an error here, a note for users
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

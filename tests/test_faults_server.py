@@ -60,7 +60,7 @@ def test_a_server_on_a_full_disk_checks_and_says_that_it_cannot_probe(start: Sta
     client = start(str(tmp_path / "cache"), no_room)
     uri = opened(client, tmp_path, MISTAKE)
     assert rules(client, uri) == ["missing-zero-grad"]
-    said = "lintrain: train.py could not be probed: could not judge: no room for the probe's own files: "
+    said = "lintrain: train.py could not be probed: could not judge: no disk space for the probe's files: "
     assert probed(client, uri).startswith(said)
     client.change(uri, 2, {"text": LOOP})
     assert client.diagnostics(uri, 2) == []
@@ -73,7 +73,7 @@ def test_verdicts_that_a_server_cannot_keep_are_told_once(start: Start, tmp_path
     assert rules(client, uri) == ["missing-zero-grad"]
     assert probed(client, uri) == "lintrain: train.py: 1 mistake confirmed"
     told = client.wait_for(lambda each: each["method"] == "window/showMessage")["params"]["message"]
-    assert told.startswith("lintrain: the verdicts are not kept for later checks: ")
+    assert told.startswith("lintrain: the verdicts are not cached for later checks: ")
     assert probed(client, uri) == "lintrain: train.py: 1 mistake confirmed"
     assert (
         client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}})

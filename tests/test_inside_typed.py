@@ -61,7 +61,7 @@ def test_a_finding_of_code_that_nobody_keeps_says_that_it_has_no_line(monkeypatc
     assert f"{NOWHERE}: error[softmax-before-cross-entropy]" in done.stdout
     assert f"{NOWHERE}:" not in done.stdout.replace(f"{NOWHERE}: ", "")
     said = " ".join(done.stdout.split())
-    assert "note the code that calls is in no file, so that findings stand at no line of it" in said
+    assert "note the calling code is in no file, so its findings have no line" in said
 
 
 @pytest.mark.parametrize(

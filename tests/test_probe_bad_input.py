@@ -52,7 +52,7 @@ def test_a_folder_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_an_evidence_file_in_no_folder_is_refused_before_the_run(tmp_path: Path) -> None:
     probed = probe(tmp_path, "print('ran')", "--evidence", "absent/file.json")
-    assert (probed.code, probed.err) == (2, "lintrain: absent/file.json: its folder does not exist\n")
+    assert (probed.code, probed.err) == (2, "lintrain: absent/file.json: the folder does not exist\n")
 
 
 def test_a_measurement_that_there_is_not_is_refused_by_name(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_is_told_as_such(tmp_path: Path) -> None:
 def test_the_time_bound_ends_a_script_and_its_processes(tmp_path: Path) -> None:
     probed = probe(tmp_path, WAITS, "--timeout", "1.5", arguments=(str(tmp_path),))
     assert probed.code == 3
-    assert "1.5 s went by" in probed.document["reason"]
+    assert "1.5 s passed" in probed.document["reason"]
     assert "started" in probed.document["probe"]["ending"]["output"]
     assert not has_child(str(tmp_path))
 

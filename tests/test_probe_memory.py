@@ -94,7 +94,7 @@ def evidence_of(peak: int, device: int | None) -> Evidence:
 )
 def test_a_device_is_too_small_only_beyond_the_error_of_the_projection(peak: int, outcome: str) -> None:
     evidence = evidence_of(peak, 1000)
-    finding = RULE.finding(evidence.location, "a training step does not fit the device")
+    finding = RULE.finding(evidence.location, "a training step needs more memory than the device has")
     assert RULE.verify(finding, evidence).outcome == outcome
     assert [verdict.outcome for _, verdict in RULE.inspect(evidence)] == (
         ["confirmed"] if outcome == "confirmed" else []

@@ -112,7 +112,7 @@ def test_the_course_notebook_is_judged_like_its_script(name: str, code: int, con
     assert (probed.code, [one["rule"] for one in found]) == (code, confirmed)
     marked = json.loads((ROOT / "fixtures" / "course" / name).read_text())["cells"]
     for one in found:
-        line = marked[one["position"]["cell"] - 1]["source"][one["position"]["line"] - 1]
+        line = marked[one["location"]["cell"] - 1]["source"][one["location"]["line"] - 1]
         assert f"# <- {one['rule']}" in line
 
 
@@ -127,5 +127,5 @@ def test_functions_of_cells_are_read_where_large_data_is_mapped(tmp_path: Path) 
         LOOP,
     )
     run = probe_cells(tmp_path, *cells).run
-    assert [text for text in run["shortcuts"] if "`map` worked on" in text]
+    assert [text for text in run["shortcuts"] if "`map` processed" in text]
     assert [text for text in run["notes"] if "`keep` changes `seen`" in text]

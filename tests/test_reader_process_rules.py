@@ -62,7 +62,7 @@ def test_nobody_launches_a_notebook_in_several_processes() -> None:
 def test_a_generator_is_offered_only_where_torch_has_its_name() -> None:
     code = DATA + DRAWN.format(used="train")
     (fix,) = fixes_of("rank-dependent-data", code)
-    assert fix.title == "draw the same in every process"
+    assert fix.title == "use the same seed in every process"
     assert fixes_of("rank-dependent-data", "import torch as t\n" + code, prelude="from torch import randn\n") == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
@@ -17,10 +18,11 @@ from lintrain.evidence.run import (
     ForwardEvidence,
     LayerGradient,
     Stage,
+    StageName,
     TensorEvidence,
 )
 from lintrain.report.written_tests import NoTestsError, pipeline_tests
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+from lintrain.runtime.parent.record import SCHEMA, Record
 from tests.support.probing import MENDED, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 
@@ -34,16 +36,16 @@ SEEN = Evidence(
     construction=None,
     device="cpu",
     versions={},
-    stages=(Stage("batch", "passed"), Stage("forward", "passed")),
+    stages=(Stage.passed(StageName.BATCH), Stage.passed(StageName.FORWARD)),
     batches=(BatchEvidence("train_dataset", "collate", (PIXELS, LABELS), 8),),
     forward=ForwardEvidence((1.1, 1.2), 1.0986, True, (8, 3), ("loss", "logits"), fresh_head=True, standard_loss=True),
     backward=BackwardEvidence((LayerGradient("head", (1.0,), 2.0, 2),), (1.0,), True),
 )
-FAILED = Stage("forward", "failed", failure=Failure("IndexError", "Target 2 is out of bounds.", None))
+FAILED = Stage.failed(StageName.FORWARD, Failure("IndexError", "Target 2 is out of bounds.", None))
 
 
 def record(*runs: Evidence, script: str = "train.py") -> Record:
-    return Record(SCHEMA, "0.1.0", script, "", "python3", Ending("measured"), runs, (), ("--lr", "1e-4"))
+    return Record(SCHEMA, "0.1.0", script, "", "python3", Ending(EndingKind.MEASURED), runs, (), ("--lr", "1e-4"))
 
 
 def names(evidence: Evidence) -> list[str]:
@@ -84,7 +86,7 @@ def test_what_was_not_seen_to_hold_is_not_demanded() -> None:
     ("runs", "reason"),
     [
         ((), "no training call was reached"),
-        ((replace(SEEN, stages=(Stage("batch", "passed"), FAILED)),), "the forward stage fails"),
+        ((replace(SEEN, stages=(Stage.passed(StageName.BATCH), FAILED)),), "the forward stage fails"),
         ((replace(SEEN, batches=()),), "no batch was seen in a forward pass"),
         ((replace(SEEN, framework="keras"),), "tests are written for runs of torch"),
     ],

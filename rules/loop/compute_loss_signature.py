@@ -99,6 +99,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from lintrain.analysis import evaluation_schedule, gradient_accumulation, trainer_methods
 from lintrain.pipeline.values.python import Function
@@ -162,7 +163,8 @@ class ComputeLossSignature(Rule[Claim]):
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         is_count = finding.claim is not None and finding.claim.lacks_count
-        text, stage = (f"argument '{COUNT}'", "forward") if is_count else ("iteration over a 0-d tensor", "evaluation")
+        text = f"argument '{COUNT}'" if is_count else "iteration over a 0-d tensor"
+        stage: Literal["forward", "evaluation"] = "forward" if is_count else "evaluation"
         failed = evidence.failed_with(text)
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"the `{failed.name}` stage raises `{failed.failure.type}`")
@@ -181,7 +183,7 @@ class ComputeLossSignature(Rule[Claim]):
 
 
 def _may_be_called_with(function: Function, name: str) -> bool:
-    return bool(function.decorators) or trainer_methods.takes(function, name)
+    return bool(function.decorators) or trainer_methods.accepts(function, name)
 
 
 def _is_loss_alone(node: ast.expr) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from lintrain.evidence.run import Evidence
 from lintrain.runtime.parent.events import EventFile
 from lintrain.runtime.parent.launcher import package_folder
-from lintrain.runtime.parent.request import Request
+from lintrain.runtime.parent.pass_request import PassRequest
 from lintrain.runtime.parent.stream import Assembly
 from lintrain.text.sizes import read_size
 from tests.pages.assembly import Script
@@ -94,7 +94,7 @@ class PageRunner:
         temporary = folder / "probe"
         temporary.mkdir()
         device = _device_memory(script)
-        request = Request(
+        request = PassRequest(
             script=str(folder / PAGE),
             folder=str(folder),
             package=package_folder(),

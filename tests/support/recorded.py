@@ -6,17 +6,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lintrain.runtime.child.garbage import Thresholds
-from lintrain.runtime.child.run import Run
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.child.probe_session import ProbeSession
 
 
-class RecordedRun(Run):
+class RecordedRun(MeasuredRun):
     """`evidence` holds what was measured last, `shortcuts` what was left out."""
 
     def __init__(self, model: Any) -> None:
         self.shortcuts: list[str] = []
         session = SimpleNamespace(shorten=self.shortcuts.append, thresholds=Thresholds())
-        super().__init__(cast("Session", session), None)
+        super().__init__(cast("ProbeSession", session), None)
         self.evidence: dict[str, Any] = {}
         self._model = model
 

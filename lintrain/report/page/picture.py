@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.evidence.run import Evidence, Stage
+from lintrain.evidence.run import Evidence, Stage, StageName, StageText
 from lintrain.report.page.markup import Markup, tag
 from lintrain.report.text.columns import clip
 from lintrain.startup.lazy_dataclass import dataclass
@@ -18,7 +18,7 @@ class Part:
     """One part of the pipeline, and the stage that tries it."""
 
     title: str
-    stage: str
+    stage: StageName | StageText
     lines: tuple[str, ...]
 
 
@@ -32,7 +32,7 @@ def parts_of(evidence: Evidence) -> tuple[Part, ...]:
     """From data to optimizer; the script and the construction stand in front where the run ends there."""
     before = tuple(
         Part(title, name, ())
-        for title, name in (("script", "script"), ("set-up", "construction"))
+        for title, name in (("script", StageName.SCRIPT), ("set-up", StageName.CONSTRUCTION))
         if (stage := evidence.stage(name)) and stage.status == "failed"
     )
     return (

@@ -49,6 +49,7 @@ class Programs:
         start = getattr(module, name, None)
         if start is None or getattr(start, "lintrain_chooses", None) == name:
             return
+        # Both modules hold the same function under their own names, imported in either order.
         start = getattr(start, "__wrapped__", start)  # `subprocess` may have got that of `_posixsubprocess`
 
         @functools.wraps(start)
@@ -68,6 +69,7 @@ class Programs:
         return spawns
 
     def _executing(self, execute: Any) -> Any:
+        # Taken before it is patched: `execv` goes through it with the chosen environment, and must not choose twice.
         replace = os.execve
 
         @functools.wraps(execute)

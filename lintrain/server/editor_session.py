@@ -1,0 +1,155 @@
+"""What the server knows: the folders, the open documents, and the last answer about each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import field
+from functools import partial
+from typing import Any
+
+from lintrain.check.result import Reported
+from lintrain.server.checking import Checked, OutdatedError, Snapshot, check, digest_of
+from lintrain.server.client import Client
+from lintrain.server.client_settings import ClientSettings
+from lintrain.server.diagnostics import Viewer
+from lintrain.server.documents import OpenDocuments
+from lintrain.server.open_text import Document
+from lintrain.server.project import Projects
+from lintrain.server.worker import Urgency, Worker
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(eq=False)
+class EditorSession:
+    """One connection; everything but the checks themselves happens on the loop."""
+
+    client: Client
+    worker: Worker = field(default_factory=Worker)
+    projects: Projects = field(default_factory=Projects)
+    documents: OpenDocuments = field(default_factory=OpenDocuments)
+    folders: dict[str, str] = field(default_factory=dict[str, str])
+    """The addresses of the workspace's folders, by path."""
+    settings: dict[str, ClientSettings] = field(default_factory=dict[str, ClientSettings])
+    """What the user set for a folder; under "" for all."""
+    measured: dict[str, tuple[str, list[Reported]]] = field(default_factory=dict[str, tuple[str, list[Reported]]])
+    """Findings that only a run showed, by file, with the digest of the text that they are about."""
+    turns: dict[str, int] = field(default_factory=dict[str, int])
+    """How often each open document, or something that its answer depends on, has changed."""
+    answers: dict[str, tuple[int, Checked]] = field(default_factory=dict[str, tuple[int, Checked]])
+    _running: dict[str, tuple[int, asyncio.Task[Checked]]] = field(
+        default_factory=dict[str, "tuple[int, asyncio.Task[Checked]]"]
+    )
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set["asyncio.Task[Any]"])
+
+    @property
+    def home(self) -> str:
+        """The folder that documents without a file are taken to lie in."""
+        return next(iter(self.folders), os.getcwd())  # noqa: PTH109 - paths are strings here
+
+    @property
+    def viewer(self) -> Viewer:
+        """How the client sees findings."""
+        shows = self.client.can("text_document.publish_diagnostics.related_information")
+        pulls = self.client.can("text_document.diagnostic.related_information")
+        return Viewer(self.documents, self.client.units, shows or pulls)
+
+    def folder_of(self, path: str) -> str | None:
+        """The workspace's folder that a file lies in: the innermost."""
+        around = [folder for folder in self.folders if path.startswith(folder.rstrip(os.sep) + os.sep)]
+        return max(around, key=len, default=None)
+
+    def settings_for(self, path: str) -> ClientSettings:
+        """What the user set for a file."""
+        general = self.settings.get("") or ClientSettings()
+        return self.settings.get(self.folder_of(path) or "", general)
+
+    def turn(self, document: Document) -> int:
+        """The answer about a document is outdated: something that it depends on has changed."""
+        self.turns[document.uri] = self.turns.get(document.uri, 0) + 1
+        return self.turns[document.uri]
+
+    def dependents(self, path: str) -> list[Document]:
+        """The other open documents whose answers depend on a file."""
+        return [
+            document
+            for document in self.documents.all()
+            if document.path != path and (answer := self.answers.get(document.uri)) and path in answer[1].looked_at
+        ]
+
+    def forget(self, document: Document) -> None:
+        """A document was closed."""
+        self.turns.pop(document.uri, None)
+        self.answers.pop(document.uri, None)
+        self._running.pop(document.uri, None)
+
+    def snapshot(self, document: Document, turn: int | None = None) -> Snapshot:
+        """Everything that a check of a document depends on, as it is now; with a turn, until the next."""
+        in_force = self.projects.of(document.path, self.settings_for(document.path))
+        given = {each.path: each.raw for each in self.documents.all()}
+        if turn is None:
+            return Snapshot(document.path, given, in_force)
+        return Snapshot(document.path, given, in_force, lambda: self.turns.get(document.uri) != turn)
+
+    async def checked(self, document: Document, urgency: Urgency = Urgency.NOW) -> Checked | None:
+        """The answer about a document as it is when the answer comes; None where it was closed before."""
+        while (turn := self.turns.get(document.uri)) is not None:
+            if (answer := self.answers.get(document.uri)) and answer[0] == turn:
+                return answer[1]
+            running = self._running.get(document.uri)
+            if running is None or running[0] != turn:
+                running = turn, self.start(self._check(document, turn, urgency))
+                self._running[document.uri] = running
+            try:
+                await asyncio.shield(running[1])
+            except OutdatedError:
+                continue
+        return None
+
+    async def _check(self, document: Document, turn: int, urgency: Urgency) -> Checked:
+        snapshot = self.snapshot(document, turn)
+        digest, findings = self.measured.get(document.path, ("", []))
+        mine = findings if digest and digest == digest_of(snapshot.raw) else []
+        try:
+            checked = await self.worker.do(urgency, partial(check, snapshot, self.projects, mine))
+        finally:
+            if (running := self._running.get(document.uri)) and running[0] == turn:
+                del self._running[document.uri]
+        if self.turns.get(document.uri) == turn:
+            self.answers[document.uri] = turn, checked
+            self._tell_problems(checked)
+        return checked
+
+    def _tell_problems(self, checked: Checked) -> None:
+        folder = self.folder_of(checked.path) or os.path.dirname(checked.path)  # noqa: PTH120 - as above
+        self.client.warn_once(f"configuration of {folder}", checked.problem)
+        for crash in checked.file.crashes:
+            if f"crash of {crash.rule}" not in self.client.told:
+                self.client.warn_once(f"crash of {crash.rule}", crash.told)
+        for note in checked.outcome.notes:
+            if note not in self.client.told:
+                self.client.told[note] = note
+                self.client.log(f"lintrain: {note}")
+
+    def about(self, path: str) -> Iterator[tuple[Checked, Sequence[Reported]]]:
+        """What the answers say of a file: its own first, then those of scripts that show something in it."""
+        document = self.documents.at(path)
+        if document and document.uri in self.answers:
+            checked = self.answers[document.uri][1]
+            yield checked, checked.file.reported
+        for _, checked in self.answers.values():
+            if checked.path != path and path in checked.elsewhere:
+                yield checked, checked.elsewhere[path].reported
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:  # Any: whatever the work gives
+        """Let work go on beside the loop; its failure is told by whoever waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # has been asked for, so that asyncio prints nothing over the connection
