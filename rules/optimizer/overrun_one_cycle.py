@@ -82,8 +82,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules, script_text, training_loops
 from lintrain.pipeline import blocks, events
-from lintrain.pipeline.values import counts, model, python
-from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values import argument, counts, model, python
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
@@ -151,7 +150,7 @@ class OverrunOneCycle(Rule[Claim]):
         return fixes.Fix.of(f"pass `total_steps={total}`", fixes.Replace(finding.location, total), safe=False)
 
 
-def _total(pipeline: Pipeline, scheduler: model.Scheduler, length: Argument, pace: lr_schedules.Pace) -> str:
+def _total(pipeline: Pipeline, scheduler: model.Scheduler, length: argument.Argument, pace: lr_schedules.Pace) -> str:
     """The number of steps of the loops, as code for the call; empty if it is not certain."""
     origin, epochs = scheduler.origin, pace.epochs
     given = scheduler.given.get("total_steps")
