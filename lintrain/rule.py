@@ -5,9 +5,9 @@ A rule file holds one mistake: how its text looks, what a batch shows of it, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, cast, get_args
+from typing import Any, ClassVar, Generic, get_args
 
 from lintrain.evidence.run import Evidence
 from lintrain.knowledge.target import Target, Targets
@@ -18,12 +18,15 @@ from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 __all__ = [
+    "ArgumentsRule",
     "Evidence",
+    "EvidenceRule",
     "Finding",
     "Level",
     "Location",
@@ -117,7 +120,6 @@ class Rule(Generic[ClaimT]):
         subject: str | None = None,
         level: Level | None = None,
         claim: ClaimT | None = None,
-        facts: Mapping[str, str | int | float | bool | None] | None = None,
     ) -> Finding[ClaimT]:
         """A finding of this rule; `why` falls back to the second paragraph of the manual page in reports."""
         return Finding(
@@ -130,13 +132,43 @@ class Rule(Generic[ClaimT]):
             related=tuple(related),
             subject=subject,
             claim=claim,
-            facts=dict(facts or {}),
         )
 
     def restored(self, finding: Finding) -> Finding[ClaimT]:
         """The finding with a claim of this rule's type; raises ClaimError for other values."""
-        plain: object = finding.claim
-        if self.claim_type is None and isinstance(plain, Mapping):
-            return replace(finding, facts={**finding.facts, **cast("Mapping[str, Any]", plain)}, claim=None)
         claim = restored_claim(self.claim_type, finding.claim)
         return finding if claim is finding.claim else replace(finding, claim=claim)
+
+
+class ArgumentsRule(Rule[ClaimT]):
+    """A rule about training arguments: `judge` gets each `TrainingArguments` or configuration of the script."""
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[ClaimT]]:
+        """What `judge` finds in each of the script's objects."""
+        for arguments in pipeline.arguments:
+            yield from self.judge(arguments, pipeline)
+
+    def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[ClaimT]]:
+        """The findings about one object of training arguments."""
+        yield from ()
+
+
+class EvidenceRule(Rule):
+    """A rule that only evidence shows: `verify` decides, and what the finding says is declared.
+
+    The finding is at the training call, unless `location_of` returns another location.
+    """
+
+    message: ClassVar[str]
+    cure: ClassVar[str] = ""
+    """What to write instead: the `help` of the finding."""
+    subject: ClassVar[str | None] = None
+
+    def location_of(self, evidence: Evidence) -> Location:
+        """Where the finding is."""
+        return evidence.location
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        """The declared finding, if `verify` confirms it."""
+        finding = self.finding(self.location_of(evidence), self.message, help=self.cure, subject=self.subject)
+        yield from self.if_confirmed(finding, evidence)

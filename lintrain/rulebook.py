@@ -19,7 +19,7 @@ RULE_MODULES = "lintrain_rule_files"
 """Rule modules get names of their own: `lintrain.rules` exists in a wheel but not in an editable install."""
 
 
-CHECKS = b"\n    def check(self, pipeline"
+CHECKS = (b"\n    def check(self, pipeline", b"\n    def judge(self, arguments")
 WORDS = b'\n    keywords = "'
 NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
@@ -55,7 +55,7 @@ class _Outside(NamedTuple):
             text = file.read()
         _, _, behind = text.partition(WORDS)
         return cls(
-            CHECKS in text,
+            any(begin in text for begin in CHECKS),
             b"is_preview" in text,
             behind.partition(b'"')[0].decode(),
             NEEDS_NO_TRAINING not in text,

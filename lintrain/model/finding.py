@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Generic
 
 from lintrain.model.level import Level
@@ -56,22 +55,10 @@ class Finding(Generic[ClaimT]):
     code: str = ""
     """The code at the location of what a run showed, set while its fix is requested (`lintrain.source.calls`)."""
     claim: ClaimT | None = None
-    facts: Mapping[str, str | int | float | bool | None] = field(
-        default_factory=dict[str, str | int | float | bool | None]
-    )
 
     def with_role(self, role: str) -> tuple[Related, ...]:
         """The related locations of one role."""
         return tuple(reason for reason in self.related if reason.role == role)
-
-    @property
-    def location_in_facts(self) -> Location | None:
-        """The location in the facts (`Location.as_facts`), for a fix to change; None if there is none."""
-        match self.facts:
-            case {"line": int(line), "column": int(column), "end_line": int(end_line), "end_column": int(end_column)}:
-                return Location(self.location.path, line, column, end_line, end_column)
-            case _:
-                return None
 
 
 def one_per_location(findings: Iterable[Finding | None]) -> Iterator[Finding]:

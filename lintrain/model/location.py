@@ -35,14 +35,5 @@ class Location:
         """Whether the other location has a line in common with this one."""
         return self.path == other.path and self.line <= other.end_line and other.line <= self.end_line
 
-    def as_facts(self) -> dict[str, str | int | float | bool | None]:
-        """The lines and columns as plain values, for the facts of a finding in the same file."""
-        return {
-            "line": self.line,
-            "column": self.column,
-            "end_line": self.end_line,
-            "end_column": self.end_column,
-        }
-
     def __str__(self) -> str:
         return self.path if self.path == NOWHERE else f"{self.path}:{self.line}:{self.column}"

@@ -30,17 +30,18 @@ None: only a person who reads the rows can decide which label is correct.
 Northcutt, Athalye, Mueller: Pervasive Label Errors in Test Sets Destabilize Machine Learning Benchmarks (2021).
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 LARGEST_SHARE = 0.01
 FEWEST_ROWS = 1_000
 WHOLE_ROWS = {"SequenceClassification", "ImageClassification", "AudioClassification"}
 
 
-class ConflictingLabels(Rule):
+class ConflictingLabels(EvidenceRule):
     level = Level.WARNING
+    message = "training rows with the same text have different labels"
+    cure = "inspect some of them: keep one label, or give the model the column that the label depends on"
+    subject = "train_dataset"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
@@ -58,12 +59,3 @@ class ConflictingLabels(Rule):
         if conflicts.conflicting == 0 and conflicts.compared >= FEWEST_ROWS:
             return Verdict.refuted(text, share=share)
         return Verdict.inconclusive(f"{text}, which is too few to decide", share=share)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "training rows with the same text have different labels",
-            help="inspect some of them: keep one label, or give the model the column that the label depends on",
-            subject="train_dataset",
-        )
-        yield from self.if_confirmed(finding, evidence)

@@ -28,9 +28,7 @@ None: more data, weights and another metric are all reasonable.
 Buda, Maki, Mazurowski: A systematic study of the class imbalance problem in convolutional neural networks (2018).
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 LARGEST_SHARE = 0.95
 FEWEST_LABELS = 200
@@ -38,8 +36,11 @@ BALANCING = {"compute_loss", "compute_loss_func", "get_train_dataloader", "train
 WHOLE_ROWS = {"SequenceClassification", "ImageClassification", "AudioClassification"}
 
 
-class LabelImbalance(Rule):
+class LabelImbalance(EvidenceRule):
     level = Level.WARNING
+    message = "nearly all training labels are of one class, or a class has none"
+    cure = "weight the loss by class, oversample rare classes, or give the head only the classes that occur"
+    subject = "train_dataset"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
@@ -58,15 +59,6 @@ class LabelImbalance(Rule):
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         """If the head is too large, a class without rows is a consequence of its size."""
         return "absent" in verdict.measured and cause.rule == "missing-num-labels"
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "nearly all training labels are of one class, or a class has none",
-            help="weight the loss by class, oversample rare classes, or give the head only the classes that occur",
-            subject="train_dataset",
-        )
-        yield from self.if_confirmed(finding, evidence)
 
 
 def _judge_counts(counts: dict[int, int], classes: int) -> Verdict:

@@ -43,13 +43,13 @@ PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; Accele
 `Accelerator.prepare`.
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 
-class UndividedRows(Rule):
+class UndividedRows(EvidenceRule):
     level = Level.ERROR
+    message = "every process trains on the same rows"
+    cure = "pass a `DistributedSampler` to the loader, or prepare the loader like the model"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
@@ -66,14 +66,6 @@ class UndividedRows(Rule):
             return Verdict.inconclusive(f"{text}; their rows may be divided")
         rows = " and ".join(map(str, ranks.rows))
         return Verdict.confirmed(f"{text}: {ranks.shared_rows} of {rows} rows", shared=ranks.shared_rows)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "every process trains on the same rows",
-            help="pass a `DistributedSampler` to the loader, or prepare the loader like the model",
-        )
-        yield from self.if_confirmed(finding, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "unprepared-object"

@@ -50,13 +50,13 @@ PyTorch documentation, `DistributedDataParallel` ("Parameters are never broadcas
 documentation, `Accelerator.prepare`.
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 
-class UnsynchronizedReplicas(Rule):
+class UnsynchronizedReplicas(EvidenceRule):
     level = Level.ERROR
+    message = "each process trains a separate model, without synchronization"
+    cure = "call the wrapped model in training, and do not change weights after wrapping it"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
@@ -77,11 +77,3 @@ class UnsynchronizedReplicas(Rule):
             )
         different = f"{len(ranks.different_gradients)} of {ranks.gradients} gradients after its first backward pass"
         return Verdict.confirmed(f"{text} {steps}, and {different}, for example `{ranks.apart[0]}`", apart=apart)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "each process trains a separate model, without synchronization",
-            help="call the wrapped model in training, and do not change weights after wrapping it",
-        )
-        yield from self.if_confirmed(finding, evidence)

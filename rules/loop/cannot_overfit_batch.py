@@ -30,10 +30,9 @@ Karpathy: A Recipe for Training Neural Networks, "overfit one batch".
 """
 
 import math
-from collections.abc import Iterator
 
 from lintrain.evidence.run import OverfitEvidence
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 FLAT, FALLS = 0.9, 0.5
 FLAT_IN_OWN_LOOP = 0.999
@@ -42,8 +41,10 @@ FEWEST_STEPS = 20
 MOSTLY_TRAINABLE = 0.5
 
 
-class CannotOverfitBatch(Rule):
+class CannotOverfitBatch(EvidenceRule):
     level = Level.WARNING
+    message = "the model cannot overfit a single batch"
+    cure = "check the learning rate, frozen layers, the path from labels to loss, and the labels themselves"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, model = evidence.overfit, evidence.model
@@ -54,14 +55,6 @@ class CannotOverfitBatch(Rule):
         if not 0 < overfit.losses[0] < math.inf:
             return Verdict.inconclusive(f"the first loss is {overfit.losses[0]:.4g}, so its decrease cannot be judged")
         return _judged(overfit, FLAT_IN_OWN_LOOP if evidence.framework != "transformers" else FLAT)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "the model cannot overfit a single batch",
-            help="check the learning rate, frozen layers, the path from labels to loss, and the labels themselves",
-        )
-        yield from self.if_confirmed(finding, evidence)
 
 
 def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:

@@ -48,9 +48,7 @@ None: gradient clipping, a lower learning rate and a different initialization ar
 Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks (2013).
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 HUGE = 1e3
 FEWEST_BATCHES = 2
@@ -58,8 +56,10 @@ FAR = 10.0
 """Relative size of an update, in multiples of the weights, from which a layer counts as diverging."""
 
 
-class ExplodingGradients(Rule):
+class ExplodingGradients(EvidenceRule):
     level = Level.WARNING
+    message = "the gradients are very large and not clipped"
+    cure = "average the loss instead of summing it, check the scale of inputs and targets, or clip the gradients"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
@@ -83,11 +83,3 @@ class ExplodingGradients(Rule):
         if farthest.ratio < FAR:
             return Verdict.inconclusive(f"{text}, but {moves} at most", norm=smallest)
         return Verdict.confirmed(f"{text}, it is not clipped, and {moves}", norm=smallest)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "the gradients are very large and not clipped",
-            help="average the loss instead of summing it, check the scale of inputs and targets, or clip the gradients",
-        )
-        yield from self.if_confirmed(finding, evidence)

@@ -30,13 +30,13 @@ None: the probe shows which weights do not change, not why.
 transformers documentation, "Model training anatomy": keep weights in float32.
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 
-class UnchangedParameters(Rule):
+class UnchangedParameters(EvidenceRule):
     level = Level.WARNING
+    message = "optimizer steps do not change trainable parameters"
+    cure = "keep the weights in float32 (with `bf16=True` for speed), and pass all of them to the optimizer"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         step = evidence.step
@@ -60,11 +60,3 @@ class UnchangedParameters(Rule):
         return Verdict.refuted(
             f"{step.changed_tensors} of {total} tensors changed in 2 steps", changed=step.changed_tensors
         )
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "optimizer steps do not change trainable parameters",
-            help="keep the weights in float32 (with `bf16=True` for speed), and pass all of them to the optimizer",
-        )
-        yield from self.if_confirmed(finding, evidence)

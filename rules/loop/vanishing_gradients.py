@@ -38,16 +38,16 @@ None: a different initialization, normalization and a different activation are a
 Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks (2010).
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 TOO_SMALL = 1e-8
 STARTS_AT_ZERO = ("lora", "expert", "adapter", "controlnet")
 
 
-class VanishingGradients(Rule):
+class VanishingGradients(EvidenceRule):
     level = Level.WARNING
+    message = "gradients of trainable layers are practically zero"
+    cure = "check the path between these layers and the loss: a small factor, saturated activations, a mask"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
@@ -76,11 +76,3 @@ class VanishingGradients(Rule):
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "gradients of trainable layers are practically zero",
-            help="check the path between these layers and the loss: a small factor, saturated activations, a mask",
-        )
-        yield from self.if_confirmed(finding, evidence)

@@ -74,7 +74,18 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluation_schedule
 from lintrain.pipeline.values.python import is_true, literal
 from lintrain.pipeline.values.training import TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    ArgumentsRule,
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 RAISED = ("--load_best_model_at_end requires",)
 EVERY = 500
@@ -89,25 +100,22 @@ class Claim:
     is_default: bool
 
 
-class UnmatchedSaveStrategy(Rule[Claim]):
+class UnmatchedSaveStrategy(ArgumentsRule[Claim]):
     level = Level.ERROR
     keywords = "Arguments|Config"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        for settings in pipeline.arguments:
-            wanted = settings.locations.get("load_best_model_at_end")
-            if not is_true(settings.value("load_best_model_at_end")) or wanted is None:
-                continue
-            evaluating, saving = (
-                evaluation_schedule.evaluation_strategy(settings),
-                evaluation_schedule.saving_strategy(settings),
-            )
-            if evaluating is None or saving is None or not _are_checked(settings, evaluating, saving):
-                continue
-            if evaluating.value != saving.value and saving.value != "best":
-                yield self._strategies(settings, wanted, evaluating, saving)
-            elif evaluating.value == saving.value == "steps":
-                yield from self._steps(settings, wanted)
+    def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        wanted = arguments.locations.get("load_best_model_at_end")
+        if not is_true(arguments.value("load_best_model_at_end")) or wanted is None:
+            return
+        evaluating = evaluation_schedule.evaluation_strategy(arguments)
+        saving = evaluation_schedule.saving_strategy(arguments)
+        if evaluating is None or saving is None or not _are_checked(arguments, evaluating, saving):
+            return
+        if evaluating.value != saving.value and saving.value != "best":
+            yield self._strategies(arguments, wanted, evaluating, saving)
+        elif evaluating.value == saving.value == "steps":
+            yield from self._steps(arguments, wanted)
 
     def _strategies(
         self,

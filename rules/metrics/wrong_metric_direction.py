@@ -80,9 +80,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.analysis import evaluation_schedule as schedule
+from lintrain.analysis import trainer_methods
 from lintrain.pipeline.values.training import TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import ArgumentsRule, Evidence, Finding, Level, Pipeline, Related, Verdict, dataclass, fixes
 
 LOWER_IS_BETTER = frozenset({"cer", "error", "eval_error", "mae", "mse", "perplexity", "ppl", "rmse", "wer"})
 
@@ -94,22 +95,17 @@ class Claim:
     metric: str
 
 
-class WrongMetricDirection(Rule[Claim]):
+class WrongMetricDirection(ArgumentsRule[Claim]):
     level = Level.ERROR
     keywords = "Arguments|Config"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        for settings in pipeline.arguments:
-            name = evaluation_schedule.best_metric(settings)
-            if name not in LOWER_IS_BETTER or not evaluation_schedule.is_given_in_call(
-                settings, "metric_for_best_model"
-            ):
-                continue
-            is_unset = evaluation_schedule.is_left_out(
-                settings, "greater_is_better"
-            ) and evaluation_schedule.keeps_the_best(settings)
-            if is_unset and not _is_negated(pipeline, settings):
-                yield self._report(settings, name)
+    def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        name = schedule.best_metric(arguments)
+        if name not in LOWER_IS_BETTER or not schedule.is_given_in_call(arguments, "metric_for_best_model"):
+            return
+        is_unset = schedule.is_left_out(arguments, "greater_is_better") and schedule.keeps_the_best(arguments)
+        if is_unset and not _is_negated(pipeline, arguments):
+            yield self._report(arguments, name)
 
     def _report(self, settings: TrainingArguments, name: str) -> Finding[Claim]:
         location = settings.locations["metric_for_best_model"]

@@ -54,9 +54,7 @@ None: a probe shows that the input has no effect, not why.
 Karpathy, "A Recipe for Training Neural Networks", 2019 ("use backprop to chart dependencies").
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 EQUAL = 1e-6
 """A share of the largest output: the rounding error of float32."""
@@ -64,8 +62,10 @@ EQUAL = 1e-6
 EXACT = ("float32", "float64")
 
 
-class ConstantOutput(Rule):
+class ConstantOutput(EvidenceRule):
     level = Level.ERROR
+    message = "the model returns the same output for every row"
+    cure = "follow one row through `forward`: is the batch averaged, are units dead, is the input unused?"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         responses = evidence.responses
@@ -93,11 +93,3 @@ class ConstantOutput(Rule):
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "the model returns the same output for every row",
-            help="follow one row through `forward`: is the batch averaged, are units dead, is the input unused?",
-        )
-        yield from self.if_confirmed(finding, evidence)

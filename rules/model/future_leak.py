@@ -63,16 +63,16 @@ None: only the model's code shows where the mask is lost.
 Vaswani et al., "Attention Is All You Need", 2017, section 3.2.3.
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 SURE, NOTHING = 1e-4, 1e-5
 """Shares of the largest output: a change that is certain, and one that rounding may cause."""
 
 
-class FutureLeak(Rule):
+class FutureLeak(EvidenceRule):
     level = Level.ERROR
+    message = "the language model sees the tokens that it has to predict"
+    cure = "use a causal attention mask, and no bidirectional layers"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         responses = evidence.responses
@@ -90,11 +90,3 @@ class FutureLeak(Rule):
         if future.doubt:
             return Verdict.inconclusive(f"{text}; {future.doubt}", change=future.change)
         return Verdict.confirmed(text, change=future.change, positions=future.positions)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "the language model sees the tokens that it has to predict",
-            help="use a causal attention mask, and no bidirectional layers",
-        )
-        yield from self.if_confirmed(finding, evidence)

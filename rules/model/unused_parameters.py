@@ -28,9 +28,7 @@ None: `find_unused_parameters=True` would only hide why they are unused.
 pytorch#43259, pytorch#57473. `find_unused_parameters=True` hides the cause.
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 UNUSED_BY_HEADS = (
     "pooler",
@@ -45,8 +43,10 @@ HARMLESS = (*UNUSED_BY_HEADS, "answer_class", "expert", "layerdrop", "gate")
 FEWEST_BATCHES = 2
 
 
-class UnusedParameters(Rule):
+class UnusedParameters(EvidenceRule):
     level = Level.WARNING
+    message = "trainable parameters do not contribute to the loss"
+    cure = "use them in `forward`, or remove them (or freeze them with `requires_grad_(False)`)"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
@@ -63,11 +63,3 @@ class UnusedParameters(Rule):
             return Verdict.inconclusive(f"{len(relevant)} of {total} tensors had no gradient on the only batch")
         text = f"{len(relevant)} of {total} tensors have no gradient on {batches} batches, the first is `{relevant[0]}`"
         return Verdict.confirmed(text, parameters=list(relevant[:20]), batches=batches)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "trainable parameters do not contribute to the loss",
-            help="use them in `forward`, or remove them (or freeze them with `requires_grad_(False)`)",
-        )
-        yield from self.if_confirmed(finding, evidence)

@@ -51,32 +51,37 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.pipeline.values.python import is_true
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.pipeline.values.training import TrainingArguments
+from lintrain.rule import (
+    ArgumentsRule,
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Verdict,
+    fixes,
+    lazy_pattern,
+)
 
 WRITTEN = lazy_pattern(r"fp16\s*=\s*True")
 RAISED = ("At most one of fp16 and bf16 can be True",)
 
 
-class BothHalfPrecisions(Rule):
+class BothHalfPrecisions(ArgumentsRule):
     level = Level.ERROR
     keywords = "Arguments|Config"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding]:
         certain = {call.location for call in pipeline.calls if call.is_certain and not call.is_guarded}
-        for arguments in pipeline.arguments:
-            is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
-            location, made = arguments.locations.get("fp16"), arguments.origin
-            if (
-                not is_both
-                or location is None
-                or made is None
-                or made not in certain
-                or _is_expected(pipeline, location)
-            ):
-                continue
-            # the library does not check values that are set on the object later
-            if made.holds(location) and made.holds(arguments.locations.get("bf16", location)):
-                yield self._report(pipeline, location, made)
+        is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
+        location, made = arguments.locations.get("fp16"), arguments.origin
+        if not is_both or location is None or made not in certain or _is_expected(pipeline, location):
+            return
+        # the library does not check values that are set on the object later
+        if made.holds(location) and made.holds(arguments.locations.get("bf16", location)):
+            yield self._report(pipeline, location, made)
 
     def _report(self, pipeline: Pipeline, location: Location, made: Location) -> Finding:
         is_written = WRITTEN.fullmatch(pipeline.code(location))

@@ -28,16 +28,16 @@ None: a probe shows that the initial loss is far from chance level, not why.
 Karpathy: A Recipe for Training Neural Networks, "verify loss at init".
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 TOO_LARGE, TOO_SMALL, USUAL = 3.0, 0.2, 2.0
 """Bounds of the initial loss as multiples of the loss at chance level."""
 
 
-class LossFarFromChance(Rule):
+class LossFarFromChance(EvidenceRule):
     level = Level.WARNING
+    message = "the initial loss is far from chance level"
+    cure = "check the labels, the initial weights of the head and the scale of the features"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         forward = evidence.forward
@@ -57,11 +57,3 @@ class LossFarFromChance(Rule):
         if ratio <= USUAL:
             return Verdict.refuted(text, loss=loss, chance=forward.chance)
         return Verdict.inconclusive(text, loss=loss, chance=forward.chance)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "the initial loss is far from chance level",
-            help="check the labels, the initial weights of the head and the scale of the features",
-        )
-        yield from self.if_confirmed(finding, evidence)

@@ -39,14 +39,15 @@ transformers#25065, transformers#27212.
 """
 
 import math
-from collections.abc import Iterator
 
 from lintrain.evidence.run import BackwardEvidence, ForwardEvidence
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 
-class NanLoss(Rule):
+class NanLoss(EvidenceRule):
     level = Level.ERROR
+    message = "the loss, a gradient or the data contain NaN or infinity"
+    cure = "find the first non-finite value: often a log or sqrt of 0, a division by 0, or the data"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         source = _bad_data(evidence)
@@ -68,14 +69,6 @@ class NanLoss(Rule):
         if half and evidence.device == "cpu":
             return Verdict.inconclusive("the script uses fp16, which a CPU computes differently")
         return Verdict.refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "the loss, a gradient or the data contain NaN or infinity",
-            help="find the first non-finite value: often a log or sqrt of 0, a division by 0, or the data",
-        )
-        yield from self.if_confirmed(finding, evidence)
 
 
 def _first_output(forward: ForwardEvidence) -> str:

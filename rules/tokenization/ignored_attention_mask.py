@@ -53,16 +53,16 @@ None: a probe does not show where the model's code drops the mask.
 Hugging Face course, chapter 2, "Handling multiple sequences".
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 ROUNDING, NEGLIGIBLE, LARGE = 1e-6, 1e-4, 1e-2
 """Changes of the output as a share of its maximum: by rounding, without an effect, and with one."""
 
 
-class IgnoredAttentionMask(Rule):
+class IgnoredAttentionMask(EvidenceRule):
     level = Level.WARNING
+    message = "the model gets an attention mask and does not use it"
+    cure = "pass it to the attention layers, and exclude padding from mean and max pooling"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         mask = evidence.responses.mask if evidence.responses else None
@@ -79,11 +79,3 @@ class IgnoredAttentionMask(Rule):
         if mask.cut > LARGE:
             return Verdict.confirmed(text, change=mask.cut, padding=mask.padding)
         return Verdict.refuted(text, change=mask.cut) if mask.cut < NEGLIGIBLE else Verdict.inconclusive(text)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "the model gets an attention mask and does not use it",
-            help="pass it to the attention layers, and exclude padding from mean and max pooling",
-        )
-        yield from self.if_confirmed(finding, evidence)

@@ -38,16 +38,17 @@ None: the batch does not show whether the mask or the tokens are wrong.
 Hugging Face course, chapter 2, "Handling multiple sequences".
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 TOLERATED_SHARE = 0.01
 """The share of padding among attended tokens above which the finding is confirmed."""
 
 
-class MismatchedAttentionMask(Rule):
+class MismatchedAttentionMask(EvidenceRule):
     level = Level.ERROR
+    message = "`attention_mask` does not match `input_ids` in the training batches"
+    cure = "use the mask of the tokenizer or its collator: 1 for each token, 0 for padding"
+    subject = "data_collator"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
@@ -70,12 +71,3 @@ class MismatchedAttentionMask(Rule):
             text = f"{batch.mask_on_padding} of {attended} attended tokens are padding ({share:.0%})"
             return Verdict.confirmed(text, padding=batch.mask_on_padding, attended=attended)
         return Verdict.refuted(f"{batch.mask_on_padding} of {attended} attended tokens are padding", attended=attended)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "`attention_mask` does not match `input_ids` in the training batches",
-            help="use the mask of the tokenizer or its collator: 1 for each token, 0 for padding",
-            subject="data_collator",
-        )
-        yield from self.if_confirmed(finding, evidence)

@@ -28,9 +28,7 @@ None: another tokenizer, cleaned text and new tokens are all reasonable.
 Hugging Face course, chapter 6, "WordPiece tokenization".
 """
 
-from collections.abc import Iterator
-
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 MUCH, LITTLE = 0.03, 0.01
 """Shares of unknown tokens that confirm and refute the finding."""
@@ -38,8 +36,11 @@ MUCH, LITTLE = 0.03, 0.01
 FEWEST_TOKENS = 300
 
 
-class UnknownTokens(Rule):
+class UnknownTokens(EvidenceRule):
     level = Level.WARNING
+    message = "much of the training text becomes the unknown token"
+    cure = "use a tokenizer and model for the language, script and case of this text"
+    subject = "train_dataset"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batches = [batch for batch in evidence.batches if batch.ordinary_tokens is not None]
@@ -55,12 +56,3 @@ class UnknownTokens(Rule):
         if unknown / ordinary < LITTLE:
             return Verdict.refuted(text, unknown=unknown, tokens=ordinary)
         return Verdict.inconclusive(f"{text}, between {LITTLE:.0%} and {MUCH:.0%}", unknown=unknown, tokens=ordinary)
-
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        finding = self.finding(
-            evidence.location,
-            "much of the training text becomes the unknown token",
-            help="use a tokenizer and model for the language, script and case of this text",
-            subject="train_dataset",
-        )
-        yield from self.if_confirmed(finding, evidence)

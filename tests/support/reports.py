@@ -36,7 +36,7 @@ MENDED = Fix.of("pass `encoded`", AddImport("math"), Replace(Location(SCRIPT, 4,
 
 
 def finding(rule: str, level: Level, location: Location, message: str = "`raw` is raw") -> Finding:
-    return Finding(rule, level, location, message, **SAYS, related=(replace(MADE),), subject="raw", facts={"rows": 3})
+    return Finding(rule, level, location, message, **SAYS, related=(replace(MADE),), subject="raw", claim={"rows": 3})
 
 
 def outcome() -> CheckResult:

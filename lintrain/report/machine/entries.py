@@ -150,7 +150,7 @@ def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextE
             for reason in finding.related
         ),
         finding.subject,
-        {**finding.facts, **plain_claim(finding.claim)},
+        plain_claim(finding.claim),
         _fix_entry(one.fix, edits),
         _verdict_entry(one.verdict),
         fingerprint,
