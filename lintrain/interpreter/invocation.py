@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from lintrain.interpreter import decorators, functions, project_modules
+from lintrain.interpreter import functions, project_modules
 from lintrain.interpreter.autograd import is_without_grad
 from lintrain.interpreter.classes import sole_base, transfer_of
 from lintrain.interpreter.core import dispatch
@@ -170,7 +170,7 @@ def run_function(
     reader = call.reader
     # The body of a context manager runs around that of the `with`, which is not known yet: `contexts` runs
     # both.
-    if at_yield is None and decorators.makes_context(function):
+    if at_yield is None and functions.makes_context(function):
         return ContextCall(call, function, receiver, owner, origin=call.location)
     # Modules have frames too, but do not count: a script with many imports follows its functions as deep as
     # any other.

@@ -8,7 +8,6 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function, instance_method, method
 from lintrain.pipeline.modules import lineage_of
-from lintrain.pipeline.values.lightning import LightningFit, LightningTrainer, LoggedNames
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -21,6 +20,7 @@ from lintrain.pipeline.values.python import (
     Value,
     options_of,
 )
+from lintrain.pipeline.values.training import LightningFit, LightningTrainer, LoggedNames
 
 if TYPE_CHECKING:
     pass

@@ -14,8 +14,7 @@ from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import attribute_of, decorating, function, method_of, stored_attribute_of
 from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.setting_files import read_yaml_settings
-from lintrain.libraries.stdlib.paths import path_of
-from lintrain.libraries.stdlib.setting_files import as_value, settings_in
+from lintrain.libraries.stdlib.paths import as_value, path_of, settings_in
 from lintrain.model.location import Location
 from lintrain.pipeline.values.files import Settings
 from lintrain.pipeline.values.python import (

@@ -1,4 +1,4 @@
-"""Training runs, their arguments, and the metrics that judge them."""
+"""What trains: arguments, Trainers, Keras and Lightning runs, losses and metrics, as the script makes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, LibraryObject, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -183,3 +183,39 @@ class KerasRun(Value):
         if name in self.compile_arguments:
             return self.compile_arguments[name].value
         return ABSENT if self.is_complete and self.compiled else UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class KerasLabels(Value):
+    """Labels of classes: `is_one_hot` where each is a row of zeros with a one, else each is the number of its class."""
+
+    is_one_hot: bool = False
+    classes: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class LabelledBatches(Value):
+    """Batches of inputs with such labels, as the loaders of folders give them."""
+
+    is_one_hot: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class LightningTrainer(LibraryObject):
+    """A Trainer of Lightning."""
+
+
+@dataclass(frozen=True, slots=True)
+class LightningFit:
+    """One call of a Trainer's `fit`: the module that it trains."""
+
+    location: Location
+    module: Value
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedNames:
+    """One reading of a `self.log(…)` in a Lightning module: the names that it logs by, None where one is not known."""
+
+    location: Location
+    names: tuple[str, ...] | None
