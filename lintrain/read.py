@@ -48,7 +48,7 @@ def read_pipeline(
     project: Project | None = None,
     check_cancelled: Callable[[], None] = lambda: None,
 ) -> Pipeline:
-    """Read what a script builds and does, its project's modules too; raises SyntaxError where it does not parse.
+    """Read what a script builds and does, its project's modules too; raises SyntaxError if it does not parse.
 
     `check_cancelled` is called every some hundred steps, and may raise to end the reading.
     """

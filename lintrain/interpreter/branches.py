@@ -65,7 +65,7 @@ def _divisor(test: ast.expr) -> ast.Name | ast.Attribute | ast.Constant | None:
 
 
 def _asks_for_versions(test: str) -> bool:
-    """Whether a test looks like one about versions or availability: what stands below it is meant for some only."""
+    """Whether a test looks like one about versions or availability: its branch is meant for some versions only."""
     return ABOUT_VERSIONS.search(test.lower()) is not None
 
 
@@ -76,7 +76,7 @@ def execute_branches(
     *,
     is_guarded: bool = False,
 ) -> Flow:
-    """Run each branch from the same start; go on with what those leave behind that do go on."""
+    """Run each branch from the same start; go on with the joined names of those that go on."""
     start = len(scope.journal)
     ends: list[Changes] = []
     flows: list[Flow] = []
@@ -190,7 +190,7 @@ def _bind_unknown(pattern: ast.pattern, scope: Scope) -> None:
 
 
 def _items(patterns: list[ast.pattern], subject: Value) -> list[Value] | None:
-    """The items of the subject, one for each pattern; None where that is not certain."""
+    """The items of the subject, one for each pattern; None if that is not certain."""
     is_known = isinstance(subject, SequenceValue) and subject.is_complete and len(subject.items) == len(patterns)
     has_star = any(isinstance(each, ast.MatchStar) for each in patterns)
     return subject.items if isinstance(subject, SequenceValue) and is_known and not has_star else None
@@ -207,7 +207,7 @@ def _has_other_length(patterns: list[ast.pattern], subject: Value) -> bool:
 
 
 def takes(reader: Reader, case: ast.match_case, subject: Value, scope: Scope) -> bool | None:
-    """Whether a case is certainly taken, or certainly not; None where neither is certain."""
+    """Whether a case is certainly taken, or certainly not; None if neither is certain."""
     fits = matches(reader, case.pattern, subject, scope)
     if fits is False or case.guard is None:
         return fits
@@ -217,7 +217,7 @@ def takes(reader: Reader, case: ast.match_case, subject: Value, scope: Scope) ->
 
 
 def matches(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) -> bool | None:
-    """Whether a pattern certainly matches, or certainly does not; None where neither is certain."""
+    """Whether a pattern certainly matches, or certainly does not; None if neither is certain."""
     match pattern:
         case ast.MatchAs(pattern=None):
             return True

@@ -184,7 +184,7 @@ def _is_own_method(decorator: Value) -> bool:
 
 
 def _hidden(value: Value) -> Value:
-    """A function whose result is not known, since something that is not understood stands around it."""
+    """A function whose result is not known, since a decorator that is not understood wraps it."""
     if isinstance(value, Function):
         value.is_wrapped = True
     return value

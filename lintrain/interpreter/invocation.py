@@ -263,7 +263,7 @@ def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
         return isinstance(node, ast.Dict)
     if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
         return reader.once(functions.hands_all_on, function.node)
-    # Only then do the keys of the dictionary stand where their values were given, so that a finding can
+    # Only then are the keys of the dictionary where their values were given, so that a finding can
     # point at them.
     dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
     return dictionary is not None and value.origin == reader.source.location(dictionary)

@@ -42,7 +42,7 @@ Subject = TypeVar("Subject")
 class LibraryCall:
     """One call of a library by its dotted path; `is_guarded` inside a `try` or a test of versions.
 
-    `text` is the code of what is called (`TrainingArguments`); `is_certain` where reading went through it without a
+    `text` is the code of what is called (`TrainingArguments`); `is_certain` if reading went through it without a
     condition, so that a run of the script makes the call.
     """
 

@@ -102,7 +102,7 @@ def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -
 
 
 def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None:
-    """Let a target stand for a value."""
+    """Bind a target to a value."""
     match target:
         case ast.Name(id=name):
             scope.bind(name, identified(value, name))

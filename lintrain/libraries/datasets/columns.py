@@ -67,7 +67,7 @@ def column_of(name: str, value: Value, *, is_batch: bool) -> Column:
 
 
 def _any_of(items: list[Value]) -> Value:
-    """What stands for any of the items: the first of plain texts or plain numbers, however many there are."""
+    """One value for all of the items: the first of plain texts or plain numbers, however many there are."""
     # A literal column of 10,000 texts is described by the first of them. Joining all would make an Unknown
     # of more than four.
     plain = {type(item.value) for item in items if isinstance(item, Constant) and not item.is_default}

@@ -64,7 +64,7 @@ def dictionary(call: Call, splits: dict[str, Dataset], parent: DatasetDict | Non
 
 
 def names_in(value: Value) -> set[str] | None:
-    """The column names that an argument lists; None where some of them are not known."""
+    """The column names that an argument lists; None if some of them are not known."""
     match value:
         case Absent() | Constant(value=None, is_default=False):
             return set()

@@ -50,7 +50,7 @@ def _fit(call: Call) -> Value:
     module = given["model"].value if "model" in given else UNKNOWN
     call.reader.record.lightning_fits.append(LightningFit(call.location, module))
     if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
-        # Lightning calls the steps for each batch, whatever stands around `fit`: a condition there is none
+        # Lightning calls the steps for each batch, whatever is around `fit`: a condition there is none
         # of the step's.
         conditions, call.reader.conditions = call.reader.conditions, []
         with call.reader.aside():

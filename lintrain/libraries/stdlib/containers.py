@@ -62,7 +62,7 @@ def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:
 
 
 def _bound(part: Value) -> int | Value | None:
-    """One bound of a slice: None where it is left out, the value itself where it is not known."""
+    """One bound of a slice: None if it is left out, the value itself if it is not known."""
     if isinstance(part, Absent):
         return None
     if isinstance(part, Constant) and not part.is_default and (part.value is None or isinstance(part.value, int)):
@@ -161,7 +161,7 @@ def _as_dictionary(call: Call) -> Value:
 
 
 def copied(reader: Reader, value: Value, levels: int = DEEPEST) -> Value | None:
-    """A deep copy of literals, lists and dictionaries; None where something else is in it, or it is too deep."""
+    """A deep copy of literals, lists and dictionaries; None if something else is in it, or it is too deep."""
     match value:
         # An unknown thing is kept as it is: following it by identity is worth more than the difference to
         # its copy.

@@ -54,7 +54,7 @@ def _changed(call: Call) -> Value:
 
 @method(Sequence, "index", "count")
 def _number(call: Call) -> Value:
-    """Where an item stands, or how often."""
+    """The position of an item, or how often it occurs."""
     return Whole(origin=call.location)
 
 

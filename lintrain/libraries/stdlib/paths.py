@@ -40,7 +40,7 @@ def path_of(value: Value) -> FilePath | None:
 
 
 def joined(parts: list[Value]) -> FilePath | None:
-    """The path of these parts one below the other; None where one is not known or all are too long."""
+    """The path of these parts one below the other; None if one is not known or all are too long."""
     paths = [path for path in map(path_of, parts) if path is not None]
     if not paths or len(paths) != len(parts) or sum(len(path.text) for path in paths) > LONGEST:
         return None
@@ -166,7 +166,7 @@ def _is_named_twice(reader: Reader, text: str) -> bool:
 
 
 def as_value(call: Call, content: object, *, is_default: bool) -> Value:
-    """The reader's value of a file's content; Unknown where it holds too much."""
+    """The reader's value of a file's content; Unknown if it holds too much."""
     return _value(call, content, is_default) if _count(content, MOST_VALUES) > 0 else UNKNOWN
 
 

@@ -167,7 +167,7 @@ def cast(call: Call) -> None:
 
 
 def _asked_for(call: Call) -> Value:
-    """The format that a call asks for; Absent where it only moves, Unknown if that is not known."""
+    """The format that a call asks for; Absent if it only moves, Unknown if that is not known."""
     name = call.path.rpartition(".")[2]
     if name in BY_METHOD:
         return Constant(BY_METHOD[name])
@@ -186,7 +186,7 @@ def _asked_for(call: Call) -> Value:
 
 
 def dtype_of(value: Value) -> str | None:
-    """The number format that a value certainly names (`torch.half`, `"bfloat16"`), None where it names none."""
+    """The number format that a value certainly names (`torch.half`, `"bfloat16"`), None if it names none."""
     if isinstance(value, Library) and value.path.startswith("torch."):
         name = value.path.removeprefix("torch.")
     elif isinstance(value, Constant) and not value.is_default:

@@ -130,7 +130,7 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
 
 
 def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:
-    """The tensors of a batch that torch puts together itself, None for what is not known; empty where nothing is."""
+    """The tensors of a batch that torch puts together itself, None for what is not known; empty if nothing is."""
     loader = batch.loader if isinstance(batch, Batch) else None
     # The default collate function stacks tuples item by item. Any other one, and rows that are
     # dictionaries, are not followed here.
@@ -144,7 +144,7 @@ def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:
 
 
 def _batched(part: Value) -> Tensor | None:
-    """The same axes behind one for the rows of the batch."""
+    """The same axes after one for the rows of the batch."""
     if not isinstance(part, Tensor):
         return None
     return replace(part, shape=ANY if part.shape.is_open else Shape((None, *part.shape.sizes), False))
