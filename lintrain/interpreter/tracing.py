@@ -12,7 +12,7 @@ from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Whole
-from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -115,11 +115,6 @@ def _asks_for_unknown_kind(call: Call, name: str) -> bool:
 def kind_of(name: str) -> str:
     """The kind of number of a type by its name; empty if it is none of the usual ones."""
     return "float" if name in FLOATS else "int" if name in INTEGERS else "bool" if name == "bool" else ""
-
-
-def is_loss(value: Value) -> bool:
-    """Whether a value is a loss, as a loss function gave it or arithmetic left it."""
-    return isinstance(value, Tensor) and value.role is Role.LOSS
 
 
 DATA = "data"

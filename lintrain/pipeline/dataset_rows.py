@@ -79,11 +79,6 @@ def rows_of(dataset: Dataset) -> int | None:
     return None
 
 
-def is_shuffled(dataset: Dataset) -> bool:
-    """Whether some step certainly put its rows into a random order."""
-    return bool(SHUFFLING & set(dataset.operations))
-
-
 SHUFFLES = lazy_pattern(
     r"shuffle|permutation|randperm|(random|train_test|stratified)_?split|sample|choice|^rand|_rand|normal$|uniform$|"
     r"[kK]_?[fF]old|bootstrap|synthetic|generate"

@@ -8,8 +8,6 @@ from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Step
 from lintrain.pipeline.values.python import Absent, Constant, Sequence, Value
 
-LIBRARY = "datasets"
-
 
 def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
     """A data set with the columns of another; a caller that changes columns gives it new ones."""
