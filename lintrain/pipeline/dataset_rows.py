@@ -13,9 +13,6 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-SHUFFLING = frozenset({"shuffle", "train_test_split", "random_split"})
-"""Operations after which rows are in a random order."""
-
 IN_ORDER = frozenset(
     {
         "load_dataset",
