@@ -8,8 +8,7 @@ import pytest
 
 from lintrain.analysis.keras_runs import activation_of, loss_of, units_of
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
-from lintrain.pipeline.values.training import KerasRun
+from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
 from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 

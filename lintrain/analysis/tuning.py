@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.facts import CheckpointFacts
-from lintrain.libraries.torch.casting import dtype_of
+from lintrain.libraries.torch.freezing import dtype_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.modules import shared_parts

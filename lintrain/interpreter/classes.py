@@ -49,7 +49,7 @@ def has_own_constructor(cls: Class) -> bool:
 
 
 def sole_base(cls: Class) -> str | None:
-    """The one library class that a class of the script derives from; None where another may come before it."""
+    """The one library class that a class of the script derives from; None if another may come before it."""
     owners = list(cls.lineage())
     is_plain = not any(owner.decorators or owner.node.keywords for owner in owners) and not cls.has_unknown_base
     bases = set(cls.library_bases)

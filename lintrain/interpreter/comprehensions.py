@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from lintrain.interpreter import targets
-from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import expression
 from lintrain.interpreter.core.scope import Scope
@@ -43,7 +42,7 @@ class _Passes:
             # A comprehension has names of its own in Python 3: its target must not overwrite a name around
             # it.
             inner = Scope(parent=outer)
-            targets.assign(self.reader, generator.target, item, inner)
+            storing.assign(self.reader, generator.target, item, inner)
             if self._passes_tests(generator, inner):
                 yield from self.scopes(inner, position + 1)
 

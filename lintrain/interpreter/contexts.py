@@ -11,8 +11,8 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import statement
 from lintrain.interpreter.core.scope import Scope
+from lintrain.interpreter.core.storing import assign
 from lintrain.interpreter.invocation import ContextCall
-from lintrain.interpreter.targets import assign
 from lintrain.pipeline.values.files import OpenFile
 from lintrain.pipeline.values.python import (
     UNKNOWN,

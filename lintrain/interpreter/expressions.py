@@ -219,7 +219,7 @@ def _if_expression(reader: Reader, node: ast.IfExp, scope: Scope) -> Value:
 
 @expression(ast.JoinedStr)
 def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
-    """The text itself where all its parts are known."""
+    """The text itself if all its parts are known."""
     parts = [
         dispatch.evaluate(reader, part.value if isinstance(part, ast.FormattedValue) else part, scope)
         for part in node.values

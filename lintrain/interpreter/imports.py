@@ -153,7 +153,7 @@ def _flattened(parts: list[str]) -> str:
 
 
 def library(path: str) -> Value:
-    """The library at a dotted path, or Unknown where it is none that the reader knows."""
+    """The library at a dotted path, or Unknown if it is none that the reader knows."""
     top = path.partition(".")[0]
     return Library(canonical(path)) if top in LIBRARIES else Unknown(name=path)
 
@@ -221,7 +221,7 @@ class LibraryStar:
     module: str
 
     def __call__(self, name: str) -> Value | None:
-        """What a name stands for, None where the library has none such."""
+        """The value of a name, None if the library has no such name."""
         from lintrain.knowledge import tables
 
         module = IN_TABLES.sub("lightning.pytorch", self.module)
@@ -277,7 +277,7 @@ def _own_module(reader: Reader, path: str) -> ModuleFile | None:
 
 
 def _relative_module(reader: Reader, level: int, path: str) -> ModuleFile | None:
-    """The project's module that a relative import means; what lies inside a known library is left alone."""
+    """The project's module that a relative import means; modules inside a known library are left alone."""
     project = reader.modules.project
     if project is None or project.package_of(reader.source.path) in LIBRARIES - EVERYDAY:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from lintrain.interpreter import decorators, functions, project_modules
+from lintrain.interpreter import functions, project_modules
 from lintrain.interpreter.autograd import is_without_grad
 from lintrain.interpreter.classes import sole_base, transfer_of
 from lintrain.interpreter.core import dispatch
@@ -170,7 +170,7 @@ def run_function(
     reader = call.reader
     # The body of a context manager runs around that of the `with`, which is not known yet: `contexts` runs
     # both.
-    if at_yield is None and decorators.makes_context(function):
+    if at_yield is None and functions.makes_context(function):
         return ContextCall(call, function, receiver, owner, origin=call.location)
     # Modules have frames too, but do not count: a script with many imports follows its functions as deep as
     # any other.
@@ -263,7 +263,7 @@ def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
         return isinstance(node, ast.Dict)
     if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
         return reader.once(functions.hands_all_on, function.node)
-    # Only then do the keys of the dictionary stand where their values were given, so that a finding can
+    # Only then are the keys of the dictionary where their values were given, so that a finding can
     # point at them.
     dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
     return dictionary is not None and value.origin == reader.source.location(dictionary)

@@ -9,8 +9,8 @@ from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import statement
 from lintrain.interpreter.core.scope import Changes, Scope
+from lintrain.interpreter.core.storing import assign, assigned_names
 from lintrain.interpreter.retention import made_anew
-from lintrain.interpreter.targets import assign, assigned_names
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown

@@ -45,7 +45,7 @@ def _class_attribute(reader: Reader, value: Class, name: str, location: Location
 
 
 def special(reader: Reader, value: Instance, name: str, given: list[Value], location: Location) -> Value | None:
-    """What a special method of the script's class gives, such as `__getitem__`; None where it has none."""
+    """What a special method of the script's class gives, such as `__getitem__`; None if it has none."""
     found = value.cls.lookup(name)
     if found is None or not isinstance(found[1], Function):
         return None
@@ -166,7 +166,7 @@ def fill_fields(call: Call, cls: Class, made: Instance) -> None:
 
 
 def field_default(call: Call, cls: Class, name: str) -> Value:
-    """The default of a dataclass's field; Unknown where it has none."""
+    """The default of a dataclass's field; Unknown if it has none."""
     found = cls.lookup(name)
     if found is None:
         return UNKNOWN

@@ -123,7 +123,7 @@ def _read_module(reader: Reader, source: Source, names: Scope) -> None:
 
 @contextmanager
 def _imported_there(reader: Reader, around: Circumstances) -> Generator[None]:
-    """What stands around the code is what stood around its import, not what stands around its first use."""
+    """The loops and conditions around the code are those of its import, not those of its first use."""
     before = (reader.loops, reader.conditions, reader.guards, reader.without_grad, reader.uncalled)
     reader.loops, reader.conditions = [], list(around.conditions)
     reader.guards, reader.without_grad, reader.uncalled = around.guards, 0, around.uncalled
@@ -162,7 +162,7 @@ def outside(reader: Reader) -> Generator[None]:
 
 @dataclass(eq=False, slots=True)
 class Inside:
-    """For the body of a `with`: back in the function that it stands in, from within that of its context manager."""
+    """For the body of a `with`: back in the function that contains it, from within that of its context manager."""
 
     reader: Reader
     frame: Frame

@@ -107,7 +107,7 @@ def _is_emptied(code: str, target: str) -> bool:
 
 
 def _adds_to_itself(code: str, start: int, target: str) -> bool:
-    """Whether what stands behind an `=` begins with `target +`."""
+    """Whether what follows an `=` begins with `target +`."""
     location = _after_blanks(code, start)
     return code.startswith(target, location) and code.startswith("+", _after_blanks(code, location + len(target)))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lintrain.pipeline.values.python import Absent, Constant, Value, literal
 from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.pipeline.values.python import Value, literal
 from lintrain.pipeline.values.tensors import Shape
 
 ANY = Shape()
@@ -175,8 +175,3 @@ RESHAPES: dict[str, Reshape] = {
     "argmax": reduced,
 }
 """What methods and functions of torch do to a shape, by their names; the arguments are those after the tensor."""
-
-
-def same_or_none(value: Value) -> bool:
-    """Whether an argument was left out or given as None."""
-    return isinstance(value, Absent) or (isinstance(value, Constant) and value.value is None)

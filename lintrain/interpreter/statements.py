@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from lintrain.interpreter import decorators, expressions, functions, retention
+from lintrain.interpreter import expressions, functions, retention
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import statement
 from lintrain.interpreter.core.scope import Scope
-from lintrain.interpreter.targets import assign
+from lintrain.interpreter.core.storing import assign
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -102,7 +102,7 @@ def _raise(reader: Reader, node: ast.Raise, scope: Scope) -> Flow:
 @statement(ast.FunctionDef, ast.AsyncFunctionDef)
 def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Flow:
     function = functions.make_function(reader, node, scope)
-    scope.bind(node.name, decorators.decorated(reader, function) if function.decorators else function)
+    scope.bind(node.name, functions.decorated(reader, function) if function.decorators else function)
     if not scope.is_class and function.source is None:
         reader.defined.append((function, None))
     return Flow.ON
@@ -115,7 +115,7 @@ def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
     body = Scope(parent=scope, is_class=True)
     dispatch.execute_block(reader, node.body, body)
     made = Class(node, bases, body.names, marks, origin=reader.source.location(node))
-    value = decorators.decorated(reader, made) if marks else made
+    value = functions.decorated(reader, made) if marks else made
     scope.bind(node.name, value if isinstance(value, Class) else made)
     # Methods are read at the end if nothing calls them: Lightning and Trainer call them by name.
     for member in body.names.values():

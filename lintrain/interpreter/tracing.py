@@ -12,7 +12,7 @@ from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Whole
-from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -54,7 +54,7 @@ INTEGERS = frozenset({"int", "long", "short", "int8", "int16", "int32", "int64",
 
 
 def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
-    """A tensor after an operation, the call's: `before` itself where nothing that is followed has changed."""
+    """A tensor after an operation, the call's: `before` itself if nothing that is followed has changed."""
     name = call.path.rpartition(".")[2]
     arguments = [argument.value for argument in rest(call, before)]
     shape, kind, cut, made = before.shape, before.kind, before.cut, before.made
@@ -98,7 +98,7 @@ def _given(call: Call, before: Tensor) -> str:
 
 
 def kind_given(call: Call) -> str:
-    """The kind of number that a `dtype=` asks for, or the type that `to` and `astype` are given; empty where none."""
+    """The kind of number that a `dtype=` asks for, or the type that `to` and `astype` are given; empty if none."""
     given = [call.keywords["dtype"].value] if "dtype" in call.keywords else []
     if call.path.rpartition(".")[2] in {"to", "type", "astype"}:
         given.extend(argument.value for argument in call.positional)
@@ -113,13 +113,8 @@ def _asks_for_unknown_kind(call: Call, name: str) -> bool:
 
 
 def kind_of(name: str) -> str:
-    """The kind of number of a type by its name; empty where it is none of the usual ones."""
+    """The kind of number of a type by its name; empty if it is none of the usual ones."""
     return "float" if name in FLOATS else "int" if name in INTEGERS else "bool" if name == "bool" else ""
-
-
-def is_loss(value: Value) -> bool:
-    """Whether a value is a loss, as a loss function gave it or arithmetic left it."""
-    return isinstance(value, Tensor) and value.role is Role.LOSS
 
 
 DATA = "data"

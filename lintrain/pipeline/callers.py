@@ -22,7 +22,7 @@ class PlainFunction:
 
 
 def plain_functions(source: Source) -> dict[str, PlainFunction]:
-    """Such functions of a file by name, if it calls them at all; each name stands for one thing everywhere in it."""
+    """Such functions of a file by name, if it calls them at all; each name means one thing everywhere in it."""
     calls = defaultdict[str, list[ast.Call]](list)
     for call in source.nodes_of(ast.Call):
         if isinstance(call.func, ast.Name):
@@ -62,7 +62,7 @@ def given_back(source: Source) -> dict[ast.Name, tuple[str, ...]]:
 
 
 def given_names(arguments: ast.arguments, call: ast.Call, first: int = 0) -> dict[str, ast.Name]:
-    """The names in a call by the parameters that get what they stand for; `first` is the first one that it gives."""
+    """The names in a call by the parameters that get their values; `first` is the first one that it gives."""
     names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][first:]
     stars = [index for index, each in enumerate(call.args) if isinstance(each, ast.Starred)]
     given: list[tuple[str | None, ast.expr]] = list(zip(names, call.args[: stars[0] if stars else None], strict=False))
@@ -72,7 +72,7 @@ def given_names(arguments: ast.arguments, call: ast.Call, first: int = 0) -> dic
 
 
 def _bound_by(returned: ast.expr, results: list[list[ast.expr]]) -> Iterator[tuple[ast.Name, tuple[str, ...]]]:
-    """The returned names, where every call binds what they stand for to one name each."""
+    """The returned names, if every call binds their values to one name each."""
     parts = _parts(returned)
     bound = [_parts(targets[0]) for targets in results if len(targets) == 1]
     if len(bound) < len(results) or any(len(targets) != len(parts) for targets in bound):

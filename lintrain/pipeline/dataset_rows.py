@@ -13,9 +13,6 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-SHUFFLING = frozenset({"shuffle", "train_test_split", "random_split"})
-"""Operations after which rows stand in a random order."""
-
 IN_ORDER = frozenset(
     {
         "load_dataset",
@@ -65,7 +62,7 @@ class Sharing:
 
 
 def is_in_order(dataset: Dataset) -> bool:
-    """Whether its rows certainly stand in the order of their source."""
+    """Whether its rows are certainly in the order of their source."""
     kept = IN_ORDER | {"select", "take", "skip", "filter"}
     return all(step.operation in kept for step in dataset.steps) and dataset.split is not None
 
@@ -77,11 +74,6 @@ def rows_of(dataset: Dataset) -> int | None:
         if made.rows is not None or step.operation not in IN_ORDER | REORDERING or MAKES_ROWS.search(step.text):
             return made.rows
     return None
-
-
-def is_shuffled(dataset: Dataset) -> bool:
-    """Whether some step certainly put its rows into a random order."""
-    return bool(SHUFFLING & set(dataset.operations))
 
 
 SHUFFLES = lazy_pattern(
@@ -130,14 +122,14 @@ def _may_shuffle(source: Source) -> bool:
 
 
 def _last_name(func: ast.expr) -> str:
-    """What stands behind the last dot of what is called, or all of it."""
+    """The last part of the dotted name that is called."""
     if isinstance(func, ast.Attribute):
         return func.attr
     return func.id if isinstance(func, ast.Name) else ast.unparse(func).rpartition(".")[2]
 
 
 def sharing(train: Value, evaluation: Value) -> Sharing | None:
-    """What two data sets certainly share of their rows, or None where that is nothing or not known."""
+    """What two data sets certainly share of their rows, or None if that is nothing or not known."""
     if isinstance(train, Dataset) and isinstance(evaluation, Dataset):
         return _of_datasets(train, evaluation)
     if train is evaluation and isinstance(train, TorchDataset | Instance | Sequence):

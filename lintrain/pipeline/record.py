@@ -12,13 +12,14 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.closure import Circles
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
-from lintrain.pipeline.values.lightning import LightningFit, LoggedNames
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
 from lintrain.pipeline.values.tokens import SpecialToken, Text
 from lintrain.pipeline.values.training import (
     KerasRun,
+    LightningFit,
+    LoggedNames,
     LossCall,
     Metric,
     MetricCall,
@@ -41,7 +42,7 @@ Subject = TypeVar("Subject")
 class LibraryCall:
     """One call of a library by its dotted path; `is_guarded` inside a `try` or a test of versions.
 
-    `text` is the code of what is called (`TrainingArguments`); `is_certain` where reading went through it without a
+    `text` is the code of what is called (`TrainingArguments`); `is_certain` if reading went through it without a
     condition, so that a run of the script makes the call.
     """
 
@@ -196,9 +197,7 @@ class Pipeline:
     """The script and those of the project's modules that were read for it, by their paths."""
     checkpoints: dict[str, CheckpointFacts | None] = field(default_factory=dict[str, "CheckpointFacts | None"])
     """What was found out about checkpoints, by their names."""
-    _by_act: dict[tuple[Act, ...], list[Event]] = field(
-        default_factory=dict["tuple[Act, ...]", "list[Event]"], repr=False
-    )
+    _by_act: dict[tuple[Act, ...], list[Event]] = field(default_factory=lambda: {}, repr=False)
     _by_loop: dict[int, list[Event]] = field(default_factory=dict[int, "list[Event]"], repr=False)
     _answers: dict[tuple[object, ...], object] = field(default_factory=dict["tuple[object, ...]", object], repr=False)
     _sorted: tuple[int, Event | None] = field(default=(0, None), repr=False)

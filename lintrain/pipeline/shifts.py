@@ -20,14 +20,14 @@ UNSHIFTED = ("xlnet", "xlm-", "xlm_", "xlmwith", "transfoxl", "transfo-xl", "pro
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of some tokens: the thing that holds them, and the code in the brackets behind it, empty for all."""
+    """A stretch of some tokens: the thing that holds them, and the code in the brackets after it, empty for all."""
 
     source: Hashable
     stretch: str = ""
 
 
 def part_of(value: Value) -> Part | None:
-    """The tokens that a value holds; None where it cannot be followed."""
+    """The tokens that a value holds; None if it cannot be followed."""
     if isinstance(value, ColumnValues):
         column = value.column
         name = column.copied_from or column.masked_from or column.name

@@ -64,9 +64,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs
-from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.python import Constant
-from lintrain.pipeline.values.training import KerasRun
+from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 EXPECTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossentropy": True}

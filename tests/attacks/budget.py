@@ -83,7 +83,7 @@ kind.check = look
 """,
     "helper": "pipeline.Pipeline.events_in = pipeline.Pipeline.acts = spin",
     "reader": "reader.dispatch.execute_block = spin",
-    "uncalled-functions": "reader.read_uncalled = spin",
+    "uncalled-functions": "reader._read_uncalled = spin",
     "fix": "kind.fix = spin",
     "places-of-training": "one_file.training_places = spin",
     "choice-of-rules": "one_file.rules_concerned = spin",

@@ -31,7 +31,7 @@ FILES = (
     "project_modules",
     "retention",
     "scope",
-    "targets",
+    "storing",
 )
 """Files of lintrain/interpreter that read what every script has, whatever library it uses."""
 

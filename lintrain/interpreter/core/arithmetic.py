@@ -46,7 +46,7 @@ COMPARISONS: dict[str, Operator] = {
 
 
 def binary(left: Constant, operator: str, right: Constant) -> Value:
-    """What an operator gives of two literals; Unknown where it is too large or no such operation exists."""
+    """What an operator gives of two literals; Unknown if it is too large or no such operation exists."""
     compute = BINARY.get(operator)
     if compute is None or not _is_small(left) or not _is_small(right) or _grows_too_much(left, operator, right):
         return UNKNOWN
@@ -85,7 +85,7 @@ def _grows_too_much(left: Constant, operator: str, right: Constant) -> bool:
 
 
 def together(parts: Iterable[Constant]) -> Value:
-    """The text of literals one after the other; Unknown where it is too long."""
+    """The text of literals one after the other; Unknown if it is too long."""
     text, is_default = "", False
     for part in parts:
         text, is_default = text + str(part.value), is_default or part.is_default
@@ -95,7 +95,7 @@ def together(parts: Iterable[Constant]) -> Value:
 
 
 def repeat(items: Sequence, count: Literal) -> Sequence:
-    """A list times a number; where it grows long, one round of its items stands for all."""
+    """A list times a number; if it gets long, it is known by one round of its items."""
     if isinstance(count, int) and abs(count) <= LARGEST and 0 <= count * len(items.items) <= MOST_ITEMS:
         return Sequence(items.items * count, items.kind, items.is_complete)
     # `[0] * n` with an unknown `n` holds zeros, how many is not known. The items stay: a loop over it gets
@@ -119,12 +119,12 @@ def is_none(value: Value) -> bool:
 
 
 def counts_as_true(value: Value) -> bool | None:
-    """Whether an object counts as true in a test: what has no length does; None where that is not certain."""
+    """Whether an object counts as true in a test: what has no length does; None if that is not certain."""
     return True if isinstance(value, Function | Class | Model | Optimizer | Tokenizer | Dataset | DatasetDict) else None
 
 
 def contains(container: Value, item: Constant) -> bool | None:
-    """Whether a container of literals holds one; None where that is not certain."""
+    """Whether a container of literals holds one; None if that is not certain."""
     if item.is_default:
         return None
     match container:

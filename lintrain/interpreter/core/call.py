@@ -42,13 +42,13 @@ class Call:
 
     @property
     def receiver_text(self) -> str:
-        """The code of what a method is called on (`optimizer` in `optimizer.step()`), empty where there is none."""
+        """The code of what a method is called on (`optimizer` in `optimizer.step()`), empty if there is none."""
         if self.node is None or not isinstance(self.node.func, ast.Attribute):
             return ""
         return self.reader.code(self.reader.source.location(self.node.func.value))
 
     def argument(self, name: str, position: int | None = None) -> Argument | None:
-        """One argument by its parameter name, or by its position counted from 0; None where it was not given."""
+        """One argument by its parameter name, or by its position counted from 0; None if it was not given."""
         if name in self.keywords:
             return self.keywords[name]
         if position is not None and position < len(self.positional):
@@ -56,7 +56,7 @@ class Call:
         return None
 
     def value(self, name: str, position: int | None = None) -> Value:
-        """What one argument is: Absent where it was not given, Unknown where it may have been."""
+        """What one argument is: Absent if it was not given, Unknown if it may have been."""
         argument = self.argument(name, position)
         if argument is not None:
             return argument.value

@@ -35,7 +35,7 @@ from lintrain.source.nodes import statements as all_statements
 
 
 def evaluate(reader: Reader, node: ast.expr, scope: Scope) -> Value:
-    """What an expression gives; Unknown where that is not understood."""
+    """What an expression gives; Unknown if that is not understood."""
     # As `reader.spend()`, whose call would cost more than it does: every node comes here.
     reader.steps += 1
     if reader.steps > reader.limit:

@@ -33,7 +33,7 @@ def note_part(reader: Reader, owner: Value, value: Value, location: Location) ->
 
 
 def _is_new(value: Value, location: Location) -> bool:
-    """Whether a layer was made behind the target of its assignment, on the same line: it lies nowhere yet.
+    """Whether a layer was made on the line of its assignment, to the right of the target: nothing else has it yet.
 
     This spares looking through a whole that may have many parts.
     """

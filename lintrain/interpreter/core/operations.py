@@ -119,7 +119,7 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
 
 
 def truth(value: Value) -> bool | None:
-    """Whether a value counts as true in a test; None where that is not certain."""
+    """Whether a value counts as true in a test; None if that is not certain."""
     match value:
         case Constant():
             # A default may be overruled on the command line: both ways of `if args.fp16:` are read, even if
@@ -147,7 +147,7 @@ def text_of_parts(reader: Reader, parts: Iterable[Value], location: Location) ->
 
 
 def update(reader: Reader, entries: dict[Literal, Value], other: Value) -> bool:
-    """Add the entries of another mapping; False where some of them are not known."""
+    """Add the entries of another mapping; False if some of them are not known."""
     if isinstance(other, Mapping):
         entries.update(reader.counted(other.entries))
         return other.is_complete

@@ -44,7 +44,6 @@ class ProjectModule(Value):
     imported: Circumstances
     names: Scope | None = None
     text: str = ""
-    is_being_read: bool = False
 
     @property
     def name(self) -> str:

@@ -218,7 +218,7 @@ HOLDERS = (Sequence, Mapping, Either)
 def weighed(reader: Reader, value: Value) -> Value:
     """A value for code of a library that may look through all of it: what it holds is counted as steps.
 
-    Unknown where lists lie in each other too deep: one that holds another twice, and that one again, has no end.
+    Unknown if lists are nested too deeply: one that holds another twice, and that one again, has no end.
     """
     level = [value] if isinstance(value, HOLDERS) else []
     for _ in range(DEEPEST):

@@ -39,7 +39,7 @@ Element = Callable[[Reader, Value], Value]
 """What a loop over the value gets each time."""
 
 Unpack = Callable[[Reader, Value, int], list[Value] | None]
-"""What `a, b = value` binds; None where that is not known."""
+"""What `a, b = value` binds; None if that is not known."""
 
 StoreAttribute = Callable[[Reader, Value, str, Value, Location], None]
 """`value.name = new`."""
@@ -141,7 +141,7 @@ def family(package: str) -> Callable[[Family], Family]:
 
 
 def function_at(path: str) -> Transfer | None:
-    """What calling a dotted name gives, or None where no library file knows it."""
+    """What calling a dotted name gives, or None if no library file knows it."""
     if path in FUNCTIONS:
         return FUNCTIONS[path]
     package = path.partition(".")[0]
@@ -238,7 +238,7 @@ def held_by(value: Value) -> tuple[dict[Literal, Value], bool]:
 
 
 def method_of(value: Value, name: str) -> Transfer | None:
-    """What a method of a value does, or None where its type has no such method."""
+    """What a method of a value does, or None if its type has no such method."""
     for kind in type(value).__mro__:
         if (kind, name) in METHODS:
             return METHODS[kind, name]

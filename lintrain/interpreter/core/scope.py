@@ -1,4 +1,4 @@
-"""Names and what they stand for, while a script is read."""
+"""Names and their values, while a script is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Changes = Mapping[str, Value | None]
 """What code did to the names of a scope: the value of each name that it bound, None for one that it deleted."""
 
 StarImport = Callable[[str], Value | None]
-"""What a module that was imported with `*` has under a name; None where it has none such."""
+"""What a module that was imported with `*` has under a name; None if it has none such."""
 
 
 @dataclass(eq=False, slots=True)
@@ -37,7 +37,7 @@ class Deferred(Value):
 
 
 def settled(value: Value) -> Value:
-    """What a name stands for, looked for now if it was not before."""
+    """The value of a name, looked up now if it was not before."""
     return value.settle() if isinstance(value, Deferred) else value
 
 
@@ -57,7 +57,7 @@ class Scope(Closure):
     journal: list[tuple[str, Value | None]] = field(default_factory=lambda: [])
 
     def lookup(self, name: str) -> Value | None:
-        """What a name stands for here, or None where nothing bound it."""
+        """The value of a name here, or None if nothing bound it."""
         value = self._bound(name)
         if value is None:
             return self.module().starred(name)
@@ -84,16 +84,16 @@ class Scope(Closure):
         self.stars = [*self.stars, star][-MOST_STARS:]
 
     def starred(self, name: str) -> Value | None:
-        """What a name stands for that an import with `*` brought in."""
+        """The value of a name that an import with `*` brought in."""
         # The last import with `*` wins, as it does when the script runs.
         return next((found for star in reversed(self.stars) if (found := star(name)) is not None), None)
 
     def bind(self, name: str, value: Value) -> None:
-        """Let a name stand for a value, in an outer scope if `global` or `nonlocal` declares it there."""
+        """Bind a name to a value, in an outer scope if `global` or `nonlocal` declares it there."""
         self.outer_names.get(name, self).put(name, value)
 
     def put(self, name: str, value: Value) -> None:
-        """Let a name of this very scope stand for a value."""
+        """Bind a name of this very scope to a value."""
         # Written even if the value is the same object: `joined` takes from the journal which branches bound a
         # name.
         self.journal.append((name, self.names.get(name)))
@@ -134,7 +134,7 @@ class Scope(Closure):
                 self.put(name, value)
 
     def joined(self, branches: Sequence[Changes]) -> Changes:
-        """What several branches that started from these names leave behind together.
+        """The joined changes of several branches that started from these names.
 
         A name that only some branches bind keeps their value.
         """

@@ -1,4 +1,4 @@
-"""Which rows a step keeps of a data set, where they lie side by side."""
+"""Which rows a step keeps of a data set, if they are consecutive."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _is_default(value: Value) -> bool:
 
 
 def cut_by_text(text: str, rows: int | None) -> Cut:
-    """The rows that `split="train[10%:20%]"` keeps, from what stands in the brackets."""
+    """The rows that `split="train[10%:20%]"` keeps, from the text in the brackets."""
     found = BOUNDS.match(text)
     if found is None:
         return Cut()

@@ -8,8 +8,6 @@ from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Step
 from lintrain.pipeline.values.python import Absent, Constant, Sequence, Value
 
-LIBRARY = "datasets"
-
 
 def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
     """A data set with the columns of another; a caller that changes columns gives it new ones."""
@@ -64,7 +62,7 @@ def dictionary(call: Call, splits: dict[str, Dataset], parent: DatasetDict | Non
 
 
 def names_in(value: Value) -> set[str] | None:
-    """The column names that an argument lists; None where some of them are not known."""
+    """The column names that an argument lists; None if some of them are not known."""
     match value:
         case Absent() | Constant(value=None, is_default=False):
             return set()

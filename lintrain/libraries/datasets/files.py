@@ -35,7 +35,7 @@ class Content:
 
 
 def content_of(call: Call, form: str, files: Value) -> Content | None:
-    """What a call reads from `csv`, `json` or `parquet` files; None where that is not certain, or they differ."""
+    """What a call reads from `csv`, `json` or `parquet` files; None if that is not certain, or they differ."""
     # Any argument outside PLAIN may rename, drop or convert columns (`names=`, `usecols=`), so the file
     # alone would not tell.
     separator = _separator(call) if form == "csv" else None
@@ -57,7 +57,7 @@ def content_of(call: Call, form: str, files: Value) -> Content | None:
 
 
 def _separator(call: Call) -> str:
-    """What stands between the cells of a CSV file; empty where it is not known."""
+    """The separator of a CSV file; empty if it is not known."""
     given = [value for name in ("delimiter", "sep") if not isinstance(value := call.value(name), Absent)]
     if not given:
         return ","
@@ -66,7 +66,7 @@ def _separator(call: Call) -> str:
 
 
 def _paths(files: Value) -> Named[str, str]:
-    """The one file of each split; nothing where a split has several, or one that is not certain."""
+    """The one file of each split; nothing if a split has several, or one that is not certain."""
     match files:
         case Constant(value=str(text), is_default=False):
             return {"train": text}

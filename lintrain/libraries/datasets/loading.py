@@ -43,7 +43,7 @@ FIRST_ROWS = lazy_pattern(r":(\d{1,18})$")
 
 @dataclass(slots=True)
 class Loaded:
-    """What a call loads: the columns as far as they are known, and the names of the splits, None where they are not."""
+    """What a call loads: the columns as far as they are known, and the names of the splits, None if they are not."""
 
     columns: dict[str, Column] | None = None
     is_complete: bool = False

@@ -32,7 +32,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Change:
     """What a mapped function does to columns: those it sets, and those it takes out (`removed` None: not known which).
 
-    `is_known` is false where it may have set any column; `is_empty` where it gives nothing back.
+    `is_known` is false if it may have set any column; `is_empty` if it gives nothing back.
     """
 
     added: dict[str, Column] = field(default_factory=dict[str, Column])
@@ -192,7 +192,7 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
     """The data set that `map` gives."""
     made = derived(call, dataset, operation)
     if change.removed == set() and change.removes_all_of is None and not change.added:
-        # Three answers: True for a `map` that certainly does nothing, None where this is not known.
+        # Three answers: True for a `map` that certainly does nothing, None if this is not known.
         made.is_unchanged = True if change.is_empty else None if not change.is_known else False
         if change.is_empty:
             return made

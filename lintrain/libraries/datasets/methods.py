@@ -89,7 +89,7 @@ def _rename_several(call: Call) -> Value:
 
 
 def _renamed(call: Call, names: dict[str, str] | None) -> Value:
-    """The columns under their new names; None where those are not known."""
+    """The columns under their new names; None if those are not known."""
     dataset = call.receiver
     if not isinstance(dataset, Dataset):
         return UNKNOWN
@@ -126,7 +126,7 @@ def _remove(call: Call) -> Value:
 
 
 def _added_since(listed: Value, dataset: Dataset) -> dict[str, Column] | None:
-    """The columns that a data set got after its names were listed; None where the list is another one."""
+    """The columns that a data set got after its names were listed; None if the list is another one."""
     if not isinstance(listed, ColumnNames) or not isinstance(listed.dataset, Dataset):
         return None
     # The dictionary is shared between the splits of one loading, so names of `raw["train"]` also fit

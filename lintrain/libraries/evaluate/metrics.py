@@ -76,7 +76,7 @@ def _metric(call: Call, name: str | None, config: str | None) -> Metric:
 
 
 def takes_classes(name: str | None, config: str | None) -> bool | None:
-    """Whether a metric's predictions must be classes; None where it is not one of the known."""
+    """Whether a metric's predictions must be classes; None if it is not one of the known."""
     if name is None:
         return None
     if name in TASK_METRICS:

@@ -8,7 +8,6 @@ from lintrain.interpreter.core.registry import Transfer, family, function, metho
 from lintrain.libraries.numpy.random import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Dataset, Slices
-from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -24,6 +23,7 @@ from lintrain.pipeline.values.python import (
     literal,
     number_of,
 )
+from lintrain.pipeline.values.training import KerasLabels, LabelledBatches
 
 CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "reuters": 46, "imdb": 2}
 """The data sets of `keras.datasets` whose labels are numbers of classes."""

@@ -116,7 +116,7 @@ def _run(call: Call) -> Value:
         return UNKNOWN
     given = tuple(argument.value for argument in call.positional)
     if network.last is not None:
-        # The output of the inner network, fed with what the call got and all that lies between.
+        # The output of the inner network, fed with what the call got and all layers between.
         return replace(network.last, inputs=(*given, *network.layers), origin=call.location)
     return Layer("", {}, (*given, *network.layers), origin=call.location)
 

@@ -8,7 +8,6 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function, instance_method, method
 from lintrain.pipeline.modules import lineage_of
-from lintrain.pipeline.values.lightning import LightningFit, LightningTrainer, LoggedNames
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -21,6 +20,7 @@ from lintrain.pipeline.values.python import (
     Value,
     options_of,
 )
+from lintrain.pipeline.values.training import LightningFit, LightningTrainer, LoggedNames
 
 if TYPE_CHECKING:
     pass
@@ -50,7 +50,7 @@ def _fit(call: Call) -> Value:
     module = given["model"].value if "model" in given else UNKNOWN
     call.reader.record.lightning_fits.append(LightningFit(call.location, module))
     if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
-        # Lightning calls the steps for each batch, whatever stands around `fit`: a condition there is none
+        # Lightning calls the steps for each batch, whatever is around `fit`: a condition there is none
         # of the step's.
         conditions, call.reader.conditions = call.reader.conditions, []
         with call.reader.aside():

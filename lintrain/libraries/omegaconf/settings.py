@@ -14,8 +14,7 @@ from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import attribute_of, decorating, function, method_of, stored_attribute_of
 from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.setting_files import read_yaml_settings
-from lintrain.libraries.stdlib.paths import path_of
-from lintrain.libraries.stdlib.setting_files import as_value, settings_in
+from lintrain.libraries.stdlib.paths import as_value, path_of, settings_in
 from lintrain.model.location import Location
 from lintrain.pipeline.values.files import Settings
 from lintrain.pipeline.values.python import (
@@ -36,7 +35,7 @@ from lintrain.pipeline.values.python import (
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 NOT_PLAIN = lazy_pattern(r"\$\{|\?\?\?$")
-"""Values that stand for another one, or have to be given: `${model.size}`, `???`."""
+"""Values that refer to another one, or have to be given: `${model.size}`, `???`."""
 
 READ = partial(read_yaml_settings, numbers_without_point=True)
 
@@ -58,7 +57,7 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
 def settings_of(
     reader: Reader, value: Value, change: Callable[[Value], Value] = lambda held: held, levels: int = DEEPEST
 ) -> Value:
-    """The same values as settings, each changed in this way; Unknown where they are none, or lie too deep."""
+    """The same values as settings, each changed in this way; Unknown if they are none, or nested too deeply."""
     inside = partial(settings_of, reader, change=change, levels=levels - 1)
     if isinstance(value, Mapping | Instance | Sequence):
         reader.spend()
@@ -154,7 +153,7 @@ def _composed(reader: Reader, location: Location, root: Path, name: str) -> Valu
             for group, option in item.entries.items():
                 chosen = text_of(option)
                 part = _file(reader, location, root / str(group) / f"{chosen}.yaml") if chosen else UNKNOWN
-                # The file and its group both set it, and which wins depends on where `_self_` stands in the
+                # The file and its group both set it, and which wins depends on where `_self_` is in the
                 # list.
                 main.entries[group] = UNKNOWN if group in main.entries else part
         elif text_of(item) != "_self_":

@@ -28,7 +28,7 @@ from lintrain.pipeline.values.python import (
 
 
 def _given(call: Call, made: DataFrame | None) -> Value:
-    """What a method gives: the new frame, or None where `inplace=` asks for a change of the frame itself."""
+    """What a method gives: the new frame, or None if `inplace=` asks for a change of the frame itself."""
     frame, in_place = call.receiver, call.value("inplace")
     if not isinstance(frame, DataFrame):
         return UNKNOWN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function
-from lintrain.libraries.peft.notes import note_adapter
 from lintrain.libraries.torch.freezing import freeze
 from lintrain.libraries.transformers.models import make_model
 from lintrain.pipeline.events import Act
@@ -73,3 +72,9 @@ def _load_adapted(call: Call) -> Value:
         model.is_adapted = True
         model.num_labels = UNKNOWN
     return model
+
+
+def note_adapter(call: Call, model: Model, config: Value) -> None:
+    """Note that a call puts an adapter into a model."""
+    trainable = call.value("is_trainable")
+    call.reader.act(Act.ADAPT, call.location, model, how=Constant(call.path), config=config, is_trainable=trainable)

@@ -46,7 +46,7 @@ CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": in
 class Parser(Value):
     """An argparse parser: the default of each of its options by the name that it is stored under.
 
-    `is_open` where something else may have set defaults too.
+    `is_open` if something else may have set defaults too.
     """
 
     options: dict[str, Value] = field(default_factory=dict[str, Value])

@@ -1,8 +1,8 @@
-"""Lists, dictionaries and the script's own containers: their items, slices and unions."""
+"""Lists, dictionaries and the script's own containers: their items, slices, unions and copies."""
 
 from __future__ import annotations
 
-from lintrain.interpreter import objects
+from lintrain.interpreter import classes, objects
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
@@ -18,8 +18,10 @@ from lintrain.pipeline.values.python import (
     Mapping,
     Sequence,
     Slice,
+    Unknown,
     Value,
     join,
+    mapping_of,
 )
 
 
@@ -60,7 +62,7 @@ def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:
 
 
 def _bound(part: Value) -> int | Value | None:
-    """One bound of a slice: None where it is left out, the value itself where it is not known."""
+    """One bound of a slice: None if it is left out, the value itself if it is not known."""
     if isinstance(part, Absent):
         return None
     if isinstance(part, Constant) and not part.is_default and (part.value is None or isinstance(part.value, int)):
@@ -143,3 +145,57 @@ def _held(call: Call) -> tuple[dict[Literal, Value], bool]:
         held, is_complete = value.entries, value.is_complete
     call.reader.spend(len(held))
     return held, is_complete
+
+
+DEEPEST = 4
+"""Levels of lists and dictionaries that a deep copy is followed into."""
+
+
+@function("dataclasses.asdict")
+def _as_dictionary(call: Call) -> Value:
+    value = call.value("obj", 0)
+    if not isinstance(value, Instance) or not classes.is_dataclass(value.cls):
+        return UNKNOWN
+    held = {name: value.attributes.get(name, UNKNOWN) for name in classes.fields_of(value.cls)}
+    return mapping_of(held, is_complete=True)
+
+
+def copied(reader: Reader, value: Value, levels: int = DEEPEST) -> Value | None:
+    """A deep copy of literals, lists and dictionaries; None if something else is in it, or it is too deep."""
+    match value:
+        # An unknown thing is kept as it is: following it by identity is worth more than the difference to
+        # its copy.
+        case Constant() | Unknown():
+            return value
+        case Sequence() if levels:
+            reader.spend()
+            items = [copied(reader, item, levels - 1) for item in value.items]
+            known = [item for item in items if item is not None]
+            # A copy of a part would seem complete, so one item that cannot be copied makes the whole
+            # unknown.
+            return Sequence(known, value.kind, value.is_complete) if len(known) == len(items) else None
+        case Mapping() if levels:
+            reader.spend()
+            entries: dict[Literal, Value] = {}
+            for key, held in value.entries.items():
+                made = copied(reader, held, levels - 1)
+                if made is None:
+                    return None
+                entries[key] = made
+            return Mapping(entries, value.is_complete, origin=value.origin)
+        case _:
+            return None
+
+
+@function("copy.copy")
+def _copy(call: Call) -> Value:
+    """A container of its own that holds the same things."""
+    match call.value("x", 0):
+        case Sequence() as value:
+            return Sequence([*call.reader.counted(value.items)], value.kind, value.is_complete, origin=call.location)
+        case Mapping() as value:
+            return Mapping(dict(call.reader.counted(value.entries)), value.is_complete, origin=call.location)
+        case Instance() as value:
+            return Instance(value.cls, dict(call.reader.counted(value.attributes)), origin=call.location)
+        case value:
+            return value

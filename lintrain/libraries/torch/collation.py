@@ -41,7 +41,7 @@ MOST_COLLATIONS = 16
 
 
 def collated(reader: Reader, loader: Loader) -> Value | None:
-    """One batch of a loader, by its own collate function; None where that is not understood, or the libraries' own."""
+    """One batch of a loader, by its own collate function; None if that is not understood, or the libraries' own."""
     location = loader.origin
     # Read for each loop over the loader, since each may do other things to the batch, but with a bound: a
     # collate function may itself contain loops over loaders.
@@ -63,7 +63,7 @@ def takes_one_row(loader: Loader) -> bool:
 
 
 def read_collate(reader: Reader, collate: Value, row: Value, location: Location, *, is_of_many: bool) -> Value:
-    """What a collate function gives for a list of such rows; `is_of_many` where these are certainly several."""
+    """What a collate function gives for a list of such rows; `is_of_many` if these are certainly several."""
     since, before = len(reader.record.encodings), len(reader.record.misuses)
     content = dispatch.call(reader, collate, [Sequence([row], "list", False, origin=location)], location=location)
     for encoding in reader.record.encodings[since:]:
@@ -127,7 +127,7 @@ def _one(part: Value) -> Value:
 
 
 def content_of(value: Value) -> Value:
-    """What a batch holds; the value itself where that is not such a batch."""
+    """What a batch holds; the value itself if that is not such a batch."""
     return value.content if isinstance(value, Collated) else value
 
 

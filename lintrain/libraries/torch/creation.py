@@ -17,7 +17,7 @@ from lintrain.pipeline.values.tensors import Operation, Shape
 
 
 def data(call: Call, shape: Shape, kind: str) -> Value:
-    """A tensor of numbers that no model made; Unknown where autograd shall follow it."""
+    """A tensor of numbers that no model made; Unknown if autograd shall follow it."""
     # A leaf that learns is a parameter rather than data, and its gradient is what matters.
     if is_true(call.value("requires_grad")):
         return UNKNOWN

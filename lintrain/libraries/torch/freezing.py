@@ -1,4 +1,4 @@
-"""Freezing: `requires_grad` set on parameters, one by one, by the methods of modules, or on a module by mistake."""
+"""Parameters: frozen or freed, one by one or by module, and cast to other number formats."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from lintrain.pipeline.modules import MODULE, is_module
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
 from lintrain.pipeline.values.python import (
+    ABSENT,
     UNKNOWN,
     Absent,
     Constant,
     Instance,
+    Library,
     Sequence,
     Unknown,
     Value,
     literal,
+    text_of,
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -142,3 +145,53 @@ def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, loca
     owner.attributes[name] = storing.weakly(reader, owner.attributes.get(name), value)
     if is_module(owner) and (name == REQUIRES_GRAD or name in MISSPELT) and owner.cls.lookup(name) is None:
         note_module_attribute(reader, owner, name, value, location)
+
+
+BY_METHOD = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64"}
+BY_NAME = {"half": "float16", "float": "float32", "double": "float64"}
+FORMATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+
+def cast(call: Call) -> None:
+    """Note that a call changes, or may change, the number format of a model's weights."""
+    dtype = _asked_for(call)
+    if isinstance(call.receiver, ModelPart):
+        # A part of the model gets another format: what the whole has then is mixed, so the format of the
+        # whole is unknown.
+        dtype = UNKNOWN if not isinstance(dtype, Absent) else dtype
+        subject = call.receiver.model
+    else:
+        subject = call.receiver
+    if isinstance(subject, Model) and not isinstance(dtype, Absent):
+        call.reader.act(Act.CAST, call.location, subject, dtype=dtype)
+
+
+def _asked_for(call: Call) -> Value:
+    """The format that a call asks for; Absent if it only moves, Unknown if that is not known."""
+    name = call.path.rpartition(".")[2]
+    if name in BY_METHOD:
+        return Constant(BY_METHOD[name])
+    if name != "to":
+        return ABSENT
+    if call.is_open or "**" in call.keywords:
+        return UNKNOWN
+    given = [argument.value for argument in (*call.positional, *call.keywords.values())]
+    formats = [found for value in given if (found := dtype_of(value)) is not None]
+    if formats:
+        return Constant(formats[0])
+    named = call.keywords.get("dtype")
+    # `model.to(device)` only moves. With a second argument that is not known, `to(device, dtype)`, it may
+    # cast.
+    return UNKNOWN if named is not None or any(isinstance(value, Unknown) for value in given[1:]) else ABSENT
+
+
+def dtype_of(value: Value) -> str | None:
+    """The number format that a value certainly names (`torch.half`, `"bfloat16"`), None if it names none."""
+    if isinstance(value, Library) and value.path.startswith("torch."):
+        name = value.path.removeprefix("torch.")
+    elif isinstance(value, Constant) and not value.is_default:
+        name = (text_of(value) or "").removeprefix("torch.")
+    else:
+        return None
+    name = BY_NAME.get(name, name)
+    return name if name in FORMATS else None

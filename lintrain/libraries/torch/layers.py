@@ -1,4 +1,4 @@
-"""What the layers of torch make of a tensor: the shape of their output, and the operation behind its numbers."""
+"""What the layers of torch make of a tensor: the shape of their output, and the operation that computed it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _after(module: Module, before: Tensor, call: Call) -> Tensor:
 
 
 def _operation(module: Module, name: str, call: Call) -> Operation:
-    """A layer that is called itself works where it is called; one inside a Sequential stands where it was made."""
+    """The location of a layer's operation: its call, or the line that made it if it is inside a Sequential."""
     # Findings point at the operation: the call if the script makes it itself, else the line where the layer
     # was made.
     if call.receiver is module:
@@ -165,7 +165,7 @@ def _recurrent(module: Module, before: Tensor, location: Location, text: str) ->
 
 
 def _head_of(module: Module) -> Value | None:
-    """The head that a script put on a ready-made network; None where it has its own."""
+    """The head that a script put on a ready-made network; None if it has its own."""
     if not module.path.startswith("torchvision.models."):
         return None
     attribute = next((name for pattern, name in HEAD_OF if pattern.search(module.name)), None)

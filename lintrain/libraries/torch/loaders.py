@@ -1,19 +1,31 @@
-"""Data loaders of torch: what they are given, and the batches that a loop gets of them."""
+"""Data of torch: map-style data sets, loaders, and the batches that a loop gets of them."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import element_of, function, method, operated, subscript_of, unpacked
+from lintrain.interpreter.core.registry import (
+    Transfer,
+    element_of,
+    family,
+    function,
+    method,
+    operated,
+    subscript_of,
+    unpacked,
+)
 from lintrain.interpreter.shapes import ANY, integer
+from lintrain.libraries.datasets.deriving import derived
 from lintrain.libraries.torch.collation import collated, row_of, takes_one_row
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Count, computed
-from lintrain.pipeline.values.loading import Batch, Collated, Loader
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import Batch, Collated, Loader, TorchDataset
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value, is_missing
 from lintrain.pipeline.values.tensors import Shape
@@ -118,7 +130,7 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
 
 
 def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:
-    """The tensors of a batch that torch puts together itself, None for what is not known; empty where nothing is."""
+    """The tensors of a batch that torch puts together itself, None for what is not known; empty if nothing is."""
     loader = batch.loader if isinstance(batch, Batch) else None
     # The default collate function stacks tuples item by item. Any other one, and rows that are
     # dictionaries, are not followed here.
@@ -132,7 +144,68 @@ def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:
 
 
 def _batched(part: Value) -> Tensor | None:
-    """The same axes behind one for the rows of the batch."""
+    """The same axes after one for the rows of the batch."""
     if not isinstance(part, Tensor):
         return None
     return replace(part, shape=ANY if part.shape.is_open else Shape((None, *part.shape.sizes), False))
+
+
+MOST_SPLITS = 8
+"""Parts of a split that are known one by one."""
+
+
+@function("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+def _tensors(call: Call) -> Value:
+    tensors = tuple(argument.value for argument in call.positional)
+    sizes = [each.shape.sizes[0] for each in tensors if isinstance(each, Tensor) and each.shape.rank]
+    return _made(call, tensors, sizes[0] if sizes else None)
+
+
+@function("torch.utils.data.ConcatDataset", "torch.utils.data.dataset.ConcatDataset")
+def _together(call: Call) -> Value:
+    known = operations.known_items(call.value("datasets", 0), MOST_SPLITS)
+    return _made(call, tuple(known or ()))
+
+
+@function("torch.utils.data.Subset", "torch.utils.data.dataset.Subset")
+def _subset(call: Call) -> Value:
+    dataset = call.value("dataset", 0)
+    return derived(call, dataset, "Subset") if isinstance(dataset, Dataset) else _made(call, (dataset,))
+
+
+@function("torch.utils.data.random_split", "torch.utils.data.dataset.random_split")
+def _split(call: Call) -> Value:
+    """Parts of one data set, sampled at random; a Hugging Face data set stays what it is."""
+    dataset = call.value("dataset", 0)
+    lengths = operations.known_items(call.value("lengths", 1), MOST_SPLITS)
+    if lengths is None:
+        return Unknown(name="splits")
+    if isinstance(dataset, Dataset):
+        return Sequence([derived(call, dataset, "random_split") for _ in lengths], "list")
+    return Sequence([_made(call, (dataset,), integer(length)) for length in lengths], "list")
+
+
+@family("torchvision")
+def _torchvision(path: str) -> Transfer | None:
+    package, _, name = path.rpartition(".")
+    return _images if package == "torchvision.datasets" and name[:1].isupper() else None
+
+
+def _images(call: Call) -> Value:
+    return _made(call, ())
+
+
+def _made(call: Call, parts: tuple[Value, ...], rows: int | None = None) -> TorchDataset:
+    arguments: dict[str, Argument] = dict(call.named(*(str(index) for index in range(len(call.positional)))))
+    is_complete = not call.is_open and "**" not in arguments
+    return TorchDataset(call.path, parts, arguments, is_complete, call.text, rows, origin=call.location)
+
+
+@method(TorchDataset, "__getitem__", "__len__")
+def _look(call: Call) -> Value:
+    return UNKNOWN
+
+
+@element_of(TorchDataset)
+def _row(reader: Reader, value: Value) -> Value:
+    return Unknown(name="row")

@@ -20,7 +20,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
-from lintrain.libraries.stdlib.copies import copied
+from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import note_module_attribute
 from lintrain.libraries.torch.layers import through
 from lintrain.libraries.torch.losses import function_loss, module_loss

@@ -9,8 +9,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.registry import called, method
-from lintrain.libraries.torch.amp import is_scaler, scaled_step
-from lintrain.libraries.torch.gradients import MODEL_NAME
+from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model, Module, Optimizer

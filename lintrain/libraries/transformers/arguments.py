@@ -92,7 +92,7 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
 
 
 def _library_class(cls: Class) -> str:
-    """The library's arguments class that a script's class derives from; empty where it does not."""
+    """The library's arguments class that a script's class derives from; empty if it does not."""
     return next((path for path in cls.library_bases if path in ARGUMENTS), "")
 
 

@@ -9,8 +9,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.setting_files import read_json_settings, read_yaml_settings
-from lintrain.libraries.stdlib.paths import path_of
-from lintrain.libraries.stdlib.setting_files import settings_in
+from lintrain.libraries.stdlib.paths import path_of, settings_in
 from lintrain.libraries.transformers import arguments as transformers_arguments
 from lintrain.pipeline.values.python import (
     UNKNOWN,

@@ -73,7 +73,7 @@ def make_config(call: Call) -> Value:
 
 
 def head_size(values: dict[str, Value]) -> Value:
-    """The number of labels that arguments ask for: `num_labels`, or the length of `id2label`; Absent where neither.
+    """The number of labels that arguments ask for: `num_labels`, or the length of `id2label`; Absent if neither.
 
     `label2id` alone leaves the size to the checkpoint, whatever that holds.
     """
@@ -167,7 +167,7 @@ def make_model(call: Call) -> Value:
 
 
 def _config_of(call: Call, how: str) -> Value:
-    """The configuration object that a model is made with; Absent where it comes with the checkpoint."""
+    """The configuration object that a model is made with; Absent if it comes with the checkpoint."""
     if how == "from_pretrained":
         return call.value("config")
     return call.value("config", 0)

@@ -122,7 +122,7 @@ def _asked_for(model: Model, name: str) -> bool | None:
 
 
 def _is_encoder_decoder(model: Model) -> bool | None:
-    """Whether a classifier stands on an encoder-decoder, by the names of its class and its checkpoint."""
+    """Whether a classifier is built on an encoder-decoder, by the names of its class and its checkpoint."""
     checkpoint = text_of(model.checkpoint)
     names = [model.name.lower(), (checkpoint or "").lower()]
     if any(family in name for family in ENCODER_DECODERS for name in names):

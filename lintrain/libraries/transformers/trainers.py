@@ -50,7 +50,7 @@ PLAIN = (
     "optimizer_cls_and_kwargs",
     "preprocess_logits_for_metrics",
 )
-"""The parameters of Trainer in transformers 5; the first five, and `model_init`, stand there in 4.x as well."""
+"""The parameters of Trainer in transformers 5; the first five, and `model_init`, are the same in 4.x."""
 
 WITH_REFERENCE = ("model", "ref_model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class")
 WITH_REWARDS = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset", "processing_class")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Argument:
-    """One argument of a call: its value, and where its expression stands in which file; without one it has no code."""
+    """One argument of a call: its value, and where its expression is in which file; without a file it has no code."""
 
     value: Value
     location: Location

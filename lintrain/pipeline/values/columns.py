@@ -39,7 +39,7 @@ class Column:
 
     `copied_from` names the column whose values it repeats; `is_masked` says that some of them were set to -100;
     `written` is the text that code put together for it; `is_moved`: its tokens are those after the `input_ids`.
-    `made_by` is the tokenizer call that gave its ids; `is_stacked` where each of them has the leading dimension of one
+    `made_by` is the tokenizer call that gave its ids; `is_stacked` if each of them has the leading dimension of one
     that such a call leaves with `return_tensors`.
     """
 

@@ -13,7 +13,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Count(Value):
     """The number of batches that a loader gives in one pass, times `multipliers`, divided by `divisors`.
 
-    `is_exact` where nothing else was done to it; `made_at` is the number of events before the length was taken.
+    `is_exact` if nothing else was done to it; `made_at` is the number of events before the length was taken.
     """
 
     of: Value = UNKNOWN
@@ -37,7 +37,7 @@ NUMBERS = Constant | Count | Unknown | Either
 
 
 def computed(left: Value, operator: str, right: Value, location: Location) -> Value | None:
-    """What an operator gives of a count of batches and another number; None where it counts no batches any more."""
+    """What an operator gives of a count of batches and another number; None if it counts no batches any more."""
     if not isinstance(left, NUMBERS) or not isinstance(right, NUMBERS):
         return None
     count, other = (left, right) if isinstance(left, Count) else (right, left)

@@ -1,4 +1,4 @@
-"""Parts of data sets that lie side by side."""
+"""Parts of data sets whose rows are consecutive."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which rows a data set keeps of its source, where they lie side by side: from `first` up to `stop`.
+    """Which rows a data set keeps of its source, if they are consecutive: from `first` up to `stop`.
 
-    Counted in rows, or in percent; `first` is None where it is not known which, `stop` where they go to the end. `of`
-    counts the rows of the source. `is_default` where the user may ask for others.
+    Counted in rows, or in percent; `first` is None if it is not known which, `stop` where they go to the end. `of`
+    counts the rows of the source. `is_default` if the user may ask for others.
     """
 
     first: int | None = None
@@ -21,19 +21,19 @@ class Cut:
 
     @property
     def rows(self) -> int | None:
-        """How many rows it keeps, None where that is not certain; a source that is shorter has fewer."""
+        """How many rows it keeps, None if that is not certain; a source that is shorter has fewer."""
         if self.is_percent or self.is_default or self.first is None or self.stop is None:
             return None
         return max(0, self.stop - self.first)
 
     def share(self) -> tuple[float, float] | None:
-        """Where it begins and ends in its source, as shares of its rows; None where one of them is not known."""
+        """Where it begins and ends in its source, as shares of its rows; None if one of them is not known."""
         if self.first is None or not self.of:
             return None
         return self.first / self.of, min(1.0, (self.of if self.stop is None else self.stop) / self.of)
 
     def overlaps(self, other: Cut) -> bool | None:
-        """Whether two cuts of one source share rows; None where that is not known."""
+        """Whether two cuts of one source share rows; None if that is not known."""
         if self.first is None or other.first is None or self.is_percent is not other.is_percent:
             return None
         if self.is_default or other.is_default:

@@ -18,7 +18,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation in a data set's life: its name (`load_dataset`, `map`), where it stands and its code."""
+    """One operation in a data set's life: its name (`load_dataset`, `map`), its location and its code."""
 
     operation: str
     location: Location
@@ -27,14 +27,14 @@ class Step:
 
 @dataclass(eq=False, slots=True)
 class Dataset(Value):
-    """Rows with columns: `columns` is None where they are not known; `is_complete` where there are no others.
+    """Rows with columns: `columns` is None if they are not known; `is_complete` if there are no others.
 
     `parent` is the data set that it was derived from; `set_transform` and `set_format` change it in place. `hidden`
     are the columns that a format leaves out. `read_as_text` holds the columns that some code hands to a tokenizer, and
-    is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns
-    alone, None where that is not known. `sorted_by` names the column that it was sorted by when it was loaded,
+    is shared by the data sets with the same columns. `is_unchanged` if its last operation left rows and columns
+    alone, None if that is not known. `sorted_by` names the column that it was sorted by when it was loaded,
     `is_unlabelled` if its labels are all -1.
-    `cut` tells which rows its last step kept, where it took some that lie side by side. `needs` are the columns
+    `cut` are the rows that its last step kept, if it took consecutive ones. `needs` are the columns
     that its transform certainly reads. `depth` counts the conditions
     around the place where it was made.
     """
@@ -73,7 +73,7 @@ class Dataset(Value):
 
     @property
     def label(self) -> Column | None:
-        """The column that a transformers model reads its labels from, or None where it is not known."""
+        """The column that a transformers model reads its labels from, or None if it is not known."""
         columns = self.columns or {}
         return next((columns[name] for name in ("labels", "label", "label_ids") if name in columns), None)
 
@@ -109,7 +109,7 @@ class DatasetDict(Value):
     depth: int = 0
 
     def split(self, name: str) -> Dataset | None:
-        """One split by its name, or None where there is none such; the same one each time."""
+        """One split by its name, or None if there is none such; the same one each time."""
         if name not in self.splits and self.template is not None and not self.is_complete:
             above = self.parent.split(name) if self.parent else self.template.parent
             self.splits[name] = replace(self.template, split=name, parent=above)
@@ -233,7 +233,7 @@ class Encoding(Value):
 class Collator(Value):
     """What makes a batch of rows: a library's collator, or a function of the script.
 
-    `pads`, `tokenizes` and `makes_labels` are None where that is not understood.
+    `pads`, `tokenizes` and `makes_labels` are None if that is not understood.
     """
 
     path: str
@@ -251,7 +251,7 @@ class Collator(Value):
 
 @dataclass(frozen=True, slots=True)
 class OwnRows:
-    """A data set of the script's own class: what one item of it holds, and where its `__getitem__` stands."""
+    """A data set of the script's own class: what one item of it contains, and the location of its `__getitem__`."""
 
     instance: Value
     columns: dict[str, Column]

@@ -8,7 +8,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(eq=False, slots=True)
 class FilePath(Value):
-    """A `pathlib.Path` whose text is known; `is_default` where the user may give another."""
+    """A `pathlib.Path` whose text is known; `is_default` if the user may give another."""
 
     text: str
     is_default: bool = False

@@ -11,9 +11,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(eq=False, slots=True)
 class DataFrame(Value):
-    """A frame: its columns; `is_complete` where there are no others. Code that stores into it changes it in place.
+    """A frame: its columns; `is_complete` if there are no others. Code that stores into it changes it in place.
 
-    `rows` and `sorted_by` tell of its rows what is certain. `is_numbered` where its index counts the rows from 0: such
+    `rows` and `sorted_by` tell of its rows what is certain. `is_numbered` if its index counts the rows from 0: such
     an index is no column of a data set made of it. `depth` counts the conditions and loops around its making.
     """
 

@@ -14,7 +14,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Loader(Value):
     """A torch DataLoader: its data set, how it collates, and its other arguments by name.
 
-    `is_complete` where no others can have been given; `locations` are those of the arguments' values.
+    `is_complete` if no others can have been given; `locations` are those of the arguments' values.
     """
 
     dataset: Value = UNKNOWN
@@ -28,7 +28,7 @@ class Loader(Value):
     """How often its collate function was read."""
 
     def value(self, name: str) -> Value:
-        """What an argument was set to: Absent where it was not, Unknown where it may have been."""
+        """What an argument was set to: Absent if it was not, Unknown if it may have been."""
         return self.arguments.get(name, ABSENT if self.is_complete else UNKNOWN)
 
 

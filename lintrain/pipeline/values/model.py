@@ -32,7 +32,7 @@ class Task(StrEnum):
 class Config(Value):
     """A model's configuration object: the checkpoint that it was read from, what its call gave and what was set since.
 
-    `num_labels` is the head size that the script asks for with it, Absent where it names none.
+    `num_labels` is the head size that the script asks for with it, Absent if it names none.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Config(Value):
 class Model(Value):
     """A model of a library: `path` is its class, `how` the method that made it (`from_pretrained`, `from_config`, "").
 
-    `num_labels` is the size of its head as the script gives it (a number, the length of a list), Absent where it does
+    `num_labels` is the size of its head as the script gives it (a number, the length of a list), Absent if it does
     not. `is_adapted` with PEFT; `frozen` lists where parameters are frozen; `attributes` what was set on it.
     """
 
@@ -63,7 +63,7 @@ class Model(Value):
     is_complete: bool = True
     """Whether `arguments` are all that its call was given."""
     labels_by_default: int | None = None
-    """The outputs of its head where the script sizes it nowhere; None where its checkpoint is not known."""
+    """The outputs of its head where the script sizes it nowhere; None if its checkpoint is not known."""
     is_adapted: bool = False
     frozen: list[Location] = field(default_factory=lambda: [])
     attributes: dict[str, Value] = field(default_factory=lambda: {})
@@ -91,9 +91,9 @@ class ModelPart(Value):
 
 @dataclass(eq=False, slots=True)
 class Parameters(Value):
-    """The parameters of modules, as `model.parameters()` gives them; `is_named` where their names come with them.
+    """The parameters of modules, as `model.parameters()` gives them; `is_named` if their names come with them.
 
-    `is_part` where they are not all that the modules have; `part` is then the name of the part, where it has one.
+    `is_part` if they are not all that the modules have; `part` is then the name of the part, where it has one.
     """
 
     of: tuple[Value, ...] = ()
@@ -146,7 +146,7 @@ class Layer(Value):
 class Network(Value):
     """A Keras network: the layers of a Sequential in order, or the output of a functional one as its only layer.
 
-    `is_complete` where no other layers can be in it.
+    `is_complete` if no other layers can be in it.
     """
 
     path: str
@@ -165,7 +165,7 @@ class Network(Value):
 class Launcher(Value):
     """What runs a plain loop on devices: an Accelerator or a Fabric; `prepared` is what it was given to wrap.
 
-    `is_open` where its call may have been given arguments that are not known.
+    `is_open` if its call may have been given arguments that are not known.
     """
 
     path: str
@@ -205,12 +205,12 @@ class Role(StrEnum):
 
 @dataclass(eq=False, slots=True)
 class Tensor(Value):
-    """An array or tensor: what it holds, and the model that it came out of (UNKNOWN where none).
+    """An array or tensor: what it holds, and the model that it came out of (UNKNOWN if none).
 
-    `made` is the operation that its numbers come from, None where that is not known; `cut` the one that took it off
+    `made` is the operation that its numbers come from, None if that is not known; `cut` the one that took it off
     autograd's graph; `is_sliced` if some of its rows or tokens were left out. `kind` is the kind of its numbers
-    (`float`, `int`), empty where it is not known.
-    `is_cleaned` where the script chose among its entries or replaced some, so that no -100 need be among them.
+    (`float`, `int`), empty if it is not known.
+    `is_cleaned` if the script chose among its entries or replaced some, so that no -100 need be among them.
     `hits_of` are the labels that it says of, place by place, whether they were met, where no -100 was left out.
     """
 
@@ -269,7 +269,7 @@ class Optimizer(Value):
 class Scheduler(Value):
     """A learning-rate schedule over an optimizer; `given` are the arguments of its call by their parameter names.
 
-    `is_complete` where these are all that it was given.
+    `is_complete` if these are all that it was given.
     """
 
     path: str

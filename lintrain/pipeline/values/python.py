@@ -24,7 +24,7 @@ Literal = str | int | float | bool | bytes | complex | None
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Value:
-    """Something that a name may stand for; two values are the same only when they are one object.
+    """Something that a name may be bound to; two values are the same only when they are one object.
 
     `origin` is the place where it was made, None for what the language or a library made.
     """
@@ -50,7 +50,7 @@ ABSENT = Absent()
 
 @dataclass(eq=False, slots=True)
 class Constant(Value):
-    """A literal value; `is_default` where the user may give another one at the command line or in a call."""
+    """A literal value; `is_default` if the user may give another one at the command line or in a call."""
 
     value: Literal
     is_default: bool = False
@@ -58,7 +58,7 @@ class Constant(Value):
 
 @dataclass(eq=False, slots=True)
 class Sequence(Value):
-    """A list, tuple or set; `is_complete` where no other items can be in it."""
+    """A list, tuple or set; `is_complete` if no other items can be in it."""
 
     items: list[Value]
     kind: str = "list"
@@ -76,7 +76,7 @@ class Range(Sequence):
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
-    """A dictionary by its literal keys; `is_complete` where no other keys can be in it.
+    """A dictionary by its literal keys; `is_complete` if no other keys can be in it.
 
     `written` are the locations of the keys, as long as nothing in the script but a call that expands it names it.
     """
@@ -90,7 +90,7 @@ class Mapping(Value):
 class Function(Value):
     """A function or lambda of the script, with the scope that it closes over and the values of its defaults.
 
-    `source` is the file that it stands in, where that is not the script itself; `is_wrapped` where a decorator that is
+    `source` is its file, if that is not the script itself; `is_wrapped` if a decorator that is
     not understood may give something else than it does.
     """
 
@@ -215,7 +215,7 @@ class Library(Value):
 class LibraryObject(Value):
     """What calling a library gave, where only its kind is known: the path that was called and the arguments by name.
 
-    Positional arguments stand under their numbers as text ("0", "1").
+    Positional arguments have their numbers as names ("0", "1").
     """
 
     path: str
@@ -224,13 +224,13 @@ class LibraryObject(Value):
 
 @dataclass(eq=False, slots=True)
 class Either(Value):
-    """One of several values: what the branches of an `if` left behind."""
+    """One of several values: what the branches of an `if` assigned."""
 
     options: tuple[Value, ...]
 
 
 def join(values: Iterable[Value]) -> Value:
-    """The one value that stands for any of these; Unknown as soon as one of them is."""
+    """One value for any of these; Unknown as soon as one of them is."""
     options: list[Value] = []
     for value in values:
         for option in value.options if isinstance(value, Either) else (value,):

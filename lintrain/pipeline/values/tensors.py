@@ -1,4 +1,4 @@
-"""What the reader follows of a tensor on its way from the model to the loss: its shape and the operations behind it."""
+"""What is known of a tensor between the model and the loss: its shape and the operations that computed it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASSES = -1
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of a tensor's axes, None for one that is not known; `is_open` where other axes may stand before them.
+    """The sizes of a tensor's axes, None for one that is not known; `is_open` if other axes may come before them.
 
     A shape that is open and has no sizes is one of which nothing is known.
     """
@@ -22,16 +22,16 @@ class Shape:
 
     @property
     def rank(self) -> int | None:
-        """The number of axes, None where it is not known."""
+        """The number of axes, None if it is not known."""
         return None if self.is_open else len(self.sizes)
 
     @property
     def last(self) -> int | None:
-        """The size of the last axis, None where it is not known."""
+        """The size of the last axis, None if it is not known."""
         return self.sizes[-1] if self.sizes else None
 
     def __str__(self) -> str:
-        """The shape as documentation writes it: `(N, 1)`, `(…, 1)` where other axes may stand before."""
+        """The shape as documentation writes it: `(N, 1)`, `(…, 1)` if other axes may come before."""
         names = ["*" if size is None else "C" if size == CLASSES else str(size) for size in self.sizes]
         if names and not self.is_open and self.sizes[0] is None:
             names[0] = "N"
@@ -41,7 +41,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation behind a tensor: its name (`softmax`), its place, its code and that of what it was given."""
+    """An operation that made a tensor: its name (`softmax`), its location, its code and that of what it was given."""
 
     name: str
     location: Location | None = None

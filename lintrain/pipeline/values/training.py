@@ -1,4 +1,4 @@
-"""Training runs, their arguments, and the metrics that judge them."""
+"""What trains: arguments, Trainers, Keras and Lightning runs, losses and metrics, as the script makes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, LibraryObject, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -23,15 +23,15 @@ class TrainingArguments(Value):
     text: str = ""
 
     def value(self, name: str) -> Value:
-        """What an argument was set to: Absent where it was not, Unknown where it may have been."""
+        """What an argument was set to: Absent if it was not, Unknown if it may have been."""
         return self.values.get(name, ABSENT if self.is_complete else UNKNOWN)
 
 
 @dataclass(eq=False, slots=True)
 class Metric(Value):
-    """A metric of `evaluate`, or a metric function of scikit-learn, by its name (None where it is not literal).
+    """A metric of `evaluate`, or a metric function of scikit-learn, by its name (None if it is not literal).
 
-    `takes_classes` if its predictions must be classes; False where it wants scores or texts, None where
+    `takes_classes` if its predictions must be classes; False if it wants scores or texts, None if
     that is not known.
     """
 
@@ -52,7 +52,7 @@ class Metric(Value):
 class MetricCall:
     """One use of a metric: what it was given as predictions and references, and their code.
 
-    `average` is how several classes are made one number; `is_written` where the script has the call itself.
+    `average` is how several classes are made one number; `is_written` if the script has the call itself.
     """
 
     metric: Metric
@@ -97,7 +97,7 @@ class ModelCall:
 class Predictions(Value):
     """What a Trainer's evaluation gives: the EvalPrediction that `compute_metrics` gets, the result of `predict`.
 
-    `is_tuple` where `predictions` is a tuple: hidden states or encoder states come with the logits.
+    `is_tuple` if `predictions` is a tuple: hidden states or encoder states come with the logits.
     """
 
     model: Value = UNKNOWN
@@ -110,10 +110,10 @@ class Predictions(Value):
 class TrainerRun(Value):
     """A Trainer (of transformers or a subclass of it) as the script makes it.
 
-    `arguments` are those of the call by their parameter names; `is_complete` where no others can have been given
+    `arguments` are those of the call by their parameter names; `is_complete` if no others can have been given
     (no `**kwargs`, no subclass with a constructor of its own that was not understood). `attributes` were set later.
     `overrides` names the methods of Trainer that the script's subclass has itself; `instance` is its object.
-    `metrics` is what its metric function returns, Absent where it has none, Unknown where that was not understood.
+    `metrics` is what its metric function returns, Absent if it has none, Unknown if that was not understood.
     `collator_needs` are the columns that a collator of the script's own certainly reads, and where; `collated` is the
     batch that it gives.
     """
@@ -133,7 +133,7 @@ class TrainerRun(Value):
     collated: Value = UNKNOWN
 
     def value(self, name: str) -> Value:
-        """What stands for an argument: set later, given in the call, Absent, or Unknown if that is not known."""
+        """The value of an argument: set later, given in the call, Absent, or Unknown if that is not known."""
         if name in self.attributes:
             return self.attributes[name]
         if name in self.arguments:
@@ -179,7 +179,43 @@ class KerasRun(Value):
     """Whether the script reached for the model's optimizer, and may have set its learning rate."""
 
     def value(self, name: str) -> Value:
-        """An argument of `compile`: Absent where it was not given, Unknown where it may have been."""
+        """An argument of `compile`: Absent if it was not given, Unknown if it may have been."""
         if name in self.compile_arguments:
             return self.compile_arguments[name].value
         return ABSENT if self.is_complete and self.compiled else UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class KerasLabels(Value):
+    """Labels of classes: `is_one_hot` if each is a row of zeros with a one, else each is the number of its class."""
+
+    is_one_hot: bool = False
+    classes: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class LabelledBatches(Value):
+    """Batches of inputs with such labels, as the loaders of folders give them."""
+
+    is_one_hot: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class LightningTrainer(LibraryObject):
+    """A Trainer of Lightning."""
+
+
+@dataclass(frozen=True, slots=True)
+class LightningFit:
+    """One call of a Trainer's `fit`: the module that it trains."""
+
+    location: Location
+    module: Value
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedNames:
+    """One reading of a `self.log(…)` in a Lightning module: the names that it logs by, None if one is not known."""
+
+    location: Location
+    names: tuple[str, ...] | None
