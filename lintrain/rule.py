@@ -160,7 +160,7 @@ class EvidenceRule(Rule):
     """
 
     message: ClassVar[str]
-    cure: ClassVar[str] = ""
+    help_text: ClassVar[str] = ""
     """What to write instead: the `help` of the finding."""
     subject: ClassVar[str | None] = None
 
@@ -170,5 +170,5 @@ class EvidenceRule(Rule):
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         """The declared finding, if `verify` confirms it."""
-        finding = self.finding(self.location_of(evidence), self.message, help=self.cure, subject=self.subject)
+        finding = self.finding(self.location_of(evidence), self.message, help=self.help_text, subject=self.subject)
         yield from self.if_confirmed(finding, evidence)

@@ -40,7 +40,7 @@ WHOLE_ROWS = {"SequenceClassification", "ImageClassification", "AudioClassificat
 class ConflictingLabels(EvidenceRule):
     level = Level.WARNING
     message = "training rows with the same text have different labels"
-    cure = "inspect some of them: keep one label, or give the model the column that the label depends on"
+    help_text = "inspect some of them: keep one label, or give the model the column that the label depends on"
     subject = "train_dataset"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:

@@ -39,7 +39,7 @@ WHOLE_ROWS = {"SequenceClassification", "ImageClassification", "AudioClassificat
 class LabelImbalance(EvidenceRule):
     level = Level.WARNING
     message = "nearly all training labels are of one class, or a class has none"
-    cure = "weight the loss by class, oversample rare classes, or give the head only the classes that occur"
+    help_text = "weight the loss by class, oversample rare classes, or give the head only the classes that occur"
     subject = "train_dataset"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:

@@ -49,7 +49,7 @@ from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 class UndividedRows(EvidenceRule):
     level = Level.ERROR
     message = "every process trains on the same rows"
-    cure = "pass a `DistributedSampler` to the loader, or prepare the loader like the model"
+    help_text = "pass a `DistributedSampler` to the loader, or prepare the loader like the model"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks

@@ -56,7 +56,7 @@ from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 class UnsynchronizedReplicas(EvidenceRule):
     level = Level.ERROR
     message = "each process trains a separate model, without synchronization"
-    cure = "call the wrapped model in training, and do not change weights after wrapping it"
+    help_text = "call the wrapped model in training, and do not change weights after wrapping it"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks

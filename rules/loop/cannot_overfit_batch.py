@@ -44,7 +44,7 @@ MOSTLY_TRAINABLE = 0.5
 class CannotOverfitBatch(EvidenceRule):
     level = Level.WARNING
     message = "the model cannot overfit a single batch"
-    cure = "check the learning rate, frozen layers, the path from labels to loss, and the labels themselves"
+    help_text = "check the learning rate, frozen layers, the path from labels to loss, and the labels themselves"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, model = evidence.overfit, evidence.model

@@ -59,7 +59,7 @@ FAR = 10.0
 class ExplodingGradients(EvidenceRule):
     level = Level.WARNING
     message = "the gradients are very large and not clipped"
-    cure = "average the loss instead of summing it, check the scale of inputs and targets, or clip the gradients"
+    help_text = "average the loss instead of summing it, check the scale of inputs and targets, or clip the gradients"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward

@@ -36,7 +36,7 @@ from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 class UnchangedParameters(EvidenceRule):
     level = Level.WARNING
     message = "optimizer steps do not change trainable parameters"
-    cure = "keep the weights in float32 (with `bf16=True` for speed), and pass all of them to the optimizer"
+    help_text = "keep the weights in float32 (with `bf16=True` for speed), and pass all of them to the optimizer"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         step = evidence.step

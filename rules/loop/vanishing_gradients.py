@@ -47,7 +47,7 @@ STARTS_AT_ZERO = ("lora", "expert", "adapter", "controlnet")
 class VanishingGradients(EvidenceRule):
     level = Level.WARNING
     message = "gradients of trainable layers are practically zero"
-    cure = "check the path between these layers and the loss: a small factor, saturated activations, a mask"
+    help_text = "check the path between these layers and the loss: a small factor, saturated activations, a mask"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward

@@ -65,7 +65,7 @@ EXACT = ("float32", "float64")
 class ConstantOutput(EvidenceRule):
     level = Level.ERROR
     message = "the model returns the same output for every row"
-    cure = "follow one row through `forward`: is the batch averaged, are units dead, is the input unused?"
+    help_text = "follow one row through `forward`: is the batch averaged, are units dead, is the input unused?"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         responses = evidence.responses

@@ -72,7 +72,7 @@ SURE, NOTHING = 1e-4, 1e-5
 class FutureLeak(EvidenceRule):
     level = Level.ERROR
     message = "the language model sees the tokens that it has to predict"
-    cure = "use a causal attention mask, and no bidirectional layers"
+    help_text = "use a causal attention mask, and no bidirectional layers"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         responses = evidence.responses

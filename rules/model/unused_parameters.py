@@ -46,7 +46,7 @@ FEWEST_BATCHES = 2
 class UnusedParameters(EvidenceRule):
     level = Level.WARNING
     message = "trainable parameters do not contribute to the loss"
-    cure = "use them in `forward`, or remove them (or freeze them with `requires_grad_(False)`)"
+    help_text = "use them in `forward`, or remove them (or freeze them with `requires_grad_(False)`)"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward

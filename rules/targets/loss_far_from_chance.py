@@ -37,7 +37,7 @@ TOO_LARGE, TOO_SMALL, USUAL = 3.0, 0.2, 2.0
 class LossFarFromChance(EvidenceRule):
     level = Level.WARNING
     message = "the initial loss is far from chance level"
-    cure = "check the labels, the initial weights of the head and the scale of the features"
+    help_text = "check the labels, the initial weights of the head and the scale of the features"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         forward = evidence.forward

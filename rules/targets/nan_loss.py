@@ -47,7 +47,7 @@ from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 class NanLoss(EvidenceRule):
     level = Level.ERROR
     message = "the loss, a gradient or the data contain NaN or infinity"
-    cure = "find the first non-finite value: often a log or sqrt of 0, a division by 0, or the data"
+    help_text = "find the first non-finite value: often a log or sqrt of 0, a division by 0, or the data"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         source = _bad_data(evidence)

@@ -62,7 +62,7 @@ ROUNDING, NEGLIGIBLE, LARGE = 1e-6, 1e-4, 1e-2
 class IgnoredAttentionMask(EvidenceRule):
     level = Level.WARNING
     message = "the model gets an attention mask and does not use it"
-    cure = "pass it to the attention layers, and exclude padding from mean and max pooling"
+    help_text = "pass it to the attention layers, and exclude padding from mean and max pooling"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         mask = evidence.responses.mask if evidence.responses else None

@@ -47,7 +47,7 @@ TOLERATED_SHARE = 0.01
 class MismatchedAttentionMask(EvidenceRule):
     level = Level.ERROR
     message = "`attention_mask` does not match `input_ids` in the training batches"
-    cure = "use the mask of the tokenizer or its collator: 1 for each token, 0 for padding"
+    help_text = "use the mask of the tokenizer or its collator: 1 for each token, 0 for padding"
     subject = "data_collator"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:

@@ -39,7 +39,7 @@ FEWEST_TOKENS = 300
 class UnknownTokens(EvidenceRule):
     level = Level.WARNING
     message = "much of the training text becomes the unknown token"
-    cure = "use a tokenizer and model for the language, script and case of this text"
+    help_text = "use a tokenizer and model for the language, script and case of this text"
     subject = "train_dataset"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
