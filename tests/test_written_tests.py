@@ -84,7 +84,7 @@ def test_what_was_not_seen_to_hold_is_not_demanded() -> None:
     ("runs", "reason"),
     [
         ((), "no training call was reached"),
-        ((replace(SEEN, stages=(Stage("batch", "passed"), FAILED)),), "the forward stage fails"),
+        ((replace(SEEN, stages=(Stage("batch", "passed"), FAILED)),), "the forward stage failed"),
         ((replace(SEEN, batches=()),), "no batch was seen in a forward pass"),
         ((replace(SEEN, framework="keras"),), "tests are written for runs of torch"),
     ],
