@@ -14,6 +14,7 @@ from torch.nn import functional as F  # noqa: N812 - as everybody names it
 import lintrain
 from lintrain.callbacks import LightningWatch, TrainerWatch
 from lintrain.callbacks.watching import MistakeWarning
+from lintrain.evidence.stages import TRAINING_STAGES
 from tests.test_inside_lightning import Classifier, made
 from tests.test_inside_trainer import history_of, same, state_of, trainer_of
 
@@ -36,7 +37,7 @@ def test_losses_and_weights_are_the_same_with_a_watch(tmp_path: Path, accumulate
     assert (report.ok, report.reason) == (True, "nothing confirmed")
     assert report.evidence is not None
     statuses = {stage.name: stage.status for stage in report.evidence.stages}
-    assert [statuses[name] for name in ("batch", "forward", "backward", "step")] == ["passed"] * 4
+    assert [statuses[name] for name in TRAINING_STAGES] == ["passed"] * 4
     assert report.evidence.backward is not None
     assert len(report.evidence.backward.norms) == 3  # one of the warm-up, two near the peak
     assert report.evidence.step is not None
@@ -78,7 +79,7 @@ def outside(trainer: Any) -> Any:
 def test_weights_outside_the_optimizer_stop_the_run_with_a_warning(tmp_path: Path) -> None:
     trainer, watch = outside(trainer_of(tmp_path)), TrainerWatch(steps=2, on_mistake="stop")
     trainer.add_callback(watch)
-    with pytest.warns(MistakeWarning, match="bit-equal after 2 steps"):
+    with pytest.warns(MistakeWarning, match="did not change in 2 steps"):
         trainer.train()
     assert trainer.state.global_step < 6
     assert watch.report is not None

@@ -10,9 +10,10 @@ import pytest
 from junitparser import JUnitXml
 
 from lintrain.cli import run
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.model.location import Location
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
+from lintrain.runtime.parent.record import SCHEMA, Record, write_record
 from lintrain.settings.settings import FORMATS
 
 SCRIPT = """\
@@ -39,7 +40,7 @@ def evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         versions={},
     )
     digest = hashlib.sha256(SCRIPT.encode()).hexdigest()
-    record = Record(SCHEMA, "0.1", "train.py", digest, "python3", Ending("measured"), (run_of_it,))
+    record = Record(SCHEMA, "0.1", "train.py", digest, "python3", Ending(EndingKind.MEASURED), (run_of_it,))
     write_record(record, Path("evidence.json"))
 
 

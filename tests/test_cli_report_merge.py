@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.cli import run
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
 from lintrain.report.machine.document import CheckReport, VerdictEntry, as_json
 from lintrain.report.machine.entries import check_report
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record, plain, write_record
+from lintrain.runtime.parent.record import SCHEMA, Record, plain, write_record
 from lintrain.settings.settings import FORMATS
-from tests.notebooks import notebook
-from tests.reports import CELLS, CODE, NOTEBOOK, SCRIPT, outcome
+from tests.support.notebooks import notebook
+from tests.support.reports import CELLS, CODE, NOTEBOOK, SCRIPT, outcome
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +160,7 @@ def test_the_full_form_shows_the_code_as_long_as_the_file_is_the_same(capsys: py
 
 def test_evidence_is_judged_with_todays_rules(capsys: pytest.CaptureFixture[str]) -> None:
     finding = Finding("raw-dataset", Level.ERROR, Location("gone.py", 3, 1, 3, 4), "`raw` is raw")
-    ending = Ending("no-training", "no training call was reached")
+    ending = Ending(EndingKind.NO_TRAINING, "no training call was reached")
     write_record(Record(SCHEMA, "0.1.0", "gone.py", "0", "python3", ending, (), (finding,)), Path("evidence.json"))
     document = merged("evidence.json")
     assert [(one["rule"], one["verdict"]["outcome"]) for one in document["findings"]] == [
@@ -181,7 +182,7 @@ OTHER_FORMAT = f"but lintrain {__version__} reads format 2; write the report aga
         ('{"probe": [], "format": 1}', f"report format 1, {OTHER_FORMAT}"),
         ('{"summary": {}, "format": 1}', f"report format 1, {OTHER_FORMAT}"),
         ('{"summary": {}, "format": 2}', "`lintrain`: field required"),
-        ('{"schema": 99}', "evidence schema 99 is of a newer lintrain, this one reads 1; probe the script again"),
+        ('{"schema": 99}', "evidence schema 99 is of a newer lintrain; this one reads 1; probe the script again"),
     ],
 )
 def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from lintrain.runtime.measure.births import Birth, GradientBirths, first_non_finite
+from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch, first_non_finite
 from lintrain.runtime.measure.updates import Frozen, updates
 from lintrain.runtime.measure.weights import snapshot
-from tests.recorded import RecordedRun
+from tests.support.recorded import RecordedRun
 
 
 class Log(nn.Module):
@@ -24,18 +24,18 @@ class Log(nn.Module):
 def test_the_first_module_with_nan_is_named_with_the_range_of_its_input() -> None:
     model = nn.Sequential(nn.Identity(), Log(), nn.Linear(2, 2))
     x = torch.tensor([[-3.0, 0.5]])
-    assert first_non_finite(model, lambda: model(x)) == Birth("1", False, (-3.0, 0.5))
+    assert first_non_finite(model, lambda: model(x)) == NonFiniteModule("1", False, (-3.0, 0.5))
 
 
 def test_nan_that_comes_in_is_told_from_nan_that_is_made() -> None:
     model = nn.Sequential(nn.Linear(2, 2))
     found = first_non_finite(model, lambda: model(torch.tensor([[float("nan"), 2.0]])))
-    assert found == Birth("0", True, (2.0, 2.0))
+    assert found == NonFiniteModule("0", True, (2.0, 2.0))
 
 
 def test_finite_outputs_leave_the_loss() -> None:
     model = nn.Sequential(nn.Identity())
-    assert first_non_finite(model, lambda: model(torch.tensor([1.0, 4.0]))) == Birth("", False, (1.0, 4.0))
+    assert first_non_finite(model, lambda: model(torch.tensor([1.0, 4.0]))) == NonFiniteModule("", False, (1.0, 4.0))
 
 
 def test_a_pass_that_cannot_be_made_again_names_nothing_and_leaves_no_hook() -> None:
@@ -45,11 +45,11 @@ def test_a_pass_that_cannot_be_made_again_names_nothing_and_leaves_no_hook() -> 
 
 
 def gradient_birth(model: nn.Module, loss: Any) -> Any:
-    births = GradientBirths()
-    births.watch(loss, model)
+    search = NonFiniteSearch()
+    search.watch(loss, model)
     loss.backward()
-    births.close()
-    return births.found
+    search.close()
+    return search.found
 
 
 def test_the_operation_whose_gradient_is_not_finite_is_named() -> None:

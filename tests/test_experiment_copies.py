@@ -139,7 +139,7 @@ def test_workers_that_fail_or_wait_are_the_reason_that_nothing_is_known(monkeypa
     monkeypatch.setattr(copies, "SECONDS", 0.2)
     assert read(Broken()) == "a worker ended with OSError: no such file"
     started = time.monotonic()
-    assert read(Slow()) == "a worker ended with nothing to say after 0.2 s"
+    assert read(Slow()) == "a worker ended with no result after 0.2 s"
     assert time.monotonic() - started < 10
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lintrain.runtime.frameworks.loop.remaking import CannotRemakeError, Recipe
-from lintrain.runtime.frameworks.loop.seen import Forward, Iteration, LossCall
+from lintrain.runtime.measure.seen import Forward, Iteration, LossCall
 
 torch: Any = import_module("torch")
 nn, functional = torch.nn, torch.nn.functional
@@ -111,10 +111,10 @@ def of_its_own(seen: Recorder, model: Any) -> Any:
 @pytest.mark.parametrize(
     ("loss_of", "reason"),
     [
-        (penalised, "neither the model's own"),
-        (of_its_own, "neither the model's own"),
+        (penalised, "neither returned by the model"),
+        (of_its_own, "neither returned by the model"),
         (times_three, "between its model and its loss"),
-        (distilled, "comes from a model too"),
+        (distilled, "also comes from a model"),
     ],
 )
 def test_a_loss_that_cannot_be_made_again_says_why(loss_of: LossOf, reason: str) -> None:

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from lintrain.evidence.run import FutureEvidence, MaskEvidence, ResponseEvidence
-from lintrain.runtime.frameworks.loop.seen import LossCall
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.replay import ask
 from lintrain.runtime.measure.responses import Responses, Tokens
-from tests.recorded import RecordedRun
+from lintrain.runtime.measure.seen import LossCall
+from tests.support.recorded import RecordedRun
 
 ROWS, WORDS, WIDTH = 6, 11, 16
 SURE, ROUNDING = 1e-2, 1e-5
@@ -127,7 +127,7 @@ def test_an_encoder_beside_a_decoder_leaves_a_doubt_but_not_an_embedding_of_that
     whole.encoder, whole.decoder = nn.GRU(WIDTH, WIDTH), nn.GRU(WIDTH, WIDTH)
     plain.encoder, plain.decoder = nn.Embedding(2, 2), nn.Linear(2, 2)
     found = future_of(whole), future_of(plain)
-    assert [each.doubt if each else None for each in found] == ["the model has an encoder beside its decoder", ""]
+    assert [each.doubt if each else None for each in found] == ["the model also has an encoder", ""]
 
 
 def test_a_mask_that_is_used_changes_answers_and_cutting_padding_does_not() -> None:
@@ -262,4 +262,4 @@ def test_a_model_that_cannot_be_asked_again_is_no_fault() -> None:
 
     run = RecordedRun(Once())
     Responses(run, Call(Once(), (torch.randn(3, 2),), {}), None).measure()
-    assert run.evidence["responses"].reason == "the model cannot be asked again: RuntimeError: only in the loop"
+    assert run.evidence["responses"].reason == "the model cannot be called again: RuntimeError: only in the loop"

@@ -151,7 +151,9 @@ def test_a_probe_that_has_no_room_for_a_file_of_its_own_could_not_judge(project:
 def test_a_probe_whose_files_have_no_more_room_ends_with_that(project: Path) -> None:
     code, report, said = probed(project, little_room)
     assert code == 3
-    assert report.splitlines()[-1].startswith("could not judge: a bound was hit while measuring: no room is left for")
+    assert report.splitlines()[-1].startswith(
+        "could not judge: a limit was reached while measuring: no room is left for"
+    )
     assert "Traceback" not in report + said
 
 
@@ -160,5 +162,5 @@ def test_verdicts_that_cannot_be_kept_are_told_and_the_probe_goes_on(project: Pa
     (project / "train.py").write_text(LOOP.replace("    optimizer.zero_grad()\n", ""))
     code, err = lintrain(project, "probe", "--quiet", "train.py", cache=cache)
     assert code == 1
-    assert err.startswith("lintrain: the verdicts are not kept for later checks: ")
+    assert err.startswith("lintrain: the verdicts are not cached for later checks: ")
     assert err.count("\n") == 1

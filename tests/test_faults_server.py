@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.language_client import Json, LanguageClient, start_process
+from tests.support.language_client import Json, LanguageClient, start_process
 from tests.test_faults_disk import CODE_IS_NOT_KEPT, LOOP, no_room
 from tests.test_faults_signals import KILLED, STARVED, nobody_stays_in
 from tests.test_faults_signals import LOOP as FAULTY
@@ -73,7 +73,7 @@ def test_verdicts_that_a_server_cannot_keep_are_told_once(start: Start, tmp_path
     assert rules(client, uri) == ["missing-zero-grad"]
     assert probed(client, uri) == "lintrain: train.py: 1 mistake confirmed"
     told = client.wait_for(lambda each: each["method"] == "window/showMessage")["params"]["message"]
-    assert told.startswith("lintrain: the verdicts are not kept for later checks: ")
+    assert told.startswith("lintrain: the verdicts are not cached for later checks: ")
     assert probed(client, uri) == "lintrain: train.py: 1 mistake confirmed"
     assert (
         client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}})

@@ -12,7 +12,7 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from lintrain.cli import run
 from lintrain.settings.new_project import hook_entry, with_hook
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 HOOK = {
     "repo": "local",

@@ -14,6 +14,7 @@ from torch.nn import functional as F  # noqa: N812 - as everybody names it
 from torch.utils.data import DataLoader, TensorDataset
 
 import lintrain
+from lintrain.evidence.run import StageName
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +116,7 @@ def test_a_label_out_of_range_fails_the_forward_stage_at_the_own_line() -> None:
     report = loop.probe(loss=lambda output, target: F.cross_entropy(output, target + 3))
     evidence = report.evidence
     assert evidence is not None
-    assert {stage.name: stage.status for stage in evidence.stages}["forward"] == "failed"
+    assert {stage.name: stage.status for stage in evidence.stages}[StageName.FORWARD] == "failed"
     assert evidence.failure is not None
     assert (evidence.failure.type, "out of bounds" in evidence.failure.message) == ("IndexError", True)
     assert "F.cross_entropy(output, target + 3)" in evidence.failure.code

@@ -12,7 +12,7 @@ import pytest
 import lintrain
 from lintrain.model.location import NOWHERE
 from lintrain.runtime.child.typed_cells import cell_name, is_typed
-from tests.probing import path_for_lintrain
+from tests.support.probing import path_for_lintrain
 
 PARTS = """
 import torch
@@ -61,7 +61,7 @@ def test_a_finding_of_code_that_nobody_keeps_says_that_it_has_no_line(monkeypatc
     assert f"{NOWHERE}: error[softmax-before-cross-entropy]" in done.stdout
     assert f"{NOWHERE}:" not in done.stdout.replace(f"{NOWHERE}: ", "")
     said = " ".join(done.stdout.split())
-    assert "note the code that calls is in no file, so that findings stand at no line of it" in said
+    assert "note the calling code is in no file, so its findings have no line" in said
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,20 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.selection import Choice, choose
-from lintrain.evidence.run import Evidence, Failure, ForwardEvidence, Stage
+from lintrain.evidence.ending import Ending, EndingKind
+from lintrain.evidence.run import Evidence, Failure, ForwardEvidence, Stage, StageName
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rule import Rule
-from lintrain.runtime.parent.record import SCHEMA, Ending, EvidenceFileError, Record, read_record, write_record
+from lintrain.runtime.parent.record import SCHEMA, EvidenceFileError, Record, read_record, write_record
 from lintrain.verdicts.conclusion import conclude
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.judging import judge
 from lintrain.verdicts.static_findings import StaticFindings
-from tests.planted import rule_file
-from tests.probing import command, path_for_lintrain
+from tests.support.planted import rule_file
+from tests.support.probing import command, path_for_lintrain
 
 HERE = Location("train.py", 3, 1, 3, 5)
 CLAIM = Finding("claimed", Level.ERROR, HERE, "`x` is claimed")
@@ -54,7 +55,7 @@ def run(trainer: str, *stages: Stage, forward: ForwardEvidence | None = None) ->
     return Evidence("train.py", "transformers", trainer, HERE, HERE, "cpu", {}, stages, forward=forward)
 
 
-def record(*runs: Evidence, kind: str = "measured", findings: tuple[Finding, ...] = ()) -> Record:
+def record(*runs: Evidence, kind: EndingKind = EndingKind.MEASURED, findings: tuple[Finding, ...] = ()) -> Record:
     return Record(SCHEMA, "0.1.0", "train.py", "", "python", Ending(kind, "why"), runs, findings)
 
 
@@ -88,7 +89,7 @@ def test_a_rule_that_fails_is_named_in_its_verdict() -> None:
     [(_, verdict)] = judge([run("Broken")], [CLAIM], [rule_file(Claimed)])
     assert verdict.reason == (
         "the rule failed on this evidence: ZeroDivisionError: no luck; this is a fault of lintrain: report it as an "
-        "issue, with the evidence (`--evidence FILE`); `--ignore claimed` does without it"
+        "issue, with the evidence (`--evidence FILE`); `--ignore claimed` skips it"
     )
 
 
@@ -100,7 +101,7 @@ def test_what_only_the_probe_saw_is_added_once() -> None:
 @pytest.mark.parametrize(("line", "outcome"), [(3, Outcome.CONFIRMED), (4, Outcome.INCONCLUSIVE)])
 def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, outcome: Outcome) -> None:
     failure = Failure("NameError", "name 'x' is not defined", Location("train.py", line, 1, line, 2))
-    evidence = run("", Stage("script", "failed", failure=failure))
+    evidence = run("", Stage.failed(StageName.SCRIPT, failure))
     [(_, verdict)] = judge([evidence], [Finding("undefined-name", Level.ERROR, HERE, "`x`")], [])
     assert verdict.outcome is outcome
 
@@ -112,15 +113,20 @@ def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, 
         (record(run("T")), [(CLAIM, Verdict.refuted("0 of 1"))], 0, "nothing confirmed"),
         (record(run("T")), [(CLAIM, Verdict.confirmed("1 of 1"))], 1, "1 mistake confirmed"),
         (
-            record(run("T"), kind="time"),
+            record(run("T"), kind=EndingKind.TIME),
             [(CLAIM, Verdict.confirmed("1"))],
             1,
-            "1 mistake confirmed; then a bound was hit",
+            "1 mistake confirmed; then a limit was reached",
         ),
-        (record(kind="time"), [], 3, "could not judge: a bound was hit before any training call: why"),
-        (record(run("T", Stage("forward", "failed"))), [], 1, "training fails in its forward stage"),
-        (record(run("T", Stage("script", "failed")), kind="crashed"), [], 3, "could not judge: the script stops"),
-        (record(run("T", Stage("step", "not reached", reason="lintrain's own x"))), [], 3, "could not judge the step"),
+        (record(kind=EndingKind.TIME), [], 3, "could not judge: a limit was reached before any training call: why"),
+        (record(run("T", Stage.failed(StageName.FORWARD, None))), [], 1, "training fails in its forward stage"),
+        (
+            record(run("T", Stage.failed(StageName.SCRIPT, None)), kind=EndingKind.CRASHED),
+            [],
+            3,
+            "could not judge: the script fails",
+        ),
+        (record(run("T", Stage.not_reached(StageName.STEP, "lintrain's own x"))), [], 3, "could not judge the step"),
     ],
 )
 def test_exit_codes_and_their_reasons(
@@ -138,7 +144,7 @@ def test_a_confirmed_note_does_not_fail_a_probe() -> None:
 
 def test_evidence_is_read_as_it_was_written(tmp_path: Path) -> None:
     forward = ForwardEvidence((math.nan, math.inf, 1.5), 1.1, finite=False, logits_shape=(8, 3))
-    written = record(run("T", Stage("forward", "passed", 0.5), forward=forward), findings=(CLAIM,))
+    written = record(run("T", Stage.passed(StageName.FORWARD, 0.5), forward=forward), findings=(CLAIM,))
     write_record(written, tmp_path / "evidence.json")
     json.loads((tmp_path / "evidence.json").read_text(), parse_constant=pytest.fail)
     read = read_record(tmp_path / "evidence.json")
@@ -149,10 +155,10 @@ def test_evidence_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("{", "cannot be read as evidence"),
-        ("[]", "holds no `schema` number"),
-        ("{}", "holds no `schema` number"),
-        ('{"schema": 99}', "is of a newer lintrain"),
-        ('{"schema": 0}', "is of an older lintrain"),
+        ("[]", "has no `schema` number"),
+        ("{}", "has no `schema` number"),
+        ('{"schema": 99}', "comes from a newer lintrain"),
+        ('{"schema": 0}', "comes from an older lintrain"),
         ('{"schema": 1, "lintrain": 3}', "`lintrain`: "),
     ],
 )
@@ -179,8 +185,8 @@ def test_evidence_of_a_script_that_changed_is_judged_with_its_findings_of_that_t
     path_for_lintrain(monkeypatch)
     finding = Finding("undefined-name", Level.ERROR, HERE, "`x` is never defined or imported")
     failure = Failure("NameError", "name 'x' is not defined", HERE)
-    crashed = run("", Stage("script", "failed", failure=failure))
-    write_record(record(crashed, kind="crashed", findings=(finding,)), tmp_path / "evidence.json")
+    crashed = run("", Stage.failed(StageName.SCRIPT, failure))
+    write_record(record(crashed, kind=EndingKind.CRASHED, findings=(finding,)), tmp_path / "evidence.json")
     (tmp_path / "train.py").write_text("x = 1\n")
     judged = command(tmp_path, "judge", "evidence.json", "--json")
     assert judged.code == 1

@@ -19,6 +19,7 @@ from lintrain.evidence.run import (
     ObjectEvidence,
     SplitRows,
     Stage,
+    StageName,
     StepStop,
 )
 from lintrain.model.finding import Finding, Related
@@ -37,9 +38,9 @@ MODEL = MovedModel(HERE, "Net", 4096, beside=0, calls=0, steps=4, is_held=True, 
 
 
 def outcome(rule: str, evidence: Evidence, *related: Related, **facts: bool) -> Outcome:
-    claim = Finding(rule, Level.ERROR, HERE, "it is claimed", related=related, facts=facts)
-    verdict = RULES[rule].verify(claim, evidence)
-    assert verdict.outcome is INCONCLUSIVE or any(letter.isdigit() for letter in verdict.reason)
+    finding = Finding(rule, Level.ERROR, HERE, "it is claimed", related=related, claim=facts or None)
+    verdict = RULES[rule].verify(RULES[rule].restored(finding), evidence)
+    assert verdict.outcome is INCONCLUSIVE or verdict.measured or any(letter.isdigit() for letter in verdict.reason)
     return verdict.outcome
 
 
@@ -54,7 +55,7 @@ def loader(location: Location = HERE, **values: object) -> Evidence:
 
 def stopped(error: str, location: Location) -> Evidence:
     kind, _, message = error.partition(": ")
-    return replace(EVIDENCE, call=None, stages=(Stage("script", "failed", failure=Failure(kind, message, location)),))
+    return replace(EVIDENCE, call=None, stages=(Stage.failed(StageName.SCRIPT, Failure(kind, message, location)),))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_anomalies_are_searched_for_where_a_backward_pass_does_it(searched: int,
 
 
 def test_adapters_are_told_by_how_much_of_a_model_trains() -> None:
-    built = replace(EVIDENCE, stages=(Stage("construction", "passed"),))
+    built = replace(EVIDENCE, stages=(Stage.passed(StageName.CONSTRUCTION),))
     model = ModelEvidence("Net", (), (), "CausalLM", None, (), None, False, True, 100, 4, True, False, "cpu")
     assert outcome("quantized-without-adapter", replace(built, model=model)) is REFUTED
     whole = replace(model, trainable_parameters=100)

@@ -22,7 +22,7 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.text.stage_numbers import numbers
 from lintrain.rulebook import load_rules
-from lintrain.runtime.parent.timeline import Gathered, Trail
+from lintrain.runtime.parent.timeline import Gathered, Timeline
 from lintrain.runtime.passes.ranks import gathers_of
 
 HERE = Location("train.py", 3, 1, 3, 5)
@@ -130,9 +130,9 @@ def test_parts_of_one_model_work_on_the_same_rows(ranks: RanksEvidence, expected
     assert outcome("undivided-rows", ranks) == expected
 
 
-def trail(calls: tuple[int, ...], batches: tuple[tuple[int, ...], ...], *, is_whole: bool = True) -> Trail:
+def timeline(calls: tuple[int, ...], batches: tuple[tuple[int, ...], ...], *, is_whole: bool = True) -> Timeline:
     gathered = Gathered(1, is_whole, "gather", HERE, calls, batches)
-    return Trail(gathers={(1, HERE): gathered})
+    return Timeline(gathers={(1, HERE): gathered})
 
 
 ONE, OTHER = ((0, 1), (4, 0)), ((2, 3), (1, 2))
@@ -141,13 +141,13 @@ ONE, OTHER = ((0, 1), (4, 0)), ((2, 3), (1, 2))
 
 @pytest.mark.parametrize("calls", [(4, 4), (8,), (4, 4, 4, 4)])
 def test_a_round_gathers_batch_by_batch_or_at_its_end_one_quantity_or_two(calls: tuple[int, ...]) -> None:
-    (found,) = gathers_of([trail(calls, ONE), trail(calls, OTHER)])
+    (found,) = gathers_of([timeline(calls, ONE), timeline(calls, OTHER)])
     assert (found.gathered, found.fetched, found.rows) == (8, 8, 5)
 
 
 def test_a_round_that_a_process_did_not_end_is_not_counted() -> None:
-    assert gathers_of([trail((4,), ONE), trail((4,), OTHER, is_whole=False)]) == []
-    assert gathers_of([trail((4,), ONE), Trail()]) == []
+    assert gathers_of([timeline((4,), ONE), timeline((4,), OTHER, is_whole=False)]) == []
+    assert gathers_of([timeline((4,), ONE), Timeline()]) == []
 
 
 def test_the_stage_tells_what_differs() -> None:
@@ -183,7 +183,7 @@ def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_as
     ((finding, found),) = RULES["weights-only-resume"].inspect(trainer)
     assert (finding.location, found.outcome.value) == (HERE, "confirmed")
     assert "10 of 12 tensors of the optimizer" in found.reason
-    assert "its rate is 0.0001, 5e-05 without the interruption" in found.reason
+    assert "the learning rate is 0.0001, without the interruption 5e-05" in found.reason
     never = replace(trainer, checkpoint=replace(RESUMED, resume_is_asked=False))
     assert list(RULES["weights-only-resume"].inspect(never)) == []
     whole = replace(trainer, checkpoint=replace(RESUMED, lost_state=()))
@@ -195,9 +195,9 @@ def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_as
     [
         ((None, None), (0, 0), ""),
         ((1024.0, 1024.0), (2, 2), ""),
-        ((1024.0, 1024.0), (2, 0), "scale 1024 of gradients, 0 steps after it changed, not 2"),
-        ((1024.0, 65536.0), (2, 0), "scale 65536 of gradients, 0 steps after it changed, not 2, not 1024"),
-        ((1024.0, None), (2, 0), "no scaler of gradients, where one was at 1024"),
+        ((1024.0, 1024.0), (2, 0), "scale 1024 of the gradient scaler, 0 steps after it changed, not 2"),
+        ((1024.0, 65536.0), (2, 0), "scale 65536 of the gradient scaler, 0 steps after it changed, not 2, not 1024"),
+        ((1024.0, None), (2, 0), "no gradient scaler, where one was at 1024"),
     ],
 )
 def test_a_scaler_goes_on_as_it_was_or_is_told(

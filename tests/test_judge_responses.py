@@ -11,10 +11,10 @@ from lintrain.evidence.run import (
     Evidence,
     ForwardEvidence,
     FutureEvidence,
-    GradientBirth,
     LayerGradient,
     LayerUpdate,
     MaskEvidence,
+    NonFiniteGradient,
     ResponseEvidence,
     SpreadEvidence,
     StepEvidence,
@@ -44,7 +44,7 @@ def verdict(rule: str, evidence: Evidence) -> Verdict:
         (FutureEvidence(4, 1.0, 0.0), 0.0, Outcome.REFUTED),
         (FutureEvidence(4, 1.0, 5e-5), 0.0, Outcome.INCONCLUSIVE),
         (FutureEvidence(4, 1.0, 0.2), 0.1, Outcome.INCONCLUSIVE),
-        (FutureEvidence(4, 1.0, 0.2, "the model has an encoder beside its decoder"), 0.0, Outcome.INCONCLUSIVE),
+        (FutureEvidence(4, 1.0, 0.2, "the model also has an encoder"), 0.0, Outcome.INCONCLUSIVE),
         (None, 0.0, Outcome.INCONCLUSIVE),
     ],
 )
@@ -98,8 +98,8 @@ def test_an_ignored_mask_must_be_given_and_its_padding_be_felt(mask: MaskEvidenc
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("log", "1 of 1 losses are not finite; first in the output of `log`, whose input is finite from -2 to 3"),
-        ("", "1 of 1 losses are not finite; the model's own output is from -2 to 3, so the loss makes it"),
+        ("log", "1 of 1 losses are not finite; first in the output of `log`, whose input is finite (-2 to 3)"),
+        ("", "1 of 1 losses are not finite; the model's outputs are finite (-2 to 3), so the loss function causes it"),
         (None, "1 of 1 losses are not finite"),
     ],
 )
@@ -109,10 +109,12 @@ def test_a_verdict_on_nan_names_where_it_comes_up(module: str | None, text: str)
 
 
 def test_a_verdict_on_gradients_names_the_operation() -> None:
-    backward = BackwardEvidence((), (float("nan"),), False, birth=GradientBirth("Sqrt", "head.bias", (0.0, 4.0)))
+    backward = BackwardEvidence(
+        (), (float("nan"),), False, non_finite=NonFiniteGradient("Sqrt", "head.bias", (0.0, 4.0))
+    )
     assert verdict("nan-loss", replace(MEASURED, backward=backward)).reason == (
         "1 of 1 gradient norms are not finite; first in the gradient of `Sqrt` on the way to `head.bias`, "
-        "which was computed on values from 0 to 4"
+        "for inputs (0 to 4)"
     )
 
 

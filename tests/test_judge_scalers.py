@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.evidence.run import Evidence, Failure, LoopEvidence, Stage
+from lintrain.evidence.run import Evidence, Failure, LoopEvidence, Stage, StageName
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -24,14 +24,14 @@ def verdict(rule: str, evidence: Evidence) -> Verdict:
 
 
 @pytest.mark.parametrize("rule", ["missing-scaler-update", "clip-before-unscale"])
-def test_a_scaler_that_is_switched_off_refutes_nothing(rule: str) -> None:
+def test_a_disabled_scaler_refutes_nothing(rule: str) -> None:
     assert verdict(rule, LOOP).outcome is Outcome.REFUTED
     off = verdict(rule, replace(LOOP, loop=replace(FOLLOWED, scaled=0)))
-    assert (off.outcome, "on cpu the scaler is switched off" in off.reason) == (Outcome.INCONCLUSIVE, True)
+    assert (off.outcome, "on cpu the scaler is disabled" in off.reason) == (Outcome.INCONCLUSIVE, True)
 
 
 @pytest.mark.parametrize("refusal", ["step() has already been called since", "unscale_() is being called after step()"])
 def test_a_scaler_that_was_not_updated_refuses_to_step_or_to_unscale(refusal: str) -> None:
     error = Failure("RuntimeError", f"{refusal} the last update().", HERE)
-    failed = replace(LOOP, stages=(Stage("step", "failed", 0.0, "", error),))
+    failed = replace(LOOP, stages=(Stage.failed(StageName.STEP, error),))
     assert verdict("missing-scaler-update", failed).outcome is Outcome.CONFIRMED

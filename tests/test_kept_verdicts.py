@@ -10,13 +10,14 @@ import pytest
 
 from lintrain.cache.folder import FOLDER_VARIABLE
 from lintrain.cli import run
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+from lintrain.runtime.parent.record import SCHEMA, Record
 
 VERDICT = Verdict.confirmed("labels reach 7, the head has 2", largest=7)
 SCRIPT = b"import model\n"
@@ -48,7 +49,7 @@ class Project:
         """What a probe leaves."""
         evidence = Evidence(str(self.script), "transformers", "Trainer", None, None, "cpu", {"torch": "2.13.0"})
         python = str(self.torch.parents[3] / "bin" / "python")
-        ending = Ending("measured", files=(str(self.script), str(self.module)))
+        ending = Ending(EndingKind.MEASURED, files=(str(self.script), str(self.module)))
         record = Record(SCHEMA, "1.0", str(self.script), "", python, ending, (evidence,))
         keep_verdicts(record, [(self.finding, verdict)])
 
@@ -107,6 +108,7 @@ def test_a_cache_that_cannot_be_written_stops_nobody(project: Project, monkeypat
     assert project.verdict() is None
 
 
+@pytest.mark.libraries
 def test_check_shows_what_the_last_probe_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

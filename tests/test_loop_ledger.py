@@ -25,12 +25,12 @@ class Loop:
 
     def backward(self, *, by: float = 1.0) -> None:
         (self.net(torch.ones(4, 3)).sum() * by).backward()
-        self.ledger.went_backward()
+        self.ledger.on_backward_end()
 
     def step(self) -> None:
-        self.ledger.steps(self.optimizer)
+        self.ledger.on_step_start(self.optimizer)
         self.optimizer.step()
-        self.ledger.stepped(self.optimizer)
+        self.ledger.on_step_end(self.optimizer)
 
     @property
     def use(self) -> OptimizerUse:
@@ -133,10 +133,10 @@ def test_two_optimizers_have_accounts_of_their_own() -> None:
     for optimizer in (first, second):
         ledger.watch(optimizer)
     head(body(torch.ones(4, 3)).detach()).sum().backward()
-    ledger.went_backward()
-    ledger.steps(second)
+    ledger.on_backward_end()
+    ledger.on_step_start(second)
     second.step()
-    ledger.stepped(second)
+    ledger.on_step_end(second)
     assert [(use.reached, use.steps) for use in ledger.uses()] == [(0, 0), (1, 1)]
 
 
@@ -154,11 +154,11 @@ def schedule_use(make: Any, *, steps: int = 3) -> ScheduleUse:
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
     schedules = Schedules()
     schedule = make(optimizer)
-    schedules.makes(schedule)
-    schedules.makes(schedule)  # a class above its own tells of it once more
+    schedules.on_schedule(schedule)
+    schedules.on_schedule(schedule)  # a class above its own tells of it once more
     for done in range(steps):
         optimizer.step()
-        schedules.goes_on(schedule, optimizer_steps=done + 1, is_training=True)
+        schedules.on_schedule_step(schedule, optimizer_steps=done + 1, is_training=True)
         schedule.step()
     (use,) = schedules.uses()
     return use
@@ -187,9 +187,9 @@ def test_length_and_peak_are_told_where_a_schedule_has_them(make: Any, length: i
 def test_steps_before_the_optimizer_and_outside_of_training_are_told() -> None:
     schedules, optimizer = Schedules(), torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
-    schedules.makes(schedule)
-    schedules.goes_on(schedule, optimizer_steps=0, is_training=True)
-    schedules.goes_on(schedule, optimizer_steps=1, is_training=False)
-    schedules.goes_on(object(), optimizer_steps=1, is_training=True)
+    schedules.on_schedule(schedule)
+    schedules.on_schedule_step(schedule, optimizer_steps=0, is_training=True)
+    schedules.on_schedule_step(schedule, optimizer_steps=1, is_training=False)
+    schedules.on_schedule_step(object(), optimizer_steps=1, is_training=True)
     (use,) = schedules.uses()
     assert (use.steps, use.steps_before_optimizer, use.steps_while_training) == (2, 1, 1)

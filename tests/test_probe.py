@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import HEAD, MENDED, REST, Probed, path_for_lintrain, probe
+from tests.support.probing import HEAD, MENDED, REST, Probed, path_for_lintrain, probe
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ def test_a_failing_metric_is_the_answer_and_shows_its_own_line(tmp_path: Path) -
     assert (probed.code, probed.stages["step"], probed.stages["evaluation"]) == (1, "passed", "failed")
     failure = next(stage["failure"] for stage in probed.run["stages"] if stage["failure"])
     assert failure["type"] == "AttributeError"
-    assert failure["place"]["line"] == MENDED[: MENDED.index("prediction.predictions")].count("\n") + 1
+    assert failure["location"]["line"] == MENDED[: MENDED.index("prediction.predictions")].count("\n") + 1
     assert probed.document["reason"] == "training fails in its evaluation stage, and no rule explains why"
 
 

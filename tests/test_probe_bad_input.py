@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import path_for_lintrain, probe, probe_file
+from tests.support.probing import path_for_lintrain, probe, probe_file
 
 WAITS = """
 import subprocess, sys, time
@@ -89,7 +89,7 @@ def test_a_crash_before_training_shows_the_users_own_line(tmp_path: Path) -> Non
     assert probed.code == 3
     assert probed.stages["script"] == "failed"
     failure = probed.run["stages"][0]["failure"]
-    assert (failure["type"], failure["place"]["path"], failure["place"]["line"]) == ("KeyError", "train.py", 2)
+    assert (failure["type"], failure["location"]["path"], failure["location"]["line"]) == ("KeyError", "train.py", 2)
     assert failure["code"] == "return {}['train']"
 
 
@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_is_told_as_such(tmp_path: Path) -> None:
 def test_the_time_bound_ends_a_script_and_its_processes(tmp_path: Path) -> None:
     probed = probe(tmp_path, WAITS, "--timeout", "1.5", arguments=(str(tmp_path),))
     assert probed.code == 3
-    assert "1.5 s went by" in probed.document["reason"]
+    assert "1.5 s passed" in probed.document["reason"]
     assert "started" in probed.document["probe"]["ending"]["output"]
     assert not has_child(str(tmp_path))
 

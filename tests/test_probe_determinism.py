@@ -9,9 +9,9 @@ import pytest
 from lintrain.evidence.run import DeterminismEvidence, Evidence
 from lintrain.model.location import Location
 from lintrain.rulebook import load_rules
-from lintrain.runtime.parent.timeline import Trail, TrailStep
+from lintrain.runtime.parent.timeline import Timeline, TimelineStep
 from lintrain.runtime.passes.determinism import starts_evidence
-from tests.probing import path_for_lintrain, probe
+from tests.support.probing import path_for_lintrain, probe
 
 LOOP = """
 import torch
@@ -62,23 +62,23 @@ def test_a_second_start_that_does_the_same_refutes_a_late_seed(tmp_path: Path, m
     assert (starts["different_weights"], starts["different_batches"], starts["same_rows"]) == ([], 0, True)
 
 
-def step(loss: float, weights: dict[str, str], torch: str, rows: tuple[int, ...] = (1, 2)) -> TrailStep:
-    return TrailStep((loss,), f"batch {rows}", rows, weights, {}, {}, (1e-3,), {"Python": "p", "torch": torch})
+def step(loss: float, weights: dict[str, str], torch: str, rows: tuple[int, ...] = (1, 2)) -> TimelineStep:
+    return TimelineStep((loss,), f"batch {rows}", rows, weights, {}, {}, (1e-3,), {"Python": "p", "torch": torch})
 
 
-def trail(*steps: TrailStep) -> Trail:
-    return Trail(list(steps))
+def timeline(*steps: TimelineStep) -> Timeline:
+    return Timeline(list(steps))
 
 
 def test_a_generator_that_nobody_draws_from_is_no_difference() -> None:
-    one = trail(step(1.0, {"w": "a"}, "t1"), step(0.9, {"w": "b"}, "t2"))
-    other = trail(step(1.0, {"w": "a"}, "t1"), step(0.9, {"w": "b"}, "t2"))
+    one = timeline(step(1.0, {"w": "a"}, "t1"), step(0.9, {"w": "b"}, "t2"))
+    other = timeline(step(1.0, {"w": "a"}, "t1"), step(0.9, {"w": "b"}, "t2"))
     other.steps[0].generators["Python"] = "elsewhere"
     assert starts_evidence(one, other).repeats
 
 
 def test_rows_in_another_order_are_a_source_by_themselves() -> None:
-    found = starts_evidence(trail(step(1.0, {"w": "a"}, "t")), trail(step(1.1, {"w": "a"}, "t", (2, 1))))
+    found = starts_evidence(timeline(step(1.0, {"w": "a"}, "t")), timeline(step(1.1, {"w": "a"}, "t", (2, 1))))
     assert found.sources == ("1 of 1 batches, of other rows",)
     assert not found.repeats
 

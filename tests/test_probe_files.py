@@ -267,7 +267,7 @@ torch.jit.load("a.jit")
 
 def test_the_report_names_what_was_written(folder: Path) -> None:
     done = run(folder, "open('a.txt', 'w').close(); open('old/b.txt', 'w').close()\n")
-    assert done.stdout.strip() == "2 files that the script wrote went to a temporary folder: `a.txt`, `old/b.txt`"
+    assert done.stdout.strip() == "2 files written by the script went to a temporary folder: `a.txt`, `old/b.txt`"
 
 
 @pytest.mark.skipif(not HELD, reason="this kernel holds no process to its folders")
@@ -276,7 +276,9 @@ def test_what_gets_past_the_guard_is_refused_and_not_blamed_on_the_script(folder
     done = run(folder, native)
     assert "refused: the script wrote to `notes.txt` past the guard of its files" in done.stdout
     program = "import subprocess\nsubprocess.run(['rm', 'notes.txt'], check=True)\n"
-    assert "refused: the script started `rm`, which a probe lets write no files" in run(folder, program).stdout
+    assert (
+        "refused: the script started `rm`, which a probe allows neither to write files" in run(folder, program).stdout
+    )
 
 
 @pytest.mark.skipif(not HELD, reason="this kernel holds no process to its folders")

@@ -11,7 +11,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 
 from lintrain.runtime.child.label_rows import one_of_every_label, sample_by_label, spread
 from lintrain.runtime.child.side_effects import side_effect
-from tests.probing import HEAD, REST, Probed, path_for_lintrain, probe
+from tests.support.probing import HEAD, REST, Probed, path_for_lintrain, probe
 
 COUNTER: Counter[str] = Counter()
 SEEN: list[str] = []
@@ -142,7 +142,7 @@ def test_labels_of_a_sampled_dataset_are_still_counted_exactly(large: Path) -> N
     assert (probed.code, split["rows"]) == (0, 4800)
     label = next(column for column in split["columns"] if column["name"] == "label")
     assert label["counts"] == [[0, 1600], [1, 1600], [2, 1600]]
-    assert "worked on 259 of 4800 rows" in told(probed)
+    assert "processed 259 of 4800 rows" in told(probed)
 
 
 @pytest.mark.slow
@@ -164,14 +164,14 @@ def test_full_data_turns_the_sampling_off(large: Path) -> None:
 def test_a_script_that_looks_at_all_mapped_rows_is_run_again_in_full(large: Path, use: str) -> None:
     probed = probe_large(large, use)
     assert probed.code == 0
-    assert "the data was processed whole: the script uses" in told(probed)
+    assert "all of the data was processed: the script uses" in told(probed)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_mapping_with_row_numbers_works_on_all_rows(large: Path) -> None:
     probed = probe_large(large, "tokenized = tokenized.map(lambda row, i: {'i': i}, with_indices=True)")
-    assert "`map` worked on all 4800 rows: its function gets row numbers" in told(probed)
+    assert "`map` processed all 4800 rows: its function gets row numbers" in told(probed)
     numbers = next(column for column in probed.run["splits"][0]["columns"] if column["name"] == "i")
     assert (numbers["minimum"], numbers["maximum"]) == (0, 4799)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lintrain.runtime.parent.launchers import LaunchError, one_process, read_launch
-from tests.probing import command, path_for_lintrain, probe
+from tests.support.probing import command, path_for_lintrain, probe
 
 STEPS = """
 model = torch.nn.Linear(4, 2)
@@ -65,7 +65,7 @@ def test_a_script_is_no_launcher() -> None:
 
 
 def test_a_launch_of_nothing_is_refused() -> None:
-    with pytest.raises(LaunchError, match="`torchrun` names nothing to run"):
+    with pytest.raises(LaunchError, match="`torchrun` names no script to run"):
         read_launch(["torchrun", "--nproc-per-node", "4"])
 
 
@@ -106,7 +106,7 @@ def test_a_launch_by_torchrun_is_probed_in_one_process(tmp_path: Path) -> None:
     assert (probed.code, probed.stages["step"], probed.stages["batch"]) == (0, "passed", "passed")
     assert probed.run["shortcuts"] == [
         "one process is probed, without `torchrun --nproc-per-node 4`",
-        "processes speak over gloo, not over nccl: the probe works on the CPU",
+        "processes communicate over gloo instead of nccl: the probe runs on the CPU",
     ]
     assert probed.document["probe"]["arguments"] == ["--lr", "1"]
 
@@ -200,7 +200,7 @@ def test_of_processes_that_the_script_spawns_rank_0_is_measured_and_the_error_of
     monkeypatch.setenv("PORT_OF_THE_TEST", one_process()["MASTER_PORT"])
     probed = probe(tmp_path, SPAWNS.replace("BROKEN", broken))
     assert probed.stages[stage] == status
-    assert "of the processes that the script starts, that of rank 0 is measured" in probed.run["shortcuts"]
+    assert "only rank 0 of the processes that the script starts is measured" in probed.run["shortcuts"]
     if status == "failed":
         failure = next(each["failure"] for each in probed.run["stages"] if each["name"] == stage)
         assert failure["message"] == "no rows for rank 1"

@@ -13,7 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from lintrain.analysis.metric_verdicts import on_classes, on_scores, scored_ignored
-from lintrain.evidence.run import EvaluationEvidence, Evidence, MetricUse, ModelEvidence, Stage
+from lintrain.evidence.run import EvaluationEvidence, Evidence, MetricUse, ModelEvidence, Stage, StageName
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -22,7 +22,7 @@ from lintrain.rulebook import load_rules
 from lintrain.runtime.child.frames import is_probes_own
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.verdicts.judging import judge
-from tests.probing import Probed, probe
+from tests.support.probing import Probed, probe
 
 HEAD = """
 import torch
@@ -133,7 +133,7 @@ def test_classes_that_an_accelerated_loop_gives_to_a_metric_of_two_are_confirmed
     assert (probed.code, probed.verdicts) == (1, [("binary-average", line, "confirmed")])
     mended = planted("logits-in-metric", script, "print(accuracy_score", evidence_of(probed))
     assert mended == (Verdict(Outcome.REFUTED, mended.reason, {"shape": [16]}))
-    assert mended.reason == "`accuracy_score` gets predictions of shape [16] (int64), 1 times"
+    assert mended.reason == "`accuracy_score` received predictions of shape [16] (int64) in 1 call"
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def agreement(y_true: object, y_pred: object) -> float:
 
 
 def test_a_metric_that_is_called_wrongly_is_the_scripts_own_error() -> None:
-    watch: Any = SimpleNamespace(is_on=True, optimizers=[1], run=None, paused=nullcontext)
+    watch: Any = SimpleNamespace(is_on=True, optimizers=[1], is_evaluating=False, paused=nullcontext)
     watched = MetricUses(watch).watched("scikit-learn", agreement, "agreement")
     with pytest.raises(TypeError) as raised:
         watched([1, 2])
@@ -205,7 +205,7 @@ def test_classes_are_confirmed_only_where_the_metric_of_two_raises_for_them(use:
 
 
 @pytest.mark.parametrize(
-    ("use", "places"),
+    ("use", "locations"),
     [
         (replace(COMPARED, ignored=4), [HERE]),
         (COMPARED, []),
@@ -229,10 +229,10 @@ def test_labels_of_minus_100_are_confirmed_where_they_are_scored(use: MetricUse,
 def test_findings_about_a_trainers_metric_function_stay_unsettled_where_a_loop_was_followed(rule: str) -> None:
     evaluation = EvaluationEvidence(True, has_metric_function=False, is_followed=True, rows=16, batches=2)
     model = ModelEvidence("Net", ("x",), (), "", None, (), None, False, False, 64, 64, True, True, "cpu")
-    stages = (Stage("evaluation", "passed"),)
+    stages = (Stage.passed(StageName.EVALUATION),)
     evidence = Evidence("train.py", "torch", "a loop", HERE, None, "cpu", {}, stages, model=model)
     evidence = replace(evidence, evaluation=evaluation)
     finding = Finding(rule, Level.ERROR, HERE, "`x` is planted")
     judged = judge([evidence], [finding], [each for each in load_rules() if each.name == rule])
     assert [verdict.outcome for _, verdict in judged] == [Outcome.INCONCLUSIVE]
-    assert judged[0][1].reason == "the evaluation stage went through and does not show it"
+    assert judged[0][1].reason == "the evaluation stage passed and does not show it"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.notebooks import notebook
-from tests.probing import Probed, command, path_for_lintrain, probe_file
+from tests.support.notebooks import notebook
+from tests.support.probing import Probed, command, path_for_lintrain, probe_file
 
 LOOP = """
 import torch
@@ -127,5 +127,5 @@ def test_functions_of_cells_are_read_where_large_data_is_mapped(tmp_path: Path) 
         LOOP,
     )
     run = probe_cells(tmp_path, *cells).run
-    assert [text for text in run["shortcuts"] if "`map` worked on" in text]
+    assert [text for text in run["shortcuts"] if "`map` processed" in text]
     assert [text for text in run["notes"] if "`keep` changes `seen`" in text]

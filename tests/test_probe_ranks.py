@@ -8,14 +8,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 import torch
 
-from lintrain.runtime.parent.timeline import Trail, TrailStep, UnmeasuredError
+from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredError
 from lintrain.runtime.passes.ranks import demand_of_all, ranks_evidence
+from lintrain.runtime.timeline.facts import TimelineFacts
 from lintrain.runtime.timeline.rows import Rows
-from tests.probing import ROOT, path_for_lintrain, probe
+from tests.support.probing import ROOT, path_for_lintrain, probe
 
 LOOP = """
 import torch
@@ -151,23 +153,23 @@ def test_an_interrupt_ends_both_ranks_their_launcher_and_all_that_they_started(t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["temporary", "train.py"]
 
 
-def trail(weights: str, gradients: str, rows: tuple[int, ...], **facts: object) -> Trail:
-    step = TrailStep((1.0,), "b", rows, {"w": weights}, {}, {"w": gradients}, (1e-3,), {})
-    return Trail([step], dict(facts))
+def timeline(weights: str, gradients: str, rows: tuple[int, ...], **facts: Unpack[TimelineFacts]) -> Timeline:
+    step = TimelineStep((1.0,), "b", rows, {"w": weights}, {}, {"w": gradients}, (1e-3,), {})
+    return Timeline([step], facts)
 
 
 def test_processes_that_never_speak_to_each_other_train_two_models() -> None:
-    found = ranks_evidence([trail("a", "c", (1, 2), dataset="d"), trail("b", "e", (2, 3), dataset="d")])
+    found = ranks_evidence([timeline("a", "c", (1, 2), dataset="d"), timeline("b", "e", (2, 3), dataset="d")])
     assert (found.different_weights, found.different_gradients, found.shared_rows) == (("w",), ("w",), 1)
 
 
 def test_the_rank_that_is_to_blame_is_named() -> None:
-    fails = Trail([], {"failure": "RuntimeError: no shard\nmore"})
+    fails = Timeline([], {"failure": "RuntimeError: no shard\nmore"})
     with pytest.raises(UnmeasuredError, match=r"^rank 1 of 2 ends with RuntimeError: no shard$"):
-        demand_of_all([Trail(), fails])
+        demand_of_all([Timeline(), fails])
     with pytest.raises(UnmeasuredError, match=r"^rank 0 of 2 ends without a step$"):
-        demand_of_all([Trail([], {"left": True, "done": True}), fails])
-    demand_of_all([trail("a", "b", ()), trail("a", "b", (), failure="RuntimeError: later")])
+        demand_of_all([Timeline([], {"left": True, "done": True}), fails])
+    demand_of_all([timeline("a", "b", ()), timeline("a", "b", (), failure="RuntimeError: later")])
 
 
 def test_rows_are_known_by_their_memory_and_else_by_what_they_hold() -> None:
@@ -180,4 +182,4 @@ def test_rows_are_known_by_their_memory_and_else_by_what_they_hold() -> None:
 
 
 def test_a_data_set_that_cannot_be_read_twice_alike_is_not_compared() -> None:
-    assert ranks_evidence([trail("a", "c", ()), trail("a", "c", (), dataset="d")]).same_dataset is None
+    assert ranks_evidence([timeline("a", "c", ()), timeline("a", "c", (), dataset="d")]).same_dataset is None

@@ -11,7 +11,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from tests.conftest import ROOT
-from tests.probing import WARM_PYTHON, path_for_lintrain, probe
+from tests.support.probing import WARM_PYTHON, path_for_lintrain, probe
 
 ASKS = """
 import getpass
@@ -55,4 +55,4 @@ def test_without_a_terminal_a_script_finds_none_as_by_hand(tmp_path: Path, monke
     monkeypatch.delenv(WARM_PYTHON, raising=False)
     probed = probe(tmp_path, "import os, sys\nprint(sys.stdin.isatty(), sys.stdin.read())\nos.get_terminal_size()\n")
     assert probed.code == 3
-    assert probed.document["reason"].startswith("could not judge: the script stops before any training call: OSError:")
+    assert probed.document["reason"].startswith("could not judge: the script fails before any training call: OSError:")

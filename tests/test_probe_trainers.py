@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import MENDED, path_for_lintrain, probe
+from tests.support.probing import MENDED, path_for_lintrain, probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 
@@ -87,7 +87,7 @@ def test_a_second_training_is_said_to_be_left_out(tmp_path: Path) -> None:
     probed = probe(tmp_path, MENDED + again)
     line = MENDED.count("\n") + 3
     said = [note for note in probed.run["notes"] if "training call" in note]
-    assert said == [f"the training call at train.py:{line} comes later and was not looked at"]
+    assert said == [f"the training call at train.py:{line} comes later and was not measured"]
 
 
 def test_an_evaluation_set_without_labels_is_told(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_an_evaluation_set_without_labels_is_told(tmp_path: Path) -> None:
     probed = probe(tmp_path, script)
     assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("missing-labels", "confirmed")]
     verdict = probed.document["findings"][0]["verdict"]
-    assert verdict["reason"] == "0 calls of the metric function for 16 rows of input_ids, attention_mask"
+    assert verdict["reason"] == "the metric function is never called for 16 rows of input_ids, attention_mask"
 
 
 def test_a_call_behind_the_end_of_a_probe_is_said_to_be_so(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_call_behind_the_end_of_a_probe_is_said_to_be_so(tmp_path: Path) -> No
     assert (finding["rule"], finding["verdict"]["outcome"]) == ("missing-eval-dataset", "inconclusive")
     assert (
         finding["verdict"]["reason"]
-        == "the trainer was made with 0 evaluation data sets; a probe ends before this call"
+        == "the trainer was created without an `eval_dataset`; a probe ends before this call"
     )
 
 

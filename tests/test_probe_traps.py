@@ -133,4 +133,4 @@ def test_of_a_dictionary_of_splits_each_is_looked_at_and_none_is_held_against_it
         ("eval_dataset", "test"),
     ]
     assert (report.findings, evidence.shared_rows) == ((), None)
-    assert evidence.not_reached("dataset") == "the dataset stage went through and does not show it"
+    assert evidence.not_reached("dataset") == "the dataset stage passed and does not show it"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.bounds import Bounds
-from lintrain.runtime.frameworks.loop.surroundings import Line, is_behind, lines_now
-from tests.probing import WARM_PYTHON, probe
+from tests.support.probing import WARM_PYTHON, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -78,7 +78,7 @@ for _ in range(5):
 """
     probed = probe(tmp_path, by_hand, "--text")
     assert probed.code == 3
-    assert "the script changes its weights by hand: 5 backward passes, and no optimizer to follow" in probed.out
+    assert "the script updates its weights by hand: 5 backward passes, without an optimizer" in probed.out
 
 
 def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(
@@ -104,7 +104,7 @@ def test_an_error_far_behind_a_single_step_is_not_one_of_the_training(
 
 def test_a_slow_loop_is_not_said_to_have_no_evaluation() -> None:
     bounds = Bounds(Counter(steps=4))
-    bounds.begins()
+    bounds.start()
     assert bounds.why_no_evaluation() == "no other loader was read after the first batches of training"
     slow = Bounds(Counter(steps=4))  # as if it had begun with the machine's clock
     assert slow.why_no_evaluation().startswith("the loop was followed for 30 s")
@@ -167,12 +167,12 @@ def test_a_second_loop_is_not_judged_by_the_first(tmp_path: Path) -> None:
 def test_nobody_is_asked_to_log_in(tmp_path: Path) -> None:
     probed = probe(tmp_path, "from huggingface_hub import notebook_login\n\nnotebook_login()\n" + HEAD + EPOCHS)
     assert probed.code == 0
-    assert "`notebook_login` was called and not carried out" in str(probed.run["notes"])
+    assert "`notebook_login` was called but not executed" in str(probed.run["notes"])
 
 
 def test_a_closure_that_goes_on_for_too_long_is_stuck_only_where_no_loader_can_run_out() -> None:
     slow = Bounds(Counter(steps=1))  # as if it had begun with the machine's clock
     assert slow.is_stuck(has_loader=False)
     assert not slow.is_stuck(has_loader=True)
-    slow.begins()
+    slow.start()
     assert not slow.is_stuck(has_loader=False)

@@ -7,10 +7,10 @@ from textwrap import dedent
 import pytest
 
 from lintrain.fix import apply
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.model.fixes import Fix
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 
@@ -69,10 +69,10 @@ def test_a_head_is_left_alone_where_its_size_fits_or_is_not_known(code: str) -> 
     ("code", "words"),
     [
         ("Trainer(build(), train_dataset=three['train'])", "has 2 outputs by default"),
-        ("Trainer(build(num_labels=2), train_dataset=three['train'])", "has 2 outputs, and"),
-        ("Trainer(build(num_labels=4), train_dataset=three['train'])", "has 4 outputs, and"),
+        ("Trainer(build(num_labels=2), train_dataset=three['train'])", "has 2 outputs, but"),
+        ("Trainer(build(num_labels=4), train_dataset=three['train'])", "has 4 outputs, but"),
         ("label_names = ['no', 'maybe', 'yes']\nmodel = build()", "have 3 classes"),
-        ("model = build(num_labels=2, id2label={0: 'a', 1: 'b', 2: 'c'})", "`id2label` names 3"),
+        ("model = build(num_labels=2, id2label={0: 'a', 1: 'b', 2: 'c'})", "`id2label` has 3 names"),
         ("Trainer(model_init=lambda: build(), train_dataset=three['train'])", "has 2 outputs by default"),
         ("Trainer(build(config=AutoConfig.from_pretrained('x', num_labels=5)), train_dataset=three['train'])", "has 5"),
     ],
@@ -139,7 +139,7 @@ T5 = "AutoModelForSeq2SeqLM.from_pretrained('t5-small')"
 def test_a_metric_function_that_decodes_what_was_not_generated_is_found() -> None:
     code = f"Seq2SeqTrainer({T5}, Seq2SeqTrainingArguments('x'), compute_metrics=pick)"
     assert found("missing-predict-with-generate", DECODED + code) == [
-        "texts are compared that the model never generated"
+        "the metric compares texts, but evaluation does not generate any"
     ]
     assert found("tuple-predictions", DECODED + code) == []
 
@@ -208,7 +208,7 @@ def test_arguments_that_are_guarded_or_right_for_the_version_are_left_alone(code
 
 def test_an_argument_is_found_in_a_function_that_nobody_calls() -> None:
     (message,) = found("removed-argument", "def later():\n    return TrainingArguments('x', no_cuda=True)")
-    assert message == "`no_cuda` is gone after transformers 4.57 (here: 5.23.0)"
+    assert message == "`no_cuda` was removed after transformers 4.57 (here: 5.23.0)"
 
 
 def test_versions_that_disagree_silence_the_rule() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.result import Reported
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
@@ -26,20 +27,22 @@ from lintrain.evidence.run import (
     ScheduleEvidence,
     SplitEvidence,
     Stage,
+    StageName,
     StepEvidence,
     TensorEvidence,
 )
+from lintrain.evidence.stages import ALWAYS_MEASURED
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.page.document import page
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record, write_record
+from lintrain.runtime.parent.record import SCHEMA, Record, write_record
 from lintrain.source.reading import read_bytes
 from lintrain.verdicts.conclusion import Conclusion
-from tests.probing import command, path_for_lintrain
+from tests.support.probing import command, path_for_lintrain
 
-STAGES = ("script", "construction", "dataset", "batch", "forward", "backward", "step", "evaluation")
+STAGES = ALWAYS_MEASURED
 HOSTILE = '<script>alert("x")</script> & \x1b[31m \u202e \ud800 </style>'
 SCRIPT = "model = load()\ntrain(model, rate=1)\n"
 VOID = ("meta",)
@@ -96,7 +99,7 @@ def measured() -> Evidence:
         construction=None,
         device="cpu",
         versions={"torch": "2.13.0"},
-        stages=tuple(Stage(name, "passed", 0.5) for name in STAGES),
+        stages=tuple(Stage.passed(name, 0.5) for name in STAGES),
         splits=(split,),
         model=model(),
         batches=(BatchEvidence("train_dataset", HOSTILE, (TensorEvidence(HOSTILE, (8, 12), "int64", 0, 5),), 8),),
@@ -111,29 +114,31 @@ def measured() -> Evidence:
 
 
 def shown(*runs: Evidence, ending: Ending | None = None, code: int = 1) -> str:
-    record = Record(SCHEMA, "0.1", "train.py", "", "python3", ending or Ending("measured"), runs, (), (HOSTILE,))
+    record = Record(
+        SCHEMA, "0.1", "train.py", "", "python3", ending or Ending(EndingKind.MEASURED), runs, (), (HOSTILE,)
+    )
     finding = Finding("some-rule", Level.ERROR, Location("train.py", 2, 14, 2, 20), HOSTILE, HOSTILE, HOSTILE)
     judged = [Reported(finding, None, Verdict.confirmed(HOSTILE, value=HOSTILE, share=0.25))] if runs else []
     source = read_bytes("train.py", SCRIPT.encode())
     return page(record, judged, Conclusion(code, "1 mistake confirmed"), {"train.py": source}.get)
 
 
-def failed_at(name: str) -> Evidence:
+def failed_at(name: StageName) -> Evidence:
     """The same run, ending in one stage."""
     reached = STAGES.index(name)
     error = Failure(
         "ValueError", HOSTILE, Location("train.py", 2, 1, 2, 5), "train(model)", ("train.py:2 in <module>",)
     )
     stages = (
-        *(Stage(each, "passed") for each in STAGES[:reached]),
-        Stage(name, "failed", 0.1, "", error),
-        *(Stage(each, "not reached", 0.0, f"the {name} stage failed") for each in STAGES[reached + 1 :]),
+        *(Stage.passed(each) for each in STAGES[:reached]),
+        Stage.failed(name, error, 0.1),
+        *(Stage.not_reached(each, f"the {name} stage failed") for each in STAGES[reached + 1 :]),
     )
     return replace(measured(), stages=stages)
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_the_stage_that_fails_is_marked_in_the_picture(name: str) -> None:
+def test_the_stage_that_fails_is_marked_in_the_picture(name: StageName) -> None:
     text = shown(failed_at(name))
     Elements(text)
     assert text.count('class="part failed"') == 2  # once in the wide picture, once in the tall one
@@ -186,7 +191,7 @@ def test_pictures_say_in_words_what_they_show() -> None:
 
 
 def test_a_probe_that_judged_nothing_has_a_page_with_the_last_words_of_the_script() -> None:
-    text = shown(ending=Ending("no-training", output="fetching rows\n" + HOSTILE), code=3)
+    text = shown(ending=Ending(EndingKind.NO_TRAINING, output="fetching rows\n" + HOSTILE), code=3)
     Elements(text)
     assert "fetching rows" in text
     assert "conclusion not-reached" in text
@@ -200,7 +205,7 @@ def test_code_of_a_notebook_stands_under_its_cell() -> None:
     source = read_bytes("nb.ipynb", raw)
     line = next(number for number, text in enumerate(source.lines, start=1) if text.startswith("train"))
     finding = Finding("some-rule", Level.ERROR, Location("nb.ipynb", line, 14, line, 20), "`rate` is large")
-    found = Record(SCHEMA, "0.1", "nb.ipynb", "", "python3", Ending("measured"), (measured(),))
+    found = Record(SCHEMA, "0.1", "nb.ipynb", "", "python3", Ending(EndingKind.MEASURED), (measured(),))
     text = page(found, [Reported(finding)], Conclusion(1, "why"), {"nb.ipynb": source}.get)
     assert "nb.ipynb:cell 2:1:14" in text
     assert '<mark class="finding-mark">rate=1</mark>' in text
@@ -217,7 +222,8 @@ def test_a_run_of_which_little_was_measured_has_a_page() -> None:
 def test_a_page_is_made_of_stored_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     write_record(
-        Record(SCHEMA, "0.1", "train.py", "", "python3", Ending("measured"), (measured(),)), tmp_path / "e.json"
+        Record(SCHEMA, "0.1", "train.py", "", "python3", Ending(EndingKind.MEASURED), (measured(),)),
+        tmp_path / "e.json",
     )
     done = command(tmp_path, "judge", "e.json", "--html", "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")

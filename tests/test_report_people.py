@@ -9,7 +9,7 @@ from lintrain.report.page.checked import checked_page
 from lintrain.report.page.markup import POLICY
 from lintrain.report.text.findings import people_blocks
 from lintrain.report.text.style import Style
-from tests.reports import NOTEBOOK, SCRIPT, line_in_notebook, outcome
+from tests.support.reports import NOTEBOOK, SCRIPT, line_in_notebook, outcome
 from tests.test_report_page import Elements
 
 

@@ -18,7 +18,7 @@ from lintrain.report.machine.paths import file_uri, folder_uri, relative, uri_in
 from lintrain.report.markdown import markdown
 from lintrain.report.text.pages import pages
 from lintrain.rulebook import load_rules
-from tests.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
+from tests.support.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
 
 SCHEMA = json.loads((Path(__file__).parent / "schemas" / "sarif-2.1.0.json").read_text())
 

@@ -18,6 +18,7 @@ from lintrain.evidence.run import (
     ScheduleEvidence,
     SplitEvidence,
     Stage,
+    StageName,
     StepEvidence,
 )
 from lintrain.report.text.columns import columns
@@ -41,8 +42,8 @@ def evaluated(*, called: bool, **metrics: float | None) -> Evidence:
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_line_of_a_probe_is_wider_than_the_terminal(width: int) -> None:
-    failed = Stage("forward", "failed", failure=Failure("RuntimeError", LONG, None))
-    measured = replace(MEASURED, stages=(failed,), notes=("`push_to_hub` was called and not carried out " * 3,))
+    failed = Stage.failed(StageName.FORWARD, Failure("RuntimeError", LONG, None))
+    measured = replace(MEASURED, stages=(failed,), notes=("`push_to_hub` was called but not executed " * 3,))
     lines = [*run_lines(measured, Style(width=width)), *failure_lines(measured, Style(width=width))]
     assert max(columns(line) for line in lines) <= width
     assert LONG.split() == " ".join(lines[lines.index("the forward stage failed") + 1 :]).split()[1:]
@@ -73,7 +74,7 @@ def test_a_sample_shows_its_words_before_labels_of_single_tokens() -> None:
 
 WARM_UP = ScheduleEvidence("LambdaLR", 101, tuple((step, 2e-5 * min(step / 20, 1.0)) for step in range(101)), 2e-5, 20)
 STEPPED = replace(
-    MEASURED, step=StepEvidence("AdamW", (), 4, 4), schedule=WARM_UP, stages=(Stage("step", "passed", 0.05),)
+    MEASURED, step=StepEvidence("AdamW", (), 4, 4), schedule=WARM_UP, stages=(Stage.passed(StageName.STEP, 0.05),)
 )
 
 
@@ -97,7 +98,7 @@ def test_a_rate_that_stays_is_not_drawn() -> None:
 @pytest.mark.parametrize("coloured", [True, False])
 def test_the_numbers_of_an_extra_stand_below_each_other(*, coloured: bool) -> None:
     starts = DeterminismEvidence(((1.0, 0.9), (1.0, 0.8)), 10, ("a",), 2, 1, True, ("numpy",))
-    measured = replace(MEASURED, determinism=starts, stages=(Stage("determinism", "passed", 26.4),))
+    measured = replace(MEASURED, determinism=starts, stages=(Stage.passed(StageName.DETERMINISM, 26.4),))
     lines = [unstyle(for_terminal(line)) for line in run_lines(measured, Style(width=80, coloured=coloured))]
     assert lines[2:] == [
         "  ✓ determinism   26.40 s  losses      1, 0.9 in the first run; 1, 0.8 in the",

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.evidence.run import Evidence, Failure, Stage
+from lintrain.evidence.ending import Ending, EndingKind
+from lintrain.evidence.run import Evidence, Failure, Stage, StageName
 from lintrain.report.reproduction import NoReproductionError, write_reproduction
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.runtime.reproduction.definitions import definitions_of
-from tests.probing import MENDED, command, path_for_lintrain, probe
+from tests.support.probing import MENDED, command, path_for_lintrain, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 
 ERROR = Failure("ValueError", 'rows of "3" and 4 at <Net object at 0x7f00>', None)
@@ -42,7 +43,7 @@ model = Net()
 
 def record(*stages: Stage) -> Record:
     run = Evidence("train.py", "loop", "a loop", None, None, "cpu", {"torch": "2.13.0+cpu", "python": "3.11"}, stages)
-    return Record(SCHEMA, "0.1.0", "train.py", "", sys.executable, Ending("measured"), (run,))
+    return Record(SCHEMA, "0.1.0", "train.py", "", sys.executable, Ending(EndingKind.MEASURED), (run,))
 
 
 def kept(folder: Path, *lines: str, **parts: object) -> Path:
@@ -53,7 +54,7 @@ def kept(folder: Path, *lines: str, **parts: object) -> Path:
     return folder
 
 
-FAILING = record(Stage("batch", "passed"), Stage("forward", "failed", failure=ERROR))
+FAILING = record(Stage.passed(StageName.BATCH), Stage.failed(StageName.FORWARD, ERROR))
 RAISING = "raise ValueError('rows of \"3\" and 4 at <Net object at 0x9a11>')"
 
 
@@ -82,8 +83,8 @@ def test_what_fails_in_another_way_is_not_written(tmp_path: Path, line: str, rea
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (record(Stage("forward", "passed")), "no stage fails"),
-        (record(Stage("script", "failed", failure=ERROR)), "the script itself shows that"),
+        (record(Stage.passed(StageName.FORWARD)), "no stage fails"),
+        (record(Stage.failed(StageName.SCRIPT, ERROR)), "the script itself shows that"),
     ],
 )
 def test_without_a_failing_stage_of_training_nothing_is_written(tmp_path: Path, found: Record, reason: str) -> None:
@@ -92,7 +93,9 @@ def test_without_a_failing_stage_of_training_nothing_is_written(tmp_path: Path, 
 
 
 def test_what_cannot_be_made_without_the_script_is_said(tmp_path: Path) -> None:
-    folder = kept(tmp_path / "kept", reason="`Net`, whose making was not seen cannot be made without the script")
+    folder = kept(
+        tmp_path / "kept", reason="`Net`, whose construction was not recorded cannot be created without the script"
+    )
     with pytest.raises(NoReproductionError, match="the forward stage fails, but `Net`, whose making"):
         write_reproduction(FAILING, folder, tmp_path / "repro")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lintrain.server import probes
-from tests.language_client import Json, LanguageClient, applied, span
+from tests.support.language_client import Json, LanguageClient, applied, span
 from tests.test_server import LOOP, RELATED, Connect, connect, everything, rules, written
 
 __all__ = ["connect"]
@@ -110,7 +110,7 @@ def test_what_only_a_run_shows_stays_until_the_text_changes(
 
 def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = LOOP + "loss = torch.nn.functional.mse_loss(net(x), y)\n"
-    found = finding("train.py", 9, CONFIRMED, "broadcast-loss", {"column": "target"})
+    found = finding("train.py", 9, CONFIRMED, "broadcast-loss", {"argument": "target"})
     found["location"] |= {"column": 8, "end_column": 47}
     stand_in(monkeypatch, [found])
     client = connect()
@@ -118,19 +118,20 @@ def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, m
     client.diagnostics(uri)
     start(client, uri)
     assert "broadcast-loss" in rules(client.diagnostics(uri))
-    (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "last axis" in each["title"]]
-    assert action["title"] == "lintrain: drop the last axis of the target (unsafe fix)"
+    (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "squeeze" in each["title"]]
+    assert action["title"] == "lintrain: squeeze the target (unsafe fix)"
     assert applied(text, action["edit"]["changes"][uri]) == text.replace("y)\n", "y.squeeze(-1))\n")
 
 
 def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Path) -> None:
-    from lintrain import __version__
+    from lintrain._version import __version__
+    from lintrain.evidence.ending import Ending, EndingKind
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
     from lintrain.model.location import Location
     from lintrain.model.verdict import Verdict
     from lintrain.runtime.parent.kept_verdicts import keep_verdicts
-    from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+    from lintrain.runtime.parent.record import SCHEMA, Record
 
     path = written(tmp_path)
     client = connect(RELATED | {"textDocument": {"hover": {"contentFormat": ["markdown"]}}})
@@ -138,7 +139,7 @@ def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Pa
     (before,) = client.diagnostics(uri)
     location = Location(str(path), 7, 5, 7, 20)
     claim = Finding("missing-zero-grad", Level.ERROR, location, before["message"].partition("\n")[0])
-    record = Record(SCHEMA, __version__, str(path), "", sys.executable, Ending("measured"), ())
+    record = Record(SCHEMA, __version__, str(path), "", sys.executable, Ending(EndingKind.MEASURED), ())
     keep_verdicts(record, [(claim, Verdict.refuted("each step starts from zero"))])
     client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
     (after,) = client.diagnostics(uri)

@@ -112,7 +112,9 @@ def test_an_unknown_key_is_named_with_its_file_and_the_nearest(project: Path) ->
 
 
 def test_an_unknown_key_that_is_near_to_none_gets_the_list(project: Path) -> None:
-    assert refusal(project, "x = 1").startswith("lintrain.toml: unknown key `x` (keys are select, extend-select, ignore")
+    assert refusal(project, "x = 1").startswith(
+        "lintrain.toml: unknown key `x` (keys are select, extend-select, ignore"
+    )
 
 
 @pytest.mark.parametrize(

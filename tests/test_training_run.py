@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lintrain import training_run
-from lintrain.runtime.child.training_run import NoTrainingError
+from lintrain.runtime.in_process.training_run import NoTrainingError
 from tests.test_probe_loops import EPOCHS, HEAD
 
 
@@ -59,5 +59,5 @@ def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
 
 
 def test_a_script_that_trains_nothing_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(NoTrainingError, match="came to its end and trained nothing"):
+    with pytest.raises(NoTrainingError, match="ended without training"):
         training_run(written(tmp_path, HEAD))

@@ -44,7 +44,7 @@ def write_bill(environment: str, file: Path, writer: str = sys.executable) -> No
 
 def _described() -> str:
     """What `pyproject.toml` says of lintrain, with the version and the dependencies of the extras filled in."""
-    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "lintrain" / "__init__.py").read_text(), re.MULTILINE)
+    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "lintrain" / "_version.py").read_text(), re.MULTILINE)
     assert version is not None
     asked = ", ".join(f'"{each}"' for each in requirements())
     return (

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.api.report import Report
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.model.location import Location
 from lintrain.runtime.child.typed_cells import called
-from lintrain.runtime.in_process.session import InsideSession
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+from lintrain.runtime.in_process.session import InProcessSession
+from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.runtime.parent.stream import Assembly
 from lintrain.source.source import Source
 from lintrain.verdicts.judgement import judge_record
@@ -30,7 +31,7 @@ class Question:
     ignore: tuple[str, ...] = ()
 
 
-def judged(session: InsideSession, question: Question) -> Report:
+def judged(session: InProcessSession, question: Question) -> Report:
     """The report of what a session measured; raises UsageError for rules that do not exist."""
     record = _record(session)
     if question.script is not None:
@@ -41,13 +42,13 @@ def judged(session: InsideSession, question: Question) -> Report:
     return Report(judge_record(record, static))
 
 
-def _record(session: InsideSession) -> Record:
+def _record(session: InProcessSession) -> Record:
     assembly = Assembly()
     for event in session.events:
         assembly.add(event)
-    end = assembly.end or {"kind": "measured", "reason": ""}
-    ending = Ending(end["kind"], end["reason"], session.elapsed())
-    runs = (assembly.evidence(ending.reason or "it was not asked for"),) if assembly.reached_a_run else ()
+    end = assembly.end or {"kind": EndingKind.MEASURED, "reason": ""}
+    ending = Ending(EndingKind(end["kind"]), end["reason"], session.elapsed())
+    runs = (assembly.evidence(ending.reason or "it was not requested"),) if assembly.reached_a_run else ()
     return Record(SCHEMA, __version__, session.script, "", sys.executable, ending, runs)
 
 

@@ -16,11 +16,11 @@ from lintrain.runtime.child.library import loaded
 from lintrain.runtime.in_process.lightning import is_lightning_trainer, measure_fit
 from lintrain.runtime.in_process.loop import measure_parts
 from lintrain.runtime.in_process.parts import NoLossError, Parts
-from lintrain.runtime.in_process.session import InsideSession, RunEnded
+from lintrain.runtime.in_process.session import InProcessSession, RunEnded
 from lintrain.runtime.in_process.trainer import is_trainer, measure_trainer
 from lintrain.runtime.parent.extras import OVERFIT_STEPS, read_extras
 
-Measure = Callable[[InsideSession, Location | None], None]
+Measure = Callable[[InProcessSession, Location | None], None]
 
 
 def probe(
@@ -68,7 +68,7 @@ def probe(
     extras = (overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted)
     question = Question(script, tuple(select), tuple(ignore))
     if model is not None or loader is not None:
-        _demand(trainer is None, "takes a trainer, or `model=`, `loader=` and `optimizer=`, and not both")
+        _demand(trainer is None, "takes either a trainer or `model=`, `loader=` and `optimizer=`")
         _demand(None not in (model, loader, optimizer), "takes `model=`, `loader=` and `optimizer=` together")
         parts = Parts(model, loader, optimizer, loss, training_step, eval_loader, scheduler, max_grad_norm, steps)
         return carry_out(lambda session, call: measure_parts(session, parts, call), question, *extras)
@@ -77,10 +77,13 @@ def probe(
 
 def _measure(trainer: Any, module: Any, data: Any) -> Measure:
     if is_trainer(trainer):
-        _demand(module is None and data is None, "takes a Trainer of transformers alone: it holds model and data")
+        _demand(
+            module is None and data is None,
+            "takes a Trainer of transformers alone, which already has its model and data",
+        )
         return lambda session, call: measure_trainer(session, trainer, call)
     _demand(is_lightning_trainer(trainer), f"takes a Trainer or the parts of a loop, not {type(trainer).__name__!r}")
-    _demand(module is not None, "takes the module that Lightning's Trainer would fit: `probe(trainer, module, data)`")
+    _demand(module is not None, "needs the module that Lightning's Trainer fits: `probe(trainer, module, data)`")
     return lambda session, call: measure_fit(session, trainer, module, data, call)
 
 
@@ -100,9 +103,9 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
     call = frame_location(users_frame())
     with tempfile.TemporaryDirectory(prefix="lintrain-probe-") as temporary:
         script = question.script or (call.path if call else NOWHERE)
-        session = InsideSession(temporary, script, overfit=overfit, also=also)
+        session = InProcessSession(temporary, script, overfit=overfit, also=also)
         if call is None:
-            session.note("the code that calls is in no file, so that findings stand at no line of it")
+            session.note("the calling code is in no file, so its findings have no line")
         try:
             measure(session, call)
         except RunEnded:
@@ -110,7 +113,7 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
         except NoLossError:
             raise
         except Exception as error:  # noqa: BLE001 - lintrain's own: the report says so, the user's program goes on
-            session.failed(error)
+            session.on_own_error(error)
         return judged(session, question)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.callbacks.watching import WatchingCallback
+from lintrain.evidence.fields import EvidenceFields
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.frameworks.lightning.facts import RECORDED
-from lintrain.runtime.frameworks.lightning.interceptor import LIBRARIES
+from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.in_process.first_steps import FirstSteps, bare
 
 Scalar = str | int | float | bool | None
@@ -46,18 +47,23 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
         given = {name: getattr(trainer, name, None) for name in RECORDED}
         arguments: dict[str, Scalar] = {name: value for name, value in given.items() if isinstance(value, Scalar)}
         arguments["fp16"] = str(trainer.precision).startswith("16")
-        facts = {"framework": "lightning", "trainer": "Trainer", "device": str(module.device), "arguments": arguments}
+        facts: EvidenceFields = {
+            "framework": "lightning",
+            "trainer": "Trainer",
+            "device": str(module.device),
+            "arguments": arguments,
+        }
         self._watching.begin(make, facts)
 
     def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
         """A batch is about to go into the module."""
         if self._watching.run is not None:
-            self._watching.run.takes(batch)
+            self._watching.run.on_batch(batch)
 
     def on_before_backward(self, trainer: Any, module: Any, loss: Any) -> None:
         """The loss is there, divided by the batches of a step."""
         if self._watching.run is not None:
-            self._watching.run.loses(loss.detach() * trainer.accumulate_grad_batches, None)
+            self._watching.run.on_loss(loss.detach() * trainer.accumulate_grad_batches, None)
 
     def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
         """Gradients are complete; raises MistakesError before the weights are changed."""

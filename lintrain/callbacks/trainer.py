@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from lintrain.callbacks.watching import Watching, WatchingCallback
+from lintrain.evidence.fields import EvidenceFields
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.trainer.setup import argument_values
 from lintrain.runtime.in_process.first_steps import FirstSteps, bare
@@ -37,7 +38,7 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
             run.holders = ((_Holder(given.get("processing_class")), "tokenizer"),)
             return run
 
-        facts: dict[str, Any] = {"framework": "transformers", "trainer": "Trainer", "device": str(args.device)}
+        facts: EvidenceFields = {"framework": "transformers", "trainer": "Trainer", "device": str(args.device)}
         facts["arguments"] = argument_values(args)
         self._watching.begin(make, facts)
         if self._watching.run is not None and not getattr(args, "torch_compile", False):  # a hook would part its graph
@@ -83,8 +84,8 @@ def _passes(watching: Watching, module: Any, args: Any, kwargs: dict[str, Any], 
     run = watching.run
     if run is None or not module.training:
         return
-    run.takes(kwargs or list(args))
+    run.on_batch(kwargs or list(args))
     try:
-        run.loses(own_loss(output), output)
+        run.on_loss(own_loss(output), output)
     except NoLossError:  # the trainer makes the loss of the logits
         return

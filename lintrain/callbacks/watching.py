@@ -10,11 +10,12 @@ from typing import Any, Literal
 from lintrain.api.judging import Question, judged
 from lintrain.api.probing import is_one_of_several
 from lintrain.api.report import MistakesError, Report
+from lintrain.evidence.fields import EvidenceFields
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.random_state import same_random_numbers
 from lintrain.runtime.in_process.first_steps import FirstSteps
-from lintrain.runtime.in_process.session import InsideSession
+from lintrain.runtime.in_process.session import InProcessSession
 
 OnMistake = Literal["raise", "stop", "warn"]
 
@@ -34,14 +35,14 @@ class Watching:
         self.run: FirstSteps | None = None
         self.report: Report | None = None
 
-    def begin(self, make: Callable[[InsideSession, Location | None], FirstSteps], facts: dict[str, Any]) -> None:
+    def begin(self, make: Callable[[InProcessSession, Location | None], FirstSteps], facts: EvidenceFields) -> None:
         """Training starts; a run that is watched already is let go."""
         self.end()
         location = frame_location(users_frame())
-        session = InsideSession(tempfile.gettempdir(), location.path if location else "")
+        session = InProcessSession(tempfile.gettempdir(), location.path if location else "")
         self.report = None
         self.run = make(session, location)
-        self.run.begins(facts)
+        self.run.start(facts)
 
     def judge(self) -> bool:
         """Judge what was seen until now; whether the run is to stop. Raises MistakesError where that was asked."""
@@ -68,7 +69,7 @@ class Watching:
     def end(self) -> None:
         """Look no further."""
         if self.run is not None:
-            self.run.ends()
+            self.run.close()
         self.run = None
 
     def finish(self) -> bool:
@@ -76,7 +77,7 @@ class Watching:
         if self.run is None:
             return False
         run = self.run
-        run.ends()
+        run.close()
         try:
             return self.judge()
         finally:

@@ -19,7 +19,7 @@ def run_or_repeat(arguments: list[str]) -> int:
     """Repeat the cached output of a command if nothing has changed, else run it; returns the exit code."""
     if arguments[:1] != ["check"] or "--no-cache" in arguments:
         return run(arguments)
-    from lintrain import __version__
+    from lintrain._version import __version__
     from lintrain.cache.runs import kept_answer, key_of, write_again
 
     key = key_of(arguments, __version__)

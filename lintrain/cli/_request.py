@@ -47,7 +47,7 @@ def request_of(
 
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     """The results of earlier runs with the same versions and settings; None if ruff is not installed."""
-    from lintrain import __version__
+    from lintrain._version import __version__
     from lintrain.cache.folder import store_folder
     from lintrain.cache.own_code import digest_of_code, digest_of_program
     from lintrain.cache.runs import python_and_variables

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.cli._output import CommandError, say, write_document, write_for_people
 from lintrain.report.machine.document import FORMAT, CheckReport, without_suppressed
 from lintrain.report.machine.merging import join, open_sources, reopened

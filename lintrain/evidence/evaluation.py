@@ -47,7 +47,7 @@ class MetricUse:
     def got(self) -> str:
         """What it got, in words."""
         if not self.predictions_dtype:
-            return "nothing that has a shape"
+            return "nothing with a shape"
         return f"predictions of shape {list(self.predictions_shape)} ({self.predictions_dtype})"
 
 

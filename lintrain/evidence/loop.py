@@ -28,9 +28,10 @@ class TargetAlignment:
     def described(self) -> str:
         """The offset in words, with its share."""
         if self.offset is None:
-            return f"the {self.scored} scored targets are of no one place beside the tokens"
+            return f"the {self.scored} scored targets are at no consistent offset from the tokens"
         share = self.equal_at[self.offset] or 0.0
-        return f"{share:.0%} of {self.scored} scored targets are the token {self.offset} places behind their logits'"
+        where = f"the token {self.offset} positions after that of their logits"
+        return f"{share:.0%} of {self.scored} scored targets are {where}"
 
 
 SURE = 0.98

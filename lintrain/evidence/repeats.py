@@ -60,7 +60,7 @@ class CheckpointEvidence:
         lost, changed = len(self.lost_state), len(self.changed_state)
         said = {
             f"{len(self.changed_weights)} of {self.weights} weights": bool(self.changed_weights),
-            f"{lost + changed} of {self.optimizer_state} tensors of the optimizer": bool(lost + changed),
+            f"{lost + changed} of {self.optimizer_state} optimizer tensors": bool(lost + changed),
             f"learning rate {after:.3g}, not {before:.3g}": not are_same(before, after),
             self._scaler_in_words: not self.has_same_scaler,
             f"random numbers of {', '.join(self.generators)}": bool(self.generators),
@@ -75,9 +75,9 @@ class CheckpointEvidence:
         if before is None:
             return ""
         if after is None:
-            return f"no scaler of gradients, where one was at {before:.6g}"
+            return f"no gradient scaler, where one was at {before:.6g}"
         steps = f"{self.steps_since_growth[1]} steps after it changed, not {self.steps_since_growth[0]}"
-        return f"scale {after:.6g} of gradients, {steps}" + ("" if after == before else f", not {before:.6g}")
+        return f"scale {after:.6g} of the gradient scaler, {steps}" + ("" if after == before else f", not {before:.6g}")
 
 
 def are_same(one: float, other: float) -> bool:

@@ -48,13 +48,16 @@ from lintrain.evidence.stages import BackwardEvidence as BackwardEvidence
 from lintrain.evidence.stages import BatchEvidence as BatchEvidence
 from lintrain.evidence.stages import Failure as Failure
 from lintrain.evidence.stages import ForwardEvidence as ForwardEvidence
-from lintrain.evidence.stages import GradientBirth as GradientBirth
 from lintrain.evidence.stages import LayerGradient as LayerGradient
 from lintrain.evidence.stages import LayerUpdate as LayerUpdate
 from lintrain.evidence.stages import ModelEvidence as ModelEvidence
+from lintrain.evidence.stages import NonFiniteGradient as NonFiniteGradient
 from lintrain.evidence.stages import OptimizerGroup as OptimizerGroup
 from lintrain.evidence.stages import OverfitEvidence as OverfitEvidence
 from lintrain.evidence.stages import Stage as Stage
+from lintrain.evidence.stages import StageName as StageName
+from lintrain.evidence.stages import StageStatus as StageStatus
+from lintrain.evidence.stages import StageText as StageText
 from lintrain.evidence.stages import StepEvidence as StepEvidence
 from lintrain.evidence.stages import TensorEvidence as TensorEvidence
 from lintrain.evidence.state import StateLoad as StateLoad
@@ -131,14 +134,14 @@ class Evidence:
         """The batch collated from the split of an argument, or None where none was made."""
         return next((batch for batch in self.batches if batch.argument == argument), None)
 
-    def stage(self, name: str) -> Stage | None:
+    def stage(self, name: StageName | StageText) -> Stage | None:
         """One stage by its name, or None where the probe has no such stage."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
-    def passed(self, name: str) -> bool:
+    def passed(self, name: StageName | StageText) -> bool:
         """Whether a stage was reached and went through."""
         stage = self.stage(name)
-        return stage is not None and stage.status == "passed"
+        return stage is not None and stage.status is StageStatus.PASSED
 
     def ran(self, location: Location) -> bool:
         """Whether top-level code at a place, outside of any branch, certainly ran: the script got past it."""
@@ -159,18 +162,18 @@ class Evidence:
         failed = (stage for stage in self.stages if stage.failure and stage.failure.says(*texts))
         return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.location, location)), None)
 
-    def not_reached(self, name: str) -> str:
+    def not_reached(self, name: StageName | StageText) -> str:
         """Why a stage has no answer, in words that stand after `inconclusive:`."""
         stage = self.stage(name)
-        if stage is not None and stage.status == "passed":
-            return f"the {name} stage went through and does not show it"
+        if stage is not None and stage.status is StageStatus.PASSED:
+            return f"the {name} stage passed and does not show it"
         if stage is not None and stage.failure is not None:
             return f"the {name} stage failed: {stage.failure.type}"
         if stage is not None and stage.reason:
             return f"the {name} stage was not reached: {stage.reason}"
         return f"the {name} stage was not reached"
 
-    def unasked(self, extra: str) -> str:
+    def unasked(self, extra: StageName | StageText) -> str:
         """Why there is nothing of a measurement that is only made on request, in words as above."""
         if self.stage(extra) is None:
             return f"`lintrain probe --also {extra}` measures it"
@@ -199,7 +202,7 @@ class Evidence:
     @property
     def failed_stage(self) -> Stage | None:
         """The first stage that failed, or None."""
-        return next((stage for stage in self.stages if stage.status == "failed"), None)
+        return next((stage for stage in self.stages if stage.status is StageStatus.FAILED), None)
 
     @property
     def failure(self) -> Failure | None:

@@ -3,11 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Literal
 
 from lintrain.evidence.targets import ScoredTokens
 from lintrain.evidence.tokens import EdgeEvidence, LabelEvidence
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.str_enum import StrEnum
+
+
+class StageName(StrEnum):
+    """The stages of a probe, in the order in which they run; those from `overfit` on run on request."""
+
+    SCRIPT = "script"
+    CONSTRUCTION = "construction"
+    DATASET = "dataset"
+    BATCH = "batch"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    STEP = "step"
+    EVALUATION = "evaluation"
+    OVERFIT = "overfit"
+    DETERMINISM = "determinism"
+    RANKS = "ranks"
+    CHECKPOINT = "checkpoint"
+    MEMORY = "memory"
+    THROUGHPUT = "throughput"
+
+
+StageText = Literal[
+    "script",
+    "construction",
+    "dataset",
+    "batch",
+    "forward",
+    "backward",
+    "step",
+    "evaluation",
+    "overfit",
+    "determinism",
+    "ranks",
+    "checkpoint",
+    "memory",
+    "throughput",
+]
+"""The values of `StageName`: a rule may write `evidence.passed("step")`, and a misspelt stage is a type error."""
+
+BEFORE_TRAINING = (StageName.SCRIPT, StageName.CONSTRUCTION)
+TRAINING_STAGES = (StageName.BATCH, StageName.FORWARD, StageName.BACKWARD, StageName.STEP)
+ALWAYS_MEASURED = (*BEFORE_TRAINING, StageName.DATASET, *TRAINING_STAGES, StageName.EVALUATION)
+
+
+class StageStatus(StrEnum):
+    """The result of a stage."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_REACHED = "not reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +83,28 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of the probe: `passed`, `failed` (with its error) or `not reached` (with the reason).
+    """One stage of the probe: passed, failed (with its error) or not reached (with the reason); wall seconds."""
 
-    In order: script, construction, dataset, batch, forward, backward, step, evaluation, overfit; seconds of wall time.
-    """
-
-    name: str
-    status: str
+    name: StageName
+    status: StageStatus
     seconds: float = 0.0
     reason: str = ""
     failure: Failure | None = None
+
+    @classmethod
+    def passed(cls, name: StageName, seconds: float = 0.0) -> Stage:
+        """A stage that ran without an error."""
+        return cls(name, StageStatus.PASSED, seconds)
+
+    @classmethod
+    def failed(cls, name: StageName, failure: Failure | None, seconds: float = 0.0, reason: str = "") -> Stage:
+        """A stage that the script's own error ended; `reason` names the part of the stage, where it has parts."""
+        return cls(name, StageStatus.FAILED, seconds, reason, failure)
+
+    @classmethod
+    def not_reached(cls, name: StageName, reason: str, seconds: float = 0.0) -> Stage:
+        """A stage without a result; `reason` is written after a colon."""
+        return cls(name, StageStatus.NOT_REACHED, seconds, reason)
 
 
 CLASSIFICATION_TASKS = frozenset(
@@ -171,7 +235,7 @@ class LayerGradient:
 
 
 @dataclass(frozen=True, slots=True)
-class GradientBirth:
+class NonFiniteGradient:
     """The first operation of a backward pass that made NaN or infinity of finite gradients.
 
     `operation` is its name in autograd ("Sqrt"), `behind` the nearest parameter that the gradients flow to from there,
@@ -187,14 +251,14 @@ class GradientBirth:
 class BackwardEvidence:
     """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled).
 
-    `birth` is where NaN or infinity came up, where a loss that is finite has gradients that are not.
+    `non_finite` is where NaN or infinity came up, where a loss that is finite has gradients that are not.
     """
 
     layers: tuple[LayerGradient, ...]
     norms: tuple[float, ...]
     finite: bool
     clipped_at: float | None = None
-    birth: GradientBirth | None = None
+    non_finite: NonFiniteGradient | None = None
 
 
 @dataclass(frozen=True, slots=True)

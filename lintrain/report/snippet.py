@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from lintrain.check.result import Reported
-from lintrain.evidence.run import Evidence
+from lintrain.evidence.run import Evidence, StageName
 from lintrain.model.verdict import Outcome
 from lintrain.report.text.findings import fix_text_of
 from lintrain.report.text.frame import frame
@@ -53,7 +53,7 @@ def _stages(run: Evidence, find_source: FindSource) -> Iterator[str]:
         yield f"<details><summary>samples and notes</summary><ul>{items}</ul></details>"
 
 
-def _row(run: Evidence, name: str, find_source: FindSource) -> str:
+def _row(run: Evidence, name: StageName, find_source: FindSource) -> str:
     stage = run.stage(name)
     if stage is None:
         return ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from lintrain.evidence.ending import EndingKind
 from lintrain.evidence.run import Evidence, Stage
+from lintrain.evidence.stages import BEFORE_TRAINING
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
@@ -14,7 +16,6 @@ from lintrain.verdicts.judging import RULE_FAILED, Judged
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
 Spell = Callable[[Location], str]
-BEFORE_TRAINING = ("script", "construction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def conclude(
         return Conclusion(CONFIRMED, f"{number}{_but_stopped(record, spell)}")
     if failing:
         return Conclusion(CONFIRMED, f"training fails in its {failing[0].name} stage, and no rule explains why")
-    if record.ending.kind != "measured":
+    if record.ending.kind is not EndingKind.MEASURED:
         return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record, spell)}")
     unmeasured = [stage for run in record.runs for stage in run.stages if _is_our_failure(stage)]
     if unmeasured:
@@ -61,29 +62,33 @@ def _is_our_failure(stage: Stage) -> bool:
 
 
 def _but_stopped(record: Record, spell: Spell) -> str:
-    return "" if record.ending.kind in ("measured", "crashed") else f"; then {why_stopped(record, spell)}"
+    return (
+        ""
+        if record.ending.kind in (EndingKind.MEASURED, EndingKind.CRASHED)
+        else f"; then {why_stopped(record, spell)}"
+    )
 
 
 def why_stopped(record: Record, spell: Spell = plain_line) -> str:
     """Why the script was not measured to the end, in words that stand after a colon."""
     ending = record.ending
     match ending.kind:
-        case "crashed":
-            return f"the script stops before any training call: {_first_line(ending.reason)}{_at(record.runs, spell)}"
-        case "stopped":
-            return f"the script stops behind an optimizer step that no loop repeats: {_first_line(ending.reason)}"
-        case "no-training":
+        case EndingKind.CRASHED:
+            return f"the script fails before any training call: {_first_line(ending.reason)}{_at(record.runs, spell)}"
+        case EndingKind.STOPPED:
+            return f"the script fails after an optimizer step that is in no loop: {_first_line(ending.reason)}"
+        case EndingKind.NO_TRAINING:
             how = f" with {ending.reason}" if ending.reason else ""
-            return f"the script ended{how} and trained nothing: no `Trainer`, no `fit`, no step of an optimizer"
-        case "by-hand":
-            return f"the script changes its weights by hand: {ending.reason}, and no optimizer to follow"
-        case "elsewhere":
-            return "the script trains in processes that it starts by itself, and only its own is followed"
-        case "exited":
+            return f"the script ended{how} without training: no `Trainer`, no `fit`, no optimizer step"
+        case EndingKind.BY_HAND:
+            return f"the script updates its weights by hand: {ending.reason}, without an optimizer"
+        case EndingKind.ELSEWHERE:
+            return "the script trains in processes that it starts itself, and only the first process is followed"
+        case EndingKind.EXITED:
             return f"no training call was reached: {ending.reason}"
-        case "time" | "memory" | "disk":
-            return f"a bound was hit{_during(record.runs)}: {ending.reason}"
-        case "probe-failed":
+        case EndingKind.TIME | EndingKind.MEMORY | EndingKind.DISK:
+            return f"a limit was reached{_during(record.runs)}: {ending.reason}"
+        case EndingKind.PROBE_FAILED:
             return f"lintrain itself failed: {ending.reason}"
         case _:
             return f"{ending.reason}{_during(record.runs)}"

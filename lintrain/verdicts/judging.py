@@ -49,18 +49,22 @@ def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> 
     if rule is not None:
         return [_guarded(rule, finding, evidence) for evidence in runs]
     verify = BUILTIN_VERDICTS.get(finding.rule)
-    return [verify(finding, evidence) for evidence in runs] if verify else [Verdict.inconclusive("a batch cannot tell")]
+    return (
+        [verify(finding, evidence) for evidence in runs]
+        if verify
+        else [Verdict.inconclusive("one batch cannot show it")]
+    )
 
 
 def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     try:
         verdict = rule.verify(rule.restored(finding), evidence)
-    except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
+    except Exception as error:  # noqa: BLE001 - a rule that fails is reported, and the others still run
         return Verdict.inconclusive(failed_rule(rule, error))
     is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
     is_out_of_reach = evidence.never_came_to(finding.location) and evidence.split(finding.subject or "") is None
     if verdict.outcome is Outcome.REFUTED and is_driven and is_out_of_reach:
-        said = f"the probe ended before this line; of what ran until then: {verdict.reason}"
+        said = f"the probe ended before this line; what ran before it shows: {verdict.reason}"
         return Verdict.inconclusive(said, **verdict.measured)
     return verdict
 
@@ -68,9 +72,7 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
 def failed_rule(rule: Rule, error: Exception) -> str:
     """Why a rule that failed settles nothing, and what can be done."""
     what = f"{RULE_FAILED}: {type(error).__name__}: {error}; this is a fault of lintrain"
-    return (
-        f"{what}: report it as an issue, with the evidence (`--evidence FILE`); `--ignore {rule.name}` does without it"
-    )
+    return f"{what}: report it as an issue, with the evidence (`--evidence FILE`); `--ignore {rule.name}` skips it"
 
 
 def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
@@ -96,7 +98,7 @@ def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
     claim: UndefinedName = restored_claim(UndefinedName, finding.claim or {})
     if claim.is_certain and evidence.ran(finding.location):
         return Verdict.refuted("the script ran past this line")
-    return Verdict.inconclusive("the probe ended before, or went another way than, this line")
+    return Verdict.inconclusive("the probe ended before this line or took another branch")
 
 
 def _same_line(claimed: Location, failure: Location | None) -> bool:
@@ -110,7 +112,7 @@ def _syntax_error(finding: Finding, evidence: Evidence) -> Verdict:
     if finding.location.path.endswith(".ipynb") and not evidence.ran(finding.location):
         return Verdict.inconclusive("the probe ended before this cell")
     return (
-        Verdict.refuted("this Python reads the file")
+        Verdict.refuted("this Python parses the file")
         if evidence.passed("script")
         else Verdict.inconclusive("the script did not run")
     )

@@ -92,13 +92,14 @@ def answers_where(folder: Path, open_to_others: Callable[[Path], None]) -> None:
 @attack("cache-is-believed-if-private", cases=OPENED)
 def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None:
     """Verdicts that others may have written: a finding keeps none of them."""
+    from lintrain.evidence.ending import Ending, EndingKind
     from lintrain.evidence.run import Evidence
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
     from lintrain.model.location import Location
     from lintrain.model.verdict import Verdict
     from lintrain.runtime.parent.kept_verdicts import KeptVerdicts, keep_verdicts
-    from lintrain.runtime.parent.record import SCHEMA, Ending, Record
+    from lintrain.runtime.parent.record import SCHEMA, Record
 
     cache = folder / "around" / "cache"
     cache.mkdir(parents=True, mode=0o700)
@@ -106,7 +107,7 @@ def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None
     script.write_text("import torch\n")
     finding = Finding("missing-num-labels", Level.ERROR, Location(str(script), 1, 1, 1, 13), "too few labels")
     evidence = Evidence(str(script), "transformers", "Trainer", None, None, "cpu", {})
-    ending = Ending("measured", files=(str(script),))
+    ending = Ending(EndingKind.MEASURED, files=(str(script),))
     record = Record(SCHEMA, "1.0", str(script), "", "/nowhere/bin/python", ending, (evidence,))
     before = os.environ.get("LINTRAIN_CACHE_DIR")
     os.environ["LINTRAIN_CACHE_DIR"] = str(cache)

@@ -11,7 +11,7 @@ from tests.attacks.sending import TRAINING, assert_nothing_sent, probed, send_no
 from tests.attacks.tiny import MODEL
 
 PROMISE = "hub-gets-no-writes"
-CALLED = "was called and not carried out"
+CALLED = "was called but not executed"
 
 EVERY_FUNCTION = """
     import functools, inspect, re, huggingface_hub

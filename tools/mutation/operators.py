@@ -30,7 +30,7 @@ OTHER: dict[type[ast.AST], type[ast.AST]] = {
 }
 TURNED: dict[type[ast.AST], type[ast.AST]] = {ast.Lt: ast.Gt, ast.Gt: ast.Lt}
 OTHER_CALLS = {"any": "all", "all": "any", "min": "max", "max": "min"}
-SPEAKS = {"finding", "Reason", "confirmed", "refuted", "inconclusive", "of"}
+SPEAKS = {"finding", "Related", "confirmed", "refuted", "inconclusive", "of"}
 """Calls whose arguments are words for people: pages fix what they say by other demands than these."""
 
 

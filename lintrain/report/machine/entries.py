@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.check.edits import TextEdit, TextEdits
 from lintrain.check.result import CheckResult, Crash, Reported
 from lintrain.model.claims import plain_claim

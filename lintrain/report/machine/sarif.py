@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.report.machine.document import (
     CheckReport,
     CrashEntry,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.check.result import Reported
 from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.findings import findings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.evidence.run import Evidence, Stage
+from lintrain.evidence.run import Evidence, Stage, StageName, StageText
 from lintrain.report.page.markup import Markup, tag
 from lintrain.report.text.columns import clip
 from lintrain.startup.lazy_dataclass import dataclass
@@ -18,7 +18,7 @@ class Part:
     """A part of the pipeline, and the stage that runs it."""
 
     title: str
-    stage: str
+    stage: StageName | StageText
     lines: tuple[str, ...]
 
 
@@ -32,7 +32,7 @@ def parts_of(evidence: Evidence) -> tuple[Part, ...]:
     """From data to evaluation, preceded by the script or the construction if it failed."""
     before = tuple(
         Part(title, name, ())
-        for title, name in (("script", "script"), ("set-up", "construction"))
+        for title, name in (("script", StageName.SCRIPT), ("set-up", StageName.CONSTRUCTION))
         if (stage := evidence.stage(name)) and stage.status == "failed"
     )
     return (

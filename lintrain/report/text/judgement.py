@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import plain

@@ -14,25 +14,28 @@ from typing import Any
 from lintrain.runtime.child import compiling, label_conflicts, processes, quick_datasets, quiet, spawned, terminal
 from lintrain.runtime.child.channel import EVENTS, Channel
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.signing import take_key, take_named_key
-from lintrain.runtime.frameworks.keras import interceptor as keras
-from lintrain.runtime.frameworks.lightning import interceptor as lightning
+from lintrain.runtime.frameworks.keras import keras_patches as keras
+from lintrain.runtime.frameworks.lightning import lightning_patches as lightning
 from lintrain.runtime.frameworks.loop import interceptor as loop
-from lintrain.runtime.frameworks.trainer import interceptor as trainer
-from lintrain.runtime.measure.objects import install as objects
+from lintrain.runtime.frameworks.trainer import trainer_patches as trainer
+from lintrain.runtime.measure.objects import object_hooks as objects
 from lintrain.runtime.sandbox.network.programs import KEYS
-from lintrain.runtime.timeline import install as trail
 from lintrain.runtime.timeline import ranks
+from lintrain.runtime.timeline import timeline_setup as timeline
 
 
 def start(request: dict[str, Any]) -> None:
     """Install every interceptor; the script then runs as if started by hand."""
-    ranks.become_root(request["trail"])
+    # First of all: which process is measured decides what every interceptor below does.
+    ranks.become_root(request["timeline"])
     spawned.become_root()
-    session = Session(request, Channel(os.path.join(request["exchange"], EVENTS)))
+    session = ProbeSession(request, Channel(os.path.join(request["exchange"], EVENTS)))
     names = os.environ.pop(KEYS, "").split()
     session.channel.signer = take_key(session.exchange) if session.is_root else take_named_key(session.exchange, names)
+    # Until training starts; `MeasuredRun` puts the script's thresholds back, since they change the timing of what is
+    # measured.
     session.thresholds.raise_them()
     hooks = AfterImport(lambda module, error: session.note(f"`{module}` was not intercepted: {error}"))
     # The network comes before the keeper: one of its own needs files that the kernel then forbids to write.
@@ -52,9 +55,10 @@ def start(request: dict[str, Any]) -> None:
     loop.install(session, hooks)
     keras.install(session, hooks)
     lightning.install(session, hooks)
-    if request["trail"] is not None:
-        trail.install(session, hooks, request["trail"])
-    is_launcher = ranks.is_launcher(request["trail"])
+    if request["timeline"] is not None:
+        timeline.install(session, hooks, request["timeline"])
+    is_launcher = ranks.is_launcher(request["timeline"])
+    # Last: from here on imports run the hooks, and every interceptor has to be registered.
     hooks.install()
     if session.is_root and not is_launcher:
         _watch_the_end(session)
@@ -62,43 +66,46 @@ def start(request: dict[str, Any]) -> None:
             session.channel.send("started", pid=os.getpid())
 
 
-def _watch_the_end(session: Session) -> None:
+def _watch_the_end(session: ProbeSession) -> None:
     previous = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         if session.is_root:
-            session.crashed(error)
+            session.on_error(error)
         previous(kind, error, traceback)
 
     sys.excepthook = excepthook
-    atexit.register(session.left)
+    # Exit handlers run in reverse order: registered first, this one runs after all of the script's own.
+    atexit.register(session.on_exit)
     _watch_hard_ends(session)
 
 
-def _watch_hard_ends(session: Session) -> None:
+def _watch_hard_ends(session: ProbeSession) -> None:
     """`os._exit` and `exec` run no exit hook; threads that go on keep a script whose last line has run."""
     end: Any = os._exit
 
     @functools.wraps(end)
     def ends(status: int) -> None:
         if session.is_root and session.has_begun:
-            session.left()
+            session.on_exit()
         end(status)
 
     def main_ends() -> None:
         if session.is_root and session.has_gone_through and not session.has_ended:
-            session.left()
+            session.on_exit()
             session.finish()
 
     os._exit = ends  # type: ignore[assignment]
     for name in ("execv", "execve"):
+        # A script that restarts itself (`os.execv`) ends without exit handlers, and the next program has the same
+        # pid.
         setattr(os, name, _saying_so(session, getattr(os, name)))
     register = getattr(threading, "_register_atexit", None)  # called before threads are waited for; since Python 3.9
     if register is not None:
         register(main_ends)
 
 
-def _saying_so(session: Session, execute: Callable[..., Any]) -> Callable[..., Any]:
+def _saying_so(session: ProbeSession, execute: Callable[..., Any]) -> Callable[..., Any]:
     """A function that puts another program in the place of this one: what was measured until then is sent.
 
     Where nothing was, that program may be the script once more: it gets a key to send with.
@@ -107,7 +114,7 @@ def _saying_so(session: Session, execute: Callable[..., Any]) -> Callable[..., A
     @functools.wraps(execute)
     def becomes(*args: Any) -> Any:
         if session.is_root and session.has_begun:
-            session.left()
+            session.on_exit()
         elif session.is_root and session.channel.signer is not None:
             session.channel.signer.leave_keys(session.exchange, 1)
         return execute(*args)

@@ -69,7 +69,7 @@ class Channel:
             self._descriptor = _opened(self._path)
             if _identity(self._descriptor) != self._file:
                 CLOSE(self._descriptor)
-                raise OSError("the file of events is another one")
+                raise OSError("the event file was replaced")
         return self._descriptor
 
     @contextmanager
@@ -96,6 +96,8 @@ class MemoryChannel(Channel):
 
 def _opened(path: str) -> int:
     """A descriptor of the file for appending, with a number that no file of the script gets."""
+    # O_APPEND: several processes write to the file, and each line has to be whole. O_NOFOLLOW: the script may have
+    # put a link there.
     low = OPEN(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
     if fcntl is None:  # pyright: ignore[reportUnnecessaryComparison]
         return low

@@ -131,9 +131,12 @@ def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 def failure_of(error: BaseException, fallback: Location | None) -> Failure:
     """An error with the user's own frames first; `fallback` is the place when no frame of the user is on its way."""
+    # Frames of the probe lie between the library and the script wherever a function is patched; the user sees the
+    # traceback of a run without them.
     steps = [step for step in _steps(error.__traceback__) if not _is_own(step)]
     users = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)]
     location = _step_location(users[-1]) if users else fallback
+    # A file that cannot be parsed has no frame: the error itself says where.
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         column = error.offset or 1
         location = Location(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
@@ -156,12 +159,16 @@ def _step_location(step: TracebackType) -> Location:
     return _location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
-CHILD = os.path.join(PACKAGE, "probe", "child")
-BETWEEN = tuple(
-    os.path.join(CHILD, *names)
-    for names in (("files", "calls.py"), ("loop", "batches.py"), ("loop", "metrics.py"), ("loop", "taps.py"))
+BETWEEN = frozenset(
+    f"lintrain.runtime.{name}"
+    for name in (
+        "frameworks.loop.batches",
+        "frameworks.loop.metrics",
+        "frameworks.loop.torch_hooks",
+        "sandbox.files.calls",
+    )
 )
-"""They pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
+"""Modules that pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
 
 PASSES_ON = frozenset({"compute_loss", "compute_metrics", "loss_of"})
 """Functions of the probe that only hand their arguments to the user's of the same name."""
@@ -173,8 +180,9 @@ def is_probes_own(error: BaseException) -> bool:
     Arguments that the user's function does not take are refused in the frame that hands them on.
     """
     steps = list(_steps(error.__traceback__))
-    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_code.co_filename in BETWEEN:
+    if not steps or not _is_own(steps[-1]) or steps[-1].tb_frame.f_globals.get("__name__") in BETWEEN:
         return False
+    # A wrong signature of `compute_metrics` raises in our frame, before the user's function has one.
     return not (isinstance(error, TypeError) and steps[-1].tb_frame.f_code.co_name in PASSES_ON)
 
 

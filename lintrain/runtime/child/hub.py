@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 CHANGES = re.compile(
     r"(?:accept|add|batch|cancel|change|comment|copy|create|delete|disable|duplicate|edit|enable|grant|hide|like|merge|move"
@@ -52,7 +52,7 @@ SAVED = (
 )
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Stand in for what pushes, as the libraries are imported."""
     hooks.add("huggingface_hub.hf_api", functools.partial(_stop_changes, session))
     hooks.add("huggingface_hub._login", lambda module: _stop_logins(session, module))
@@ -62,7 +62,7 @@ def install(session: Session, hooks: AfterImport) -> None:
         hooks.add(module, functools.partial(_save_without_upload, session, name))
 
 
-def _stop_changes(session: Session, module: Any) -> None:
+def _stop_changes(session: ProbeSession, module: Any) -> None:
     """The methods of `HfApi`, and the functions of the module that were made of them."""
     stopped = dict[str, Any]()
     methods: dict[str, Any] = dict(module.HfApi.__dict__)
@@ -109,27 +109,27 @@ def _in_future(value: Any) -> Any:
     return found
 
 
-def _stop_logins(session: Session, module: Any) -> None:
+def _stop_logins(session: ProbeSession, module: Any) -> None:
     """Nobody is asked for a token; one that was saved before is found by the downloads as it is."""
     for name in LOGINS:
         if (original := getattr(module, name, None)) is not None:
             setattr(module, name, stand_in(session, name, original, lambda _values: None))
 
 
-def _stop_pushes(session: Session, owner: str, module: Any) -> None:
+def _stop_pushes(session: ProbeSession, owner: str, module: Any) -> None:
     found = getattr(module, owner, None) if owner else module
     for name in NAMES_OF_PUSHES:
         if name in vars(found if found is not None else object):
             setattr(found, name, stand_in(session, name, vars(found)[name], lambda _values: None))
 
 
-def stand_in(session: Session, name: str, original: Any, answer: Callable[[dict[str, Any]], Any]) -> Any:
+def stand_in(session: ProbeSession, name: str, original: Any, answer: Callable[[dict[str, Any]], Any]) -> Any:
     """A function that notes its call and gives an answer in the place of doing something."""
 
     @functools.wraps(original)
     def nothing(*args: Any, **kwargs: Any) -> Any:
         if session.is_root:
-            session.note(f"`{name}` was called and not carried out")
+            session.note(f"`{name}` was called but not executed")
         else:
             session.network.gate.write_down(f"`{name}` in a process that the script started")
         try:
@@ -146,7 +146,7 @@ def _bound(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
     return dict(inspect.signature(original).bind_partial(*args, **kwargs).arguments)
 
 
-def _save_without_upload(session: Session, name: str, module: Any) -> None:
+def _save_without_upload(session: ProbeSession, name: str, module: Any) -> None:
     owner = getattr(module, name, None)
     if owner is None or "lintrain_saves" in vars(owner):
         return
@@ -155,7 +155,7 @@ def _save_without_upload(session: Session, name: str, module: Any) -> None:
     @functools.wraps(save)
     def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.pop("push_to_hub", False):
-            session.note("`push_to_hub` was asked for and not carried out")
+            session.note("`push_to_hub` was requested but not executed")
         return save(self, *args, **kwargs)
 
     owner.save_pretrained, owner.lintrain_saves = save_pretrained, True

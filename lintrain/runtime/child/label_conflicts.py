@@ -9,7 +9,7 @@ from lintrain.evidence.run import LabelConflicts
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import is_label
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 MOST_ROWS = 200_000
 """Of longer datasets so many rows are compared, the first ones."""
@@ -17,16 +17,18 @@ COMPARED_FIRST = 64
 """Letters of a text."""
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Look at every dataset of `datasets` that is mapped."""
     hooks.add("datasets.arrow_dataset", lambda module: _watch(session, module.Dataset))
 
 
-def _watch(session: Session, dataset_class: Any) -> None:
+def _watch(session: ProbeSession, dataset_class: Any) -> None:
     map_rows = dataset_class.map
 
     @functools.wraps(map_rows)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Each table once, before the map: `map` may drop the texts or cut them, after which different rows look
+        # alike.
         if self._fingerprint not in session.conflicts:
             session.conflicts[self._fingerprint] = conflicts_in(self)
         return map_rows(self, *args, **kwargs)
@@ -76,7 +78,7 @@ def _column(dataset: Any, name: str, rows: int) -> Any:
     return column.slice(0, rows)
 
 
-def of_training(session: Session, rows: int | None) -> LabelConflicts | None:
+def of_training(session: ProbeSession, rows: int | None) -> LabelConflicts | None:
     """Those of the dataset that the training set was made of: as long, or the only one there is."""
     found = [each for each in session.conflicts.values() if each is not None]
     alike = [each for each in found if each.rows == rows]

@@ -52,6 +52,7 @@ def sample_by_label(dataset: Any, wanted: int) -> Sampling | None:
     values, first = numpy.unique(codes, return_index=True)
     if len(values) > MOST_LABELS:
         return None
+    # One row of each label in any case: a label that is missing from the sample would change the number of classes.
     rows = sorted({*spread(len(dataset), wanted), *map(int, first)})
     stand_ins = numpy.empty(len(dataset), dtype=numpy.int64)
     worked = codes[rows]

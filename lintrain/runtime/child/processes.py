@@ -8,19 +8,19 @@ from typing import Any
 
 from lintrain.runtime.child.frames import callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 ASKED_FOR = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Answer a script that reads a launcher's variables and has none, and put gloo in the place of other backends."""
     if session.is_root:
         _answer_reads(session)
     hooks.add("torch.distributed.distributed_c10d", lambda module: _patch_groups(session, module))
 
 
-def _answer_reads(session: Session) -> None:
+def _answer_reads(session: ProbeSession) -> None:
     """Only `os.environ["RANK"]` in the script itself: what asks politely (`get`, `in`) can do without."""
     environment: Any = type(os.environ)
     read = environment.__getitem__
@@ -43,7 +43,7 @@ def _is_asked_by_user() -> bool:
     return caller is not None and is_users(caller.f_code.co_filename)
 
 
-def stand_for_a_launcher(session: Session) -> None:
+def stand_for_a_launcher(session: ProbeSession) -> None:
     """Set what torchrun sets for one process."""
     from lintrain.runtime.parent.launchers import one_process
 
@@ -52,7 +52,7 @@ def stand_for_a_launcher(session: Session) -> None:
     session.shorten("one process is probed, with the variables that `torchrun` sets for it")
 
 
-def _patch_groups(session: Session, module: Any) -> None:
+def _patch_groups(session: ProbeSession, module: Any) -> None:
     begin = module.init_process_group
 
     @functools.wraps(begin)
@@ -61,7 +61,7 @@ def _patch_groups(session: Session, module: Any) -> None:
         if session.is_root and reads_variables and not args and "RANK" not in os.environ:
             stand_for_a_launcher(session)
         if session.device == "cpu" and backend is not None and "gloo" not in str(backend):
-            session.shorten(f"processes speak over gloo, not over {backend}: the probe works on the CPU")
+            session.shorten(f"processes communicate over gloo instead of {backend}: the probe runs on the CPU")
             backend = "gloo"
             kwargs.pop("device_id", None)
         return begin(backend, init_method, *args, **kwargs)

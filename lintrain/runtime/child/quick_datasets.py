@@ -18,7 +18,7 @@ from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import Sampling, is_label, sample_by_label
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.side_effects import side_effect
 
 FEWEST_ROWS = 2_000
@@ -27,7 +27,7 @@ WHOLE_WALKS = ("__iter__", "iter", "to_pandas", "to_polars", "to_dict", "to_list
 ROW_BOUND = ("with_indices", "with_rank")
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Patch `datasets` as soon as the script imports it; nothing where all data is wanted."""
     if session.sample_rows:
         hooks.add("datasets.arrow_dataset", lambda module: QuickMap(session, module.Dataset).install())
@@ -36,7 +36,7 @@ def install(session: Session, hooks: AfterImport) -> None:
 class QuickMap:
     """`Dataset.map` on a sample; `sampled` says whether any result of this process is a repeated sample."""
 
-    def __init__(self, session: Session, dataset_class: Any) -> None:
+    def __init__(self, session: ProbeSession, dataset_class: Any) -> None:
         self._session = session
         self._class = dataset_class
         self._map = dataset_class.map
@@ -61,11 +61,13 @@ class QuickMap:
     def map(self, dataset: Any, caller: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The mapped dataset: in full where the dataset is short or the work depends on more than single rows."""
         call = self._bound(dataset, args, kwargs)
+        # `datasets` maps within its own methods (`filter`, `cast_column`) and with assumptions about the result's
+        # rows.
         if call is None or len(dataset) < FEWEST_ROWS or os.path.basename(caller) == "arrow_dataset.py":
             return self._map(dataset, *args, **kwargs)
         reason = _unsound(call)
         if reason is not None:
-            self._session.note(f"`map` worked on all {len(dataset)} rows: {reason}")
+            self._session.note(f"`map` processed all {len(dataset)} rows: {reason}")
             return self._map(dataset, *args, **kwargs)
         sampling = sample_by_label(dataset, self._session.sample_rows)
         return self._map(dataset, *args, **kwargs) if sampling is None else self._repeated(dataset, sampling, call)
@@ -78,16 +80,22 @@ class QuickMap:
 
     def _repeated(self, dataset: Any, sampling: Sampling, call: dict[str, Any]) -> Any:
         numpy = library("numpy")
+        # No file of the result: the cache of `datasets` must not hold a shortened one under the fingerprint of the
+        # whole.
         quick = {"num_proc": None, "keep_in_memory": True, "load_from_cache_file": False, "cache_file_name": None}
         given = {name: value for name, value in call.items() if name not in ("self", *quick)}
         small = self._map(
             dataset.select(sampling.rows, keep_in_memory=True), **given, **quick, new_fingerprint=uuid.uuid4().hex
         )
         rows, worked = len(dataset), len(sampling.rows)
+        # From here on rows repeat. What would notice (a walk over all rows, a whole column) restarts the pass on all
+        # data.
         self.sampled = True
         self._session.shorten(
-            f"`map` worked on {worked} of {rows} rows, every label among them (`--full-data`: on all)"
+            f"`map` processed {worked} of {rows} rows, with every label among them (`--full-data` processes all)"
         )
+        # One row for each: rows stand in for those of their label. A function that splits or drops rows keeps only
+        # their proportion.
         if len(small) == worked:
             return small.select(sampling.stand_ins, keep_in_memory=True)
         if len(small) == 0:
@@ -98,6 +106,8 @@ class QuickMap:
         @functools.wraps(original)
         def guarded(dataset: Any, *args: Any, **kwargs: Any) -> Any:
             asks = self.sampled and is_repeated(dataset) and asks_too_much(dataset, *args, **kwargs)
+            # Libraries walk over whole columns too, but only to collect or write them; it is the script that may
+            # decide by them.
             if asks and is_users(_caller()):
                 self._session.restart(f"the script uses `{name}` on mapped data")
             return original(dataset, *args, **kwargs)
@@ -133,7 +143,7 @@ def _unsound(call: dict[str, Any]) -> str | None:
     """Why a call of `map` cannot be answered from some rows, or None."""
     for name in ROW_BOUND:
         if call.get(name):
-            return f"its function gets row numbers (`{name}`)"
+            return f"its function receives row indices (`{name}`)"
     function = call.get("function")
     found = side_effect(function) if function is not None else None
     name = getattr(function, "__name__", type(function).__name__)

@@ -7,16 +7,16 @@ from typing import Any
 
 from lintrain.runtime.child import hub
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Patch the writing ends of the libraries as they are imported."""
     hub.install(session, hooks)
     hooks.add("torch.utils.tensorboard.writer", lambda module: _redirect_logs(session, module.SummaryWriter))
 
 
-def _redirect_logs(session: Session, writer: Any) -> None:
+def _redirect_logs(session: ProbeSession, writer: Any) -> None:
     """Where TensorFlow is installed, its own code writes the logs, past the guard."""
     build = writer.__init__
 

@@ -15,6 +15,7 @@ def same_random_numbers() -> Generator[None]:
     torch, numpy = loaded("torch"), loaded("numpy.random")
     python = random.getstate()
     of_torch = torch.get_rng_state() if torch is not None else None
+    # Not before the script uses the GPU: asking would create a context there, with hundreds of megabytes.
     of_devices = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None
     of_numpy = numpy.get_state() if numpy is not None else None
     try:

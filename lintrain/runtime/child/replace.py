@@ -16,6 +16,8 @@ def replaced(owner: Any, **values: Any) -> Generator[None]:
     try:
         yield
     finally:
+        # What the object had only from its class is deleted again: set on the object, it would hide a later patch of
+        # the class.
         for name in values:
             if name in before:
                 setattr(owner, name, before[name])

@@ -35,6 +35,7 @@ DEEPEST = 3
 
 def side_effect(function: Any, depth: int = 0) -> str | None:
     """What a function changes outside of itself, in words that stand after its name; None where it changes nothing."""
+    # A `partial` of a `partial` is one function for Python, two objects here.
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, MethodType):
@@ -45,7 +46,7 @@ def side_effect(function: Any, depth: int = 0) -> str | None:
         return None
     tree = _tree(function)
     if tree is None:
-        return "has a source that cannot be read"
+        return "has no readable source"
     return _of_tree(tree, function, depth)
 
 
@@ -60,6 +61,7 @@ def _tree(function: FunctionType) -> ast.AST | None:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         return None
+    # The source of a lambda is the whole statement that it stands in, often a part of a call over several lines.
     for text in (source, f"({source.strip().rstrip(',')})", _lambda_part(source)):
         try:
             parsed = ast.parse(text)
@@ -91,6 +93,7 @@ def _of_tree(tree: ast.AST, function: FunctionType, depth: int) -> str | None:
     own.discard("self")  # an attribute of the object outlives the call
     for node in ast.walk(tree):
         changed = _changed_name(node)
+        # Changing a local name is what a function is for; what it did not make itself outlives the call.
         if changed is not None and changed not in own:
             return f"changes `{changed}`"
     if depth < DEEPEST:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import ROOT_PROCESS, Session
+from lintrain.runtime.child.probe_session import ROOT_PROCESS, ProbeSession
 
 SPAWNED_BY = "LINTRAIN_PROBE_SPAWNED_BY"
 """Set while a script spawns its processes: to the process that it is."""
@@ -41,20 +41,22 @@ def become_root() -> None:
         os.environ[ROOT_PROCESS] = str(os.getpid())
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Let spawned processes know what they are."""
     if session.is_root:
         hooks.add("torch.multiprocessing.spawn", functools.partial(_patch, session))
 
 
-def _patch(session: Session, module: Any) -> None:
+def _patch(session: ProbeSession, module: Any) -> None:
     start, wrap = module.start_processes, module._wrap
 
     @functools.wraps(start)
     def start_processes(*args: Any, **kwargs: Any) -> Any:
-        if session.trail is not None:
-            session.trail.stop("the script starts its processes by itself (`torch.multiprocessing`)")
+        if session.timeline is not None:
+            session.timeline.stop("the script starts its own processes (`torch.multiprocessing`)")
         if session.channel.signer is not None:
+            # Each rank starts as a new interpreter and signs its events with a key of its own; without one it would
+            # be taken for the script's code.
             session.channel.signer.leave_keys(session.exchange, kwargs.get("nprocs", args[2] if len(args) > 2 else 1))
         os.environ[SPAWNED_BY] = str(os.getpid())
         try:
@@ -69,9 +71,9 @@ def _patch(session: Session, module: Any) -> None:
     module.start_processes, module._wrap = start_processes, started
 
 
-def _reporting(session: Session, function: Callable[..., Any], rank: int) -> Callable[..., Any]:
+def _reporting(session: ProbeSession, function: Callable[..., Any], rank: int) -> Callable[..., Any]:
     """Torch turns an error into a text and ends the process: here it is told as that of a script."""
-    session.shorten("of the processes that the script starts, that of rank 0 is measured")
+    session.shorten("only rank 0 of the processes that the script starts is measured")
     session.channel.is_muted = rank != 0
 
     @functools.wraps(function)
@@ -80,7 +82,7 @@ def _reporting(session: Session, function: Callable[..., Any], rank: int) -> Cal
             return function(*args)
         except Exception as error:
             with session.channel.at_once():  # the others will end with an error of their own, because of this one
-                session.crashed(error)
+                session.on_error(error)
             raise
 
     return trains

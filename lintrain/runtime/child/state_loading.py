@@ -7,18 +7,19 @@ from typing import Any
 
 from lintrain.evidence.run import StateLoad
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 MOST = 32
 
 
-def watch_loading(session: Session, module_class: Any) -> None:
+def watch_loading(session: ProbeSession, module_class: Any) -> None:
     """Keep which weights the script filled by itself, for a head that it loads has learned already."""
     load = module_class.load_state_dict
 
     @functools.wraps(load)
     def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
         result = load(self, state_dict, *args, **kwargs)
+        # Kept on the module: a script may load its body and its head in two calls.
         filled = getattr(self, "lintrain_filled", frozenset[str]())
         object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
         location = frame_location(users_frame())

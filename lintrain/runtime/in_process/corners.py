@@ -14,6 +14,7 @@ class Corners:
 
     def __init__(self, weights: dict[str, Any]) -> None:
         self.weights = weights
+        # This is the user's real training: copying all weights could end it for lack of memory.
         self.before = {name: _corner(weight.detach()).clone() for name, weight in weights.items()}
         self.felt: set[str] = set()
         self.steps = 0

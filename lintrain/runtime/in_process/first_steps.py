@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence, SplitEvidence, Stage, StepEvidence
+from lintrain.evidence.fields import EvidenceFields
+from lintrain.evidence.run import ForwardEvidence, SplitEvidence, StageName, StepEvidence
+from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.child.run import Run
 from lintrain.runtime.frameworks.loop.facts import group_of, peak_of
 from lintrain.runtime.in_process.corners import Corners
-from lintrain.runtime.in_process.session import InsideSession
+from lintrain.runtime.in_process.session import InProcessSession
 from lintrain.runtime.measure.arrow import arrow_columns
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.columns import label_column
@@ -28,7 +30,7 @@ NEAR_PEAK = 0.5
 """Steps are compared once the rate is this share of its peak: those of a warm-up may be too small for the format."""
 
 
-class FirstSteps(Run):
+class FirstSteps(MeasuredRun):
     """What hooks hand over, as evidence.
 
     `limit` is the norm that gradients are clipped to; `holders` may hold the tokenizer; `labels` are the inputs that
@@ -36,7 +38,7 @@ class FirstSteps(Run):
     `hooks` are taken out at the end.
     """
 
-    def __init__(self, session: InsideSession, call: Location | None, model: Any, loader: Any) -> None:
+    def __init__(self, session: InProcessSession, call: Location | None, model: Any, loader: Any) -> None:
         super().__init__(session, call)
         self._model, self.loader = model, loader
         self._optimizers: tuple[Any, ...] = ()
@@ -85,15 +87,14 @@ class FirstSteps(Run):
 
     # what happens
 
-    def begins(self, facts: dict[str, Any]) -> None:
+    def start(self, facts: EvidenceFields) -> None:
         """Training is about to start: the model and its data are described, gradients are followed from now on."""
-        values = {**self.session.facts(), "call": self.call, "construction": None, **facts}
-        self.session.channel.send("run", run=0, values=values)
-        for name in ("script", "construction"):
-            self.settles(Stage(name, "passed"))
+        self.begin(**facts)
         with same_random_numbers():
-            self.attempt("dataset", self._measure_dataset)
+            self.attempt(StageName.DATASET, self._measure_dataset)
         for name, weight in trainable(self).items():
+            # The hook sees the whole gradient, and before a library clips or clears it; the norm stays on the device,
+            # so no step waits for it.
             self.hooks.append(weight.register_post_accumulate_grad_hook(self._keeps_norm(name)))
 
     def _measure_dataset(self) -> None:
@@ -113,19 +114,19 @@ class FirstSteps(Run):
 
         return keep
 
-    def takes(self, batch: Any) -> None:
+    def on_batch(self, batch: Any) -> None:
         """A batch goes into the model."""
         if len(self.batches) < MOST_BATCHES:
             self.batches.append(batch)
-        if "batch" not in self.statuses:
+        if StageName.BATCH not in self.statuses:
             with same_random_numbers():
-                self.attempt("batch", self._describe)
+                self.attempt(StageName.BATCH, self._describe)
 
     def _describe(self) -> None:
         self.batch_evidence = [describe(self, "train_dataset", self.batches)]
         self.measured(batches=self.batch_evidence)
 
-    def loses(self, loss: Any, output: Any) -> None:
+    def on_loss(self, loss: Any, output: Any) -> None:
         """The model gave a loss, or the step did."""
         if not self.losses:
             self.output_keys, self.logits_shape = shape_of(output)
@@ -134,18 +135,19 @@ class FirstSteps(Run):
     def before_step(self, scale: float) -> None:
         """Gradients are complete: a step is about to be taken."""
         self._read_gradients(scale)
-        if self.losses and ("forward" not in self.statuses or not math.isfinite(self.losses[-1])):
-            self.attempt("forward", lambda: None)
+        if self.losses and (StageName.FORWARD not in self.statuses or not math.isfinite(self.losses[-1])):
+            self.attempt(StageName.FORWARD, lambda: None)
         if self.losses:
             self.measured(forward=self._forward_evidence())
+        # During a warm-up from 0 nothing moves, which is no mistake: the weights are compared near the peak rate.
         if self._corners is None and self._is_near_peak():
             self._corners = Corners(trainable(self))
         if self._corners is not None:
             self._corners.feel(self.optimizers)
 
     def _read_gradients(self, scale: float) -> None:
-        if "backward" not in self.statuses:
-            self.attempt("backward", lambda: None)
+        if StageName.BACKWARD not in self.statuses:
+            self.attempt(StageName.BACKWARD, lambda: None)
         for name, norms in self._gradients.norms.items():
             norm = self._norms.get(name)
             norms.append(None if norm is None else float(norm) / scale)
@@ -168,11 +170,11 @@ class FirstSteps(Run):
     def after_step(self, *, was_skipped: bool) -> None:
         """A step was taken, or the scaler left it out."""
         self.steps += 1
-        if self._corners is None or "step" in self.statuses:
+        if self._corners is None or StageName.STEP in self.statuses:
             return
         self._corners.steps += not was_skipped
         if self._corners.steps >= COMPARED_STEPS:
-            self.attempt("step", self._measure_step)
+            self.attempt(StageName.STEP, self._measure_step)
 
     def _measure_step(self) -> None:
         corners = self._corners
@@ -192,21 +194,20 @@ class FirstSteps(Run):
 
     def is_over(self, wanted: int) -> bool:
         """Whether so many steps were taken, and two of them near the peak rate were compared."""
-        return self.steps >= wanted and "step" in self.statuses
+        return self.steps >= wanted and StageName.STEP in self.statuses
 
-    def ends(self) -> None:
+    def close(self) -> None:
         """Nothing more is looked at: hooks are taken out, copies and batches let go."""
         for hook in self.hooks:
             hook.remove()
-        if "batch" in self.statuses and len(self.batches) > 1:
+        # Described once more: the batch stage saw one batch, the counts of tokens are over all of them.
+        if StageName.BATCH in self.statuses and len(self.batches) > 1:
             with same_random_numbers():
                 self._describe()
         self.hooks, self.batches, self._corners = [], [], None
-        for name in ("batch", "forward", "backward", "step"):
-            if name not in self.statuses:
-                self.skip(name, "the run did not come to it while it was watched")
-        self.skip("evaluation", "it is not watched")
-        self.measured(shortcuts=self.session.shortcuts, notes=self.session.notes)
+        self.skip_missing(TRAINING_STAGES, "the run did not reach it while it was watched")
+        self.skip(StageName.EVALUATION, "it is not watched")
+        self.finish()
 
 
 def bare(optimizer: Any) -> Any:

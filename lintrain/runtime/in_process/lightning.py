@@ -7,13 +7,13 @@ from typing import Any
 from lintrain.model.location import Location
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.frameworks.lightning.facts import RECORDED
-from lintrain.runtime.frameworks.lightning.interceptor import LIBRARIES
+from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.frameworks.lightning.quiet import package_of
 from lintrain.runtime.frameworks.lightning.stages import fit
 from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.in_process.restoring import as_before
-from lintrain.runtime.in_process.session import InsideSession
-from lintrain.runtime.in_process.untapping import tapped
+from lintrain.runtime.in_process.session import InProcessSession
+from lintrain.runtime.in_process.unhooking import hooked
 
 SHOWING = ("ProgressBar", "ModelSummary")
 
@@ -24,10 +24,10 @@ def is_lightning_trainer(value: object) -> bool:
     return any(module is not None and isinstance(value, module.Trainer) for module in modules)
 
 
-def measure_fit(session: InsideSession, trainer: Any, module: Any, data: Any, call: Location | None) -> None:
+def measure_fit(session: InProcessSession, trainer: Any, module: Any, data: Any, call: Location | None) -> None:
     """A few batches of training and two of validation; raises RunEnded when all was seen."""
     watch = session.watch = Watch(session)
-    with as_before(trainer, module, data), tapped(watch):
+    with as_before(trainer, module, data), hooked(watch):
         _quieten(session, trainer)
         fit(session, trainer, trainer.__class__.fit, call, (module,), _given(trainer, data))
 
@@ -39,7 +39,7 @@ def _given(trainer: Any, data: Any) -> dict[str, Any]:
     return {"datamodule" if isinstance(data, modules.LightningDataModule) else "train_dataloaders": data}
 
 
-def _quieten(session: InsideSession, trainer: Any) -> None:
+def _quieten(session: InProcessSession, trainer: Any) -> None:
     """Nothing is logged, shown, profiled or saved; what the Trainer was made with is read from itself."""
     package = package_of(trainer)
     asked = {name: getattr(trainer, name, None) for name in RECORDED if hasattr(trainer, name)}

@@ -5,48 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lintrain.evidence.run import Failure, Stage
+from lintrain.evidence.run import Failure, Stage, StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches
 from lintrain.runtime.frameworks.loop.bounds import EVALUATION_BATCHES
-from lintrain.runtime.frameworks.loop.run import LoopRun
+from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.in_process.parts import NoLossError, Parts, device_of, on_device
 from lintrain.runtime.in_process.restoring import as_before
-from lintrain.runtime.in_process.session import InsideSession, RunEnded
-from lintrain.runtime.in_process.untapping import tapped
+from lintrain.runtime.in_process.session import InProcessSession, RunEnded
+from lintrain.runtime.in_process.unhooking import hooked
 from lintrain.runtime.measure.schedule import played_through
 
 
 class PartsWatch(Watch):
     """A watch of a loop of lintrain's own: the place of the run is the call that asks for it."""
 
-    def __init__(self, session: InsideSession, parts: Parts, call: Location | None) -> None:
+    def __init__(self, session: InProcessSession, parts: Parts, call: Location | None) -> None:
         super().__init__(session)
         self.parts, self.call = parts, call
         self.optimizers = [getattr(parts.optimizer, "optimizer", parts.optimizer)]  # under accelerate's wrapper
 
-    def makes_optimizer(self, optimizer: Any) -> None:
+    def on_optimizer(self, optimizer: Any) -> None:
         """The one that was handed over is the one."""
 
     def finds_no_batch(self) -> None:
         """The training loader is empty: nothing can be measured, and nothing could be trained."""
-        run = self._enter(self.call, failed="batch")
-        failure = Failure("ValueError", "the training loader gives no batch", self.call)
-        run.settles(Stage("batch", "failed", 0.0, "", failure))
+        run = self._enter(self.call, failed=StageName.BATCH)
+        failure = Failure("ValueError", "the training loader yields no batch", self.call)
+        run.record(Stage.failed(StageName.BATCH, failure))
 
-    def _enter(self, location: Location | None, *, loss: Any = None, failed: str = "") -> LoopRun:
+    def _enter(self, location: Location | None, *, loss: Any = None, failed: StageName | None = None) -> LoopRun:
         return super()._enter(self.call or location, loss=loss, failed=failed)
 
 
-def measure_parts(session: InsideSession, parts: Parts, call: Location | None) -> None:
+def measure_parts(session: InProcessSession, parts: Parts, call: Location | None) -> None:
     """A few steps and two batches of evaluation; everything that was handed over is as before afterwards."""
     session.launcher = "torch"  # whatever else runs in this process
     watch = session.watch = PartsWatch(session, parts, call)
-    with as_before(parts), tapped(watch, but=("DataLoader",)):
+    with as_before(parts), hooked(watch, but=("DataLoader",)):
         without_workers(session, parts.loader, parts.eval_loader)
-        session.note("the loop is lintrain's own: what yours does around model, loss and optimizer was not looked at")
+        session.note("lintrain ran its own loop: what yours does around model, loss and optimizer was not measured")
         try:
             _train(watch, parts)
             if watch.run is None:
@@ -57,16 +57,16 @@ def measure_parts(session: InsideSession, parts: Parts, call: Location | None) -
         except NoLossError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever the collator, the model or the loss raises is the answer
-            session.crashed(error)
+            session.on_error(error)
         else:
-            session.left()
+            session.on_exit()
 
 
-def without_workers(session: InsideSession, *loaders: Any) -> None:
+def without_workers(session: InProcessSession, *loaders: Any) -> None:
     """An error in a worker process hides the user's line, and what a worker changes cannot be given back."""
     for loader in loaders:
         if getattr(loader, "num_workers", 0):
-            session.shorten("loaders work without worker processes")
+            session.shorten("data loaders run without worker processes")
             # a loader refuses that some of these are set as attributes
             loader.__dict__.update(num_workers=0, prefetch_factor=None, timeout=0, persistent_workers=False)
 
@@ -90,7 +90,7 @@ def _play_schedule(run: LoopRun, parts: Parts) -> None:
         try:
             run.measured(schedule=played_through(parts.scheduler, parts.steps))
         except Exception as error:  # noqa: BLE001 - a class of the user's own may not bear being copied
-            run.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+            run.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
 
 
 def _evaluate(watch: PartsWatch, parts: Parts) -> None:

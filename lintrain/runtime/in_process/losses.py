@@ -1,4 +1,4 @@
-"""Loss functions under watch however they were imported: a name bound before the measurement is not tapped."""
+"""Loss functions under watch however they were imported: a name bound before the measurement is not hooked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.loop.taps import LOSSES
+from lintrain.runtime.frameworks.loop.torch_hooks import LOSSES
 from lintrain.runtime.frameworks.loop.watch import Watch
 
 
@@ -21,7 +21,7 @@ def watched_losses(watch: Watch) -> AbstractContextManager[Any]:
             name, options = names.get(function), dict(kwargs or {})
             if name is None or len(args) < 2 or not watch.is_on:
                 return function(*args, **options)
-            call = watch.loses(name, args[0], args[1], args[2:], options)
+            call = watch.on_loss(name, args[0], args[1], args[2:], options)
             call.result = function(*args, **options)
             return call.result
 

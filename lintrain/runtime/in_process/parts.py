@@ -58,7 +58,7 @@ def _parted(batch: Any, *, with_target: bool) -> tuple[Mapping[str, Any] | tuple
     if is_row(batch):
         return (tuple(batch[:-1]), batch[-1]) if with_target else (tuple(batch), None)
     if with_target:
-        raise NoLossError(f"a batch that is one {type(batch).__name__} holds no target; pass `training_step=`")
+        raise NoLossError(f"a batch that is a single {type(batch).__name__} has no target; pass `training_step=`")
     return (batch,), None
 
 
@@ -69,7 +69,7 @@ def own_loss(output: Any) -> Any:
     for each in candidates:
         if getattr(each, "ndim", None) == 0:
             return each
-    raise NoLossError(f"the model gives {type(output).__name__} and no loss; pass `loss=` or `training_step=`")
+    raise NoLossError(f"the model returns {type(output).__name__} and no loss; pass `loss=` or `training_step=`")
 
 
 def logits_of(output: Any) -> Any:

@@ -65,6 +65,7 @@ class Kept:
     def __init__(self, roots: tuple[Any, ...]) -> None:
         self._restores: list[Restore] = []
         self._seen: dict[int, Any] = {}  # keeps what it holds alive, so that no other object gets its identity
+        # A queue and no recursion: linked modules are nested deeper than Python's stack allows.
         self._waiting: deque[tuple[Any, bool]] = deque((root, False) for root in roots)
         while self._waiting:
             self._keep(*self._waiting.popleft())
@@ -75,6 +76,7 @@ class Kept:
             restore()
 
     def _keep(self, value: Any, is_data: bool) -> None:
+        # Objects refer to each other in circles: each is kept once.
         if isinstance(value, PLAIN) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
@@ -84,6 +86,7 @@ class Kept:
                 self._restores.append(keep_tensor(value))
                 self._reach((value._backward_hooks, vars(value)), is_data)
             return
+        # Tensors of a data set are not copied: they may be larger than the memory, and a step does not change them.
         is_data = is_data or _is_dataset(value)
         stream = keep_random_stream(value)
         if stream is not None:

@@ -6,9 +6,9 @@ import os
 from typing import Any, NoReturn
 
 from lintrain.runtime.child.channel import MemoryChannel
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
-LATER = "comes later and was not looked at"
+LATER = "comes later and was not measured"
 """The end of the notes on calls that a process of its own would not come to."""
 
 
@@ -16,7 +16,7 @@ class RunEnded(BaseException):
     """Nothing more of a run is to be seen; goes past every `except Exception` on its way."""
 
 
-class InsideSession(Session):
+class InProcessSession(ProbeSession):
     """What was asked of a probe in this process; `events` is what it would have sent to a parent."""
 
     def __init__(self, temporary: str, script: str, *, overfit: int = 0, also: tuple[str, ...] = ()) -> None:

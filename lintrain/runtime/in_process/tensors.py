@@ -13,6 +13,7 @@ Restore = Callable[[], None]
 
 def keep_tensor(tensor: Any) -> Restore:
     """Set the gradient aside; give values, storage, gradient, hooks and `requires_grad` back afterwards."""
+    # A tensor inside of a graph is computed again; one without values has none to restore.
     if not tensor.is_leaf or tensor.is_meta:
         return _nothing
     grad, requires_grad, hooks = tensor.grad, tensor.requires_grad, tensor._backward_hooks

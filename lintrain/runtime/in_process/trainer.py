@@ -9,7 +9,7 @@ from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.stages import measure
 from lintrain.runtime.in_process.restoring import as_before
-from lintrain.runtime.in_process.session import InsideSession
+from lintrain.runtime.in_process.session import InProcessSession
 
 
 def is_trainer(value: object) -> bool:
@@ -18,7 +18,7 @@ def is_trainer(value: object) -> bool:
     return module is not None and isinstance(value, module.Trainer)
 
 
-def measure_trainer(session: InsideSession, trainer: Any, call: Location | None) -> None:
+def measure_trainer(session: InProcessSession, trainer: Any, call: Location | None) -> None:
     """Every stage that `train()` would reach; the trainer is as before afterwards."""
     if trainer.args.device.type != "cpu":
         session.device = "gpu"

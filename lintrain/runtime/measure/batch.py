@@ -8,7 +8,7 @@ from typing import Any
 from lintrain.evidence.run import BatchEvidence, TensorEvidence
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.scored_tokens import count_scored
 from lintrain.runtime.measure.supervision import count_edges, count_labels
 from lintrain.runtime.measure.tokenizer import find_tokenizer
@@ -21,7 +21,7 @@ def collator_name(collator: Any) -> str:
     return getattr(inner, "__name__", None) or type(inner).__name__
 
 
-def describe(run: Run, argument: str, batches: list[Any]) -> BatchEvidence:
+def describe(run: MeasuredRun, argument: str, batches: list[Any]) -> BatchEvidence:
     """Tensors of the first batch, and the token counts of all."""
     first = batches[0]
     tensors = [_tensor(str(name), value) for name, value in entries(first).items() if hasattr(value, "dtype")]

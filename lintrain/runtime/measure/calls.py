@@ -71,6 +71,8 @@ class Call:
     def of_rows(self, rows: list[int]) -> Call | None:
         """The same call of some rows only; None where a tensor has no entry for each."""
         every, tensors = self.rows(), self.tensors()
+        # Positions of [1, tokens] or a graph's edges have no entry for each row; cutting them would ask another
+        # question.
         if any(tensor.ndim and tensor.shape[0] != every for tensor in tensors.values()):
             return None
         return self.changed({path: tensor[rows] for path, tensor in tensors.items() if tensor.ndim})
@@ -78,6 +80,7 @@ class Call:
 
 def without_shells(module: Any) -> Any:
     """The script's own module under compilation, replication and Fabric."""
+    # By name: importing the classes would load torch's distributed package into every script.
     while type(module).__name__ in SHELLS:
         module = getattr(module, "_orig_mod", None) or module.module
     return module
@@ -126,5 +129,6 @@ def _replaced(value: Any, new: Mapping[Path, Any], path: Path) -> Any:
         return copied
     if is_row(value):
         parts = [_replaced(part, new, (*path, position)) for position, part in enumerate(value)]
+        # A named tuple takes its parts one by one.
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value

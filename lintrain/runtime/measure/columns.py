@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lintrain.evidence.run import ColumnEvidence, SplitEvidence
+from lintrain.evidence.run import ColumnEvidence, SplitEvidence, StageName
 from lintrain.runtime.child.given import Given
 from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.arrow import arrow_columns
 from lintrain.runtime.measure.rows import row_columns, sample_rows
 from lintrain.runtime.measure.samples import decoded_samples
@@ -14,16 +14,16 @@ from lintrain.runtime.measure.subset import is_arrow, number_of_rows
 LABEL_NAMES = ("labels", "label", "label_ids")
 
 
-def measure_splits(run: Run, given: list[Given]) -> None:
+def measure_splits(run: MeasuredRun, given: list[Given]) -> None:
     """Send the evidence of every split; an error is that of reading the user's data."""
     splits: list[SplitEvidence] = []
     for number, one in enumerate(given):
-        run.progress("dataset", number, len(given))
+        run.progress(StageName.DATASET, number, len(given))
         splits.append(measure_split(run, one))
         run.measured(splits=splits)
 
 
-def measure_split(run: Run, given: Given) -> SplitEvidence:
+def measure_split(run: MeasuredRun, given: Given) -> SplitEvidence:
     """Columns, label range and samples of one split."""
     dataset = given.dataset
     rows = sample_rows(dataset)

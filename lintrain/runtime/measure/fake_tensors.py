@@ -18,6 +18,7 @@ class CountingShapes(Counting):
 
     def carry_out(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The operation itself, or the largest tensor that it can give."""
+        # Without the overload: `aten::index.Tensor` and its variants depend on values alike.
         name = function._schema.name
         if name in UNKNOWN_LENGTHS:
             return _most(name, args[0])
@@ -50,6 +51,8 @@ class Fakes:
 
     def __init__(self, modules: Iterable[Any]) -> None:
         self._torch = library("torch")
+        # A model may hold constants as plain tensors, neither parameters nor buffers; they are turned into fakes
+        # where they are used.
         self.mode = library("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
         self._modules = list({id(part): part for module in modules for part in module.modules()}.values())
         self._made: dict[int, Any] = {}
@@ -96,6 +99,7 @@ class Fakes:
     def optimizer(self, real: Any) -> Any:
         """The same optimizer on fakes, before its first step."""
         kind: Any = cast("Any", type(real))
+        # `__init__` of an optimizer checks its parameters' values, and registers hooks on them.
         fake: Any = kind.__new__(kind)
         fake.__dict__.update(real.__dict__)
         groups: list[dict[str, Any]] = real.param_groups

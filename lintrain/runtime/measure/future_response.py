@@ -30,6 +30,7 @@ def future_evidence(
     ids = call.tensors()[path] if path is not None else None
     if path is None or ids is None or not answers or answers[0].shape[:2] != ids.shape or answers[0].ndim != 3:
         return None
+    # Replaced by another target of the same batch: a token that the model knows, and never a special one.
     changed, locations = _with_other_targets(ids, scored[rows])
     if not locations:
         return None
@@ -51,6 +52,7 @@ def _with_other_targets(ids: Any, scored: Any) -> tuple[Any, list[tuple[int, int
         positions = can[row].nonzero().flatten().tolist()
         if not positions:
             continue
+        # In the middle: the first positions may be a prompt, the last ones padding.
         location = positions[len(positions) // 2]
         others = targets[targets != ids[row, location + 1]]
         if others.numel():
@@ -66,7 +68,7 @@ def _doubt(call: Call, path: Path) -> str:
         return f"the model reads `{others[0]}` as well"
     children = {name.lower(): child for name, child in call.module.named_modules() if name}
     if _has(children, "encoder", "Embedding") and _has(children, "decoder", "Linear"):
-        return "the model has an encoder beside its decoder"
+        return "the model also has an encoder"
     return ""
 
 

@@ -6,20 +6,20 @@ import math
 import re
 from typing import Any
 
-from lintrain.evidence.run import BackwardEvidence, GradientBirth, LayerGradient
-from lintrain.runtime.child.run import Run
+from lintrain.evidence.run import BackwardEvidence, LayerGradient, NonFiniteGradient
+from lintrain.runtime.child.measured_run import MeasuredRun
 
 
 class Gradients:
-    """Norms by parameter and batch; None where the parameter had no gradient. `birth` is where they stopped being
+    """Norms by parameter and batch; None where the parameter had no gradient. `non_finite` is where they stopped being
     finite."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: MeasuredRun) -> None:
         self.parameters: dict[str, Any] = {
             name: parameter for name, parameter in run.model.named_parameters() if parameter.requires_grad
         }
         self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
-        self.birth: GradientBirth | None = None
+        self.non_finite: NonFiniteGradient | None = None
 
     def read(self, scale: float, *, keep: bool = False) -> None:
         """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
@@ -44,7 +44,7 @@ def layer_of(name: str) -> str:
     return ".".join(parts[: max(1, min(2, len(parts) - 1))])
 
 
-def backward_evidence(run: Run, gradients: Gradients) -> BackwardEvidence:
+def backward_evidence(run: MeasuredRun, gradients: Gradients) -> BackwardEvidence:
     """The norms that were read until now."""
     groups: dict[str, list[str]] = {}
     for name in gradients.norms:
@@ -55,7 +55,7 @@ def backward_evidence(run: Run, gradients: Gradients) -> BackwardEvidence:
         norms=norms,
         finite=all(math.isfinite(norm) for norm in norms),
         clipped_at=run.clipped_at,
-        birth=gradients.birth,
+        non_finite=gradients.non_finite,
     )
 
 

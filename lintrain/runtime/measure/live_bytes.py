@@ -40,10 +40,12 @@ class LiveBytes:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse tensors have none
             return
+        # Views share a storage and have objects of their own in Python: the C++ pointer is the identity.
         key = int(storage._cdata)
         if key in self._held:
             return
         size = int(storage.nbytes()) if counts else 0
+        # The callback runs when the last tensor on the storage is gone, which is the moment when its memory is free.
         self._held[key] = weakref.ref(storage, partial(self._drop, key, size))
         self.now += size
         self.peak = max(self.peak, self.now)
@@ -64,6 +66,7 @@ class Counting:
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Called by torch beneath autograd and autocast, for forward, backward and optimizer alike."""
+        # Before the operation: weights and batches were made before the counting began, and are held.
         self.meets(args)
         result = self.carry_out(function, args, kwargs or {})
         self.live.add(result)

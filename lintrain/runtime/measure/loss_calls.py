@@ -8,7 +8,7 @@ from typing import Any
 
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.loop.seen import LossCall
+from lintrain.runtime.measure.seen import LossCall
 
 FUNCTIONS = ("cross_entropy", "nll_loss")
 
@@ -25,6 +25,7 @@ def seen_losses() -> Generator[list[LossCall]]:
 
 def _seen(name: str, function: Callable[..., Any], calls: list[LossCall]) -> Callable[..., Any]:
     def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+        # Kept before the call: a loss that raises is the most interesting one.
         call = LossCall(name, input, target, kwargs)
         call.result = function(input, target, *args, **kwargs)
         calls.append(call)

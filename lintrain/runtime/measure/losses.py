@@ -6,8 +6,8 @@ from typing import Any
 
 from lintrain.evidence.run import LossEvidence, TargetAlignment
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.loop.seen import LossCall
 from lintrain.runtime.measure.alignment import alignment
+from lintrain.runtime.measure.seen import LossCall
 
 OVER_CLASSES = frozenset({"cross_entropy", "nll_loss", "kl_div"})
 IGNORED = -100

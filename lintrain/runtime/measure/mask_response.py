@@ -13,6 +13,7 @@ from lintrain.runtime.measure.replay import ask, difference, largest
 def mask_evidence(call: Call, answers: tuple[Any, ...], beside: Any) -> MaskEvidence | None:
     """Measured where rows have padding; `beside` is the batch's mask where the model did not get it."""
     mask, path = _mask_of(call, beside), call.mask
+    # Not measured if a row has no attended token: its softmax is over nothing, and NaN with some kernels.
     if mask is None or bool((mask != 0).all()) or not bool((mask != 0).any(dim=1).all()):
         return None
     ones: Mapping[Any, Any] = {path: mask.new_ones(mask.shape)} if path is not None else {}
@@ -22,6 +23,7 @@ def mask_evidence(call: Call, answers: tuple[Any, ...], beside: Any) -> MaskEvid
     change = difference(_attended(answers, mask, has_padding), _attended(other, mask, has_padding), scale)
     if change is None:
         return None
+    # The row with the most padding shows the largest change.
     row = int((mask != 0).sum(dim=1).argmin())
     cut = _cut(call, answers, mask, row, scale)
     return MaskEvidence(

@@ -10,7 +10,7 @@ from typing import Any
 
 from lintrain.evidence.run import ModelEvidence
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 
 GENERIC_NAME = re.compile(r"LABEL_\d+")
 
@@ -25,7 +25,7 @@ def base_model(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def measure_model(run: Run) -> ModelEvidence:
+def measure_model(run: MeasuredRun) -> ModelEvidence:
     """The facts that other stages and rules judge by."""
     model = base_model(run.model)
     config = getattr(model, "config", None)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lintrain.evidence.run import OverfitEvidence
+from lintrain.evidence.run import OverfitEvidence, StageName
 from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.model import base_model, task_of
 
 FACTORS = (1.0, 10.0, 0.1)
@@ -22,7 +22,7 @@ Classes = tuple[int | None, int | None]
 class Descents:
     """Runs of steps on one batch, one for each factor in turn."""
 
-    def __init__(self, run: Run, steps: int) -> None:
+    def __init__(self, run: MeasuredRun, steps: int) -> None:
         self._run = run
         self._steps = steps
         self._ends = time.perf_counter() + SECONDS
@@ -35,7 +35,7 @@ class Descents:
         each = self._steps + 1
         for step in range(each):
             losses.append(take_step())
-            self._run.progress("overfit", len(self._series) * each + step, len(FACTORS) * each)
+            self._run.progress(StageName.OVERFIT, len(self._series) * each + step, len(FACTORS) * each)
             if self._is_late():
                 break
         if not self._series:
@@ -62,7 +62,7 @@ class Descents:
         return time.perf_counter() > self._ends
 
 
-def classes_in_batch(run: Run, batch: Any, output: Any) -> Classes:
+def classes_in_batch(run: MeasuredRun, batch: Any, output: Any) -> Classes:
     """The classes that a head of one label predicts, and those of the batch."""
     labels = batch.get("labels") if hasattr(batch, "get") else None
     logits = getattr(output, "logits", None)

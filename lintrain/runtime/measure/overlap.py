@@ -27,8 +27,10 @@ def shared_rows(given: list[Given]) -> SharedRows | None:
     if train is None or len(held_out) != 1:
         return None
     evaluation = held_out[0].dataset
+    # The same object given twice: nothing has to be read.
     if evaluation is train and hasattr(train, "__len__"):
         return SharedRows(len(train), len(train))
+    # Rows of a repeated sample are copies of each other: comparing them would find overlap that is ours.
     if not all(is_arrow(each) and not is_repeated(each) for each in (train, evaluation)):
         return None
     return _counted(train, evaluation)

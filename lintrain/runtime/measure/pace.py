@@ -30,13 +30,13 @@ class Pace:
         self._since = 0.0
         self._left_out = 0.0
 
-    def asks(self) -> None:
+    def on_batch_request(self) -> None:
         """The loop asks for a batch: the step on the one before is over."""
         if self._since:
             self.stepping.append(self._passed())
         self._starts()
 
-    def got(self) -> None:
+    def on_batch(self) -> None:
         """The loop got a batch."""
         if self._since:
             self.loading.append(self._passed())
@@ -62,6 +62,7 @@ class Pace:
     ) -> ThroughputEvidence | None:
         """What was timed; None where there were too few batches."""
         loading, stepping = self.loading[WARM_UP:], self.stepping[WARM_UP:]
+        # Medians: one slow batch, on a cold cache, would decide a mean.
         if not loading or not stepping or not rows:
             return None
         return ThroughputEvidence(
@@ -88,6 +89,7 @@ def _counted(calls: Counter[str], name: str, method: Callable[..., Any]) -> Call
     @functools.wraps(method)
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         frame = callers_frame(1)
+        # Optimizers and schedulers read values too; what counts is what the script could leave out.
         if frame is not None and is_users(frame.f_code.co_filename):
             calls[name.strip("_")] += 1
         return method(self, *args, **kwargs)

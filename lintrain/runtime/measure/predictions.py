@@ -45,6 +45,8 @@ def change_by_ignored(function: Callable[..., Any], prediction: Any, metrics: An
         return None
     if (bytes_of(predictions) or 0) > MOST_BYTES:
         return None
+    # The metric is asked with perfect predictions: a score of 0 cannot fall further when ignored labels are counted
+    # as wrong.
     right = _right_predictions(predictions, labels)
     try:
         before: Any = metrics if right is predictions else function(_with(prediction, right, labels))

@@ -64,6 +64,8 @@ class Projection:
     def open(self) -> Generator[Projection]:
         """The modules hold fakes meanwhile; every `peak` has to be asked for in here."""
         with ExitStack() as stack:
+            # Order: the modules get their fakes before the mode is entered, and their own tensors back after it is
+            # left.
             for context in (same_random_numbers(), self._fakes.in_place(), self._fakes.mode):
                 stack.enter_context(context)
             self._optimizer = self._fakes.optimizer(self._training.optimizer)
@@ -82,6 +84,8 @@ class Projection:
         """The peak of a step on so many rows; the first one asked for costs one step more."""
         if rows not in self._known:
             with counted(self._live, CountingShapes):
+                # The optimizer's state appears in its first step: the peak of that one is too low by the state, so a
+                # second step is taken.
                 if not self._optimizer.state:
                     self._step(rows)
                 self._known[rows] = self._step(rows)
@@ -92,6 +96,7 @@ class Projection:
         batch = self._fakes.batch(training.batch, training.had, rows)
         self._live.mark()
         self._live.add(batch)
+        # With accumulation the peak is in a later batch, when gradients of earlier ones lie there as well.
         for _ in range(2 if training.accumulates else 1):
             training.run_batch(batch)
         passes, gradients = self._live.peak, self._gradients()
@@ -122,6 +127,7 @@ class Projection:
             else:
                 too_many = rows
             rows = self._next(device, fits, too_many)
+            # The secant method: memory grows almost linearly in the rows, so three or four trials are enough.
             if rows in (fits, too_many) or fits >= MOST_ROWS:
                 break
         return fits if too_many is not None else None

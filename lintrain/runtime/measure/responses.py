@@ -9,12 +9,12 @@ from typing import Any
 
 from lintrain.evidence.run import FutureEvidence, ResponseEvidence, TargetAlignment
 from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.run import Run
-from lintrain.runtime.frameworks.loop.seen import LossCall
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, is_whole, without_shells
 from lintrain.runtime.measure.future_response import future_evidence, next_token_targets
 from lintrain.runtime.measure.mask_response import mask_evidence
 from lintrain.runtime.measure.replay import ask, difference, largest
+from lintrain.runtime.measure.seen import LossCall
 from lintrain.runtime.measure.spread import spread_evidence, spread_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -36,8 +36,9 @@ class Tokens:
 class Responses:
     """What was asked before the steps, to be asked again after them."""
 
-    def __init__(self, run: Run, call: Call, tokens: Tokens | None) -> None:
+    def __init__(self, run: MeasuredRun, call: Call, tokens: Tokens | None) -> None:
         self._run = run
+        # DDP would start a collective operation that no other process answers.
         self._whole = Call(without_shells(call.module), call.args, call.kwargs)
         self._tokens = tokens
         self._rows = _rows_to_ask(self._whole, run.logits_shape)
@@ -51,7 +52,7 @@ class Responses:
         try:
             self._measure()
         except Exception as error:  # noqa: BLE001 - a model may answer in its own loop only
-            self._gives_up(f"the model cannot be asked again: {type(error).__name__}: {error}")
+            self._gives_up(f"the model cannot be called again: {type(error).__name__}: {error}")
         self._run.measured(responses=self.evidence)
 
     def after_steps(self) -> None:
@@ -62,24 +63,24 @@ class Responses:
         try:
             after = spread_of(ask(self._call))
         except Exception as error:  # noqa: BLE001 - as above
-            self._gives_up(f"the model cannot be asked after its steps: {type(error).__name__}: {error}")
+            self._gives_up(f"the model cannot be called after its steps: {type(error).__name__}: {error}")
         else:
             self.evidence = replace(self.evidence, spread=replace(spread, after=after))
         self._run.measured(responses=self.evidence)
 
     def _measure(self) -> None:
         if not self._rows:
-            self._gives_up("the model is given no tensor of rows")
+            self._gives_up("the model receives no tensor with rows")
             return
         started = time.perf_counter()
         answers = ask(self._call)
         each = time.perf_counter() - started
         if not answers or not math.isfinite(scale := largest(answers)):
-            self._gives_up("the model gives no finite answer for each row")
+            self._gives_up("the model returns no finite output for each row")
             return
         if each > SECONDS:
-            self._run.session.shorten(f"the model was not asked again: an answer takes {each:.1f} s")
-            self._gives_up(f"an answer takes {each:.1f} s")
+            self._run.session.shorten(f"the model was not called again: one call takes {each:.1f} s")
+            self._gives_up(f"one call takes {each:.1f} s")
             return
         self.evidence = ResponseEvidence(spread=spread_evidence(self._call, answers))
         self._ask_about_tokens(answers, scale)
@@ -90,6 +91,7 @@ class Responses:
         mask = mask_evidence(self._call, answers, self._mask_beside())
         future = self._future(answers)
         noise = 0.0
+        # Nondeterministic kernels change answers as well: the same question twice shows by how much.
         if future is not None and future.change > EQUAL:  # only then it matters whether the same question would do it
             noise = difference(answers, ask(self._call), scale) or 0.0
         self.evidence = replace(self.evidence, noise=noise, mask=mask, future=future)

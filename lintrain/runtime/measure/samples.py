@@ -7,7 +7,7 @@ from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, Sample
 from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.model import base_model
 from lintrain.runtime.measure.tokenizer import find_tokenizer
 
@@ -16,7 +16,7 @@ LONGEST = 300
 CLASSES_OF_TOKENS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering")
 
 
-def decoded_samples(run: Run, rows: list[Any], label: ColumnEvidence | None) -> tuple[Sample, ...]:
+def decoded_samples(run: MeasuredRun, rows: list[Any], label: ColumnEvidence | None) -> tuple[Sample, ...]:
     """Up to three rows, of different labels where there are any; empty for rows without text or token ids."""
     tokenizer = find_tokenizer(run)
     chosen: dict[str, Sample] = {}
@@ -42,7 +42,7 @@ def _text(row: Mapping[str, Any], tokenizer: Any) -> str | None:
     return " | ".join(texts) or None
 
 
-def _in_words(run: Run, labels: Any, tokenizer: Any) -> str:
+def _in_words(run: MeasuredRun, labels: Any, tokenizer: Any) -> str:
     """The labels of a language model as text, those that are left out aside; other lists as they are."""
     if tokenizer is None or base_model(run.model).__class__.__name__.endswith(CLASSES_OF_TOKENS):
         return str(labels)
@@ -53,7 +53,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _name(run: Run, label: ColumnEvidence | None, value: Any) -> str | None:
+def _name(run: MeasuredRun, label: ColumnEvidence | None, value: Any) -> str | None:
     if label is None or not isinstance(value, int):
         return None
     if 0 <= value < len(label.names):

@@ -21,6 +21,8 @@ def played_through(schedule: Any, steps: int) -> ScheduleEvidence | None:
     follows_metric = "metrics" in inspect.signature(schedule.step).parameters
     if not 0 < steps <= MOST_STEPS or follows_metric:
         return None
+    # Shallow: a LambdaLR holds functions of the script, which cannot be copied deeply, and is only given another
+    # optimizer.
     copied = copy.copy(schedule)
     copied.optimizer = _empty(schedule.optimizer)
     ends = time.perf_counter() + SECONDS
@@ -30,6 +32,8 @@ def played_through(schedule: Any, steps: int) -> ScheduleEvidence | None:
         for _ in range(steps - 1):
             copied.step()
             rates.append(_rate(copied))
+            # A schedule in pure Python over a million steps; a part of it would show a wrong peak, so nothing is
+            # reported.
             if time.perf_counter() > ends:
                 return None
     highest_at = max(range(steps), key=rates.__getitem__)

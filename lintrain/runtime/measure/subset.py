@@ -15,6 +15,8 @@ def is_arrow(dataset: Any) -> bool:
     module = loaded("datasets.arrow_dataset")
     if module is None or not isinstance(dataset, module.Dataset):
         return False
+    # `set_transform` runs the user's code for each row that is read; such a data set is read through it or not at
+    # all.
     return bool(dataset.format["type"] != "custom")
 
 
@@ -35,6 +37,7 @@ def has_rows(dataset: Any) -> bool:
 
 def subset(dataset: Any, rows: int) -> Any:
     """At most `rows` rows of a dataset, with every label among them where that fits; a stream gives its first rows."""
+    # A stream can be read once: its first rows are taken, in order.
     if not has_rows(dataset):
         return dataset.take(rows) if hasattr(dataset, "take") else first_rows(dataset, rows)
     chosen = chosen_rows(dataset, len(dataset), rows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lintrain.runtime.frameworks.loop.seen import Iteration, LossCall
-from lintrain.runtime.frameworks.loop.standard_loss import standard_loss
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.responses import Tokens
+from lintrain.runtime.measure.seen import Iteration, LossCall
+from lintrain.runtime.measure.standard_loss import standard_loss
 
 
 def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None:
@@ -19,4 +19,4 @@ def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None
     if task_of(base_model(model)) == "CausalLM":
         return Tokens(found[-1], "")
     alone = standard_loss(Iteration(losses=list(calls)), loss) if hasattr(loss, "grad_fn") else None
-    return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms beside the next tokens")
+    return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms besides the next tokens")

@@ -8,11 +8,11 @@ from typing import Any
 from lintrain.evidence.run import TokenizerEvidence
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import library, loaded
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.model import base_model
 
 
-def find_tokenizer(run: Run) -> Any | None:
+def find_tokenizer(run: MeasuredRun) -> Any | None:
     """A tokenizer, or None where there is none or more than one could be meant."""
     module = loaded("transformers.tokenization_utils_base")
     if module is None:
@@ -37,7 +37,7 @@ def _of_the_script(kind: Any) -> Any | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def measure_tokenizer(run: Run) -> TokenizerEvidence | None:
+def measure_tokenizer(run: MeasuredRun) -> TokenizerEvidence | None:
     """The special ids of the run's tokenizer; None where it has none, or several could be meant."""
     tokenizer = find_tokenizer(run)
     if tokenizer is None:
@@ -57,7 +57,7 @@ def measure_tokenizer(run: Run) -> TokenizerEvidence | None:
     )
 
 
-def _shared(run: Run, tokenizer: Any) -> float | None:
+def _shared(run: MeasuredRun, tokenizer: Any) -> float | None:
     """The share of the tokens of the model's own tokenizer that have the same id in the run's."""
     name = str(getattr(getattr(base_model(run.model), "config", None), "_name_or_path", "") or "")
     if not name or name == tokenizer.name_or_path:

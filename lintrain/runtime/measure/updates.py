@@ -7,7 +7,7 @@ from typing import Any
 
 from lintrain.evidence.run import LayerUpdate
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.gradients import layer_of
 from lintrain.runtime.measure.weights import trainable
 
@@ -15,7 +15,7 @@ MOST_FROZEN = 200_000_000
 """Weights that are not trained, at most so many, are added up before and after the steps: a second of CPU time."""
 
 
-def updates(run: Run, before: dict[str, Any], steps: int) -> tuple[LayerUpdate, ...]:
+def updates(run: MeasuredRun, before: dict[str, Any], steps: int) -> tuple[LayerUpdate, ...]:
     """For each layer group whose weights were not all 0: the norm of its change over that of its weights, per step."""
     groups: dict[str, list[float]] = {}
     for name, weight in trainable(run).items():
@@ -31,7 +31,7 @@ def updates(run: Run, before: dict[str, Any], steps: int) -> tuple[LayerUpdate, 
 class Frozen:
     """Sums over parameters that are not trained, and over the statistics of batch norms of which nothing is."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: MeasuredRun) -> None:
         self._run = run
         self._before = _sums(run)
         self._statistics = _statistics(run)
@@ -49,7 +49,7 @@ class Frozen:
         return sum(after.get(name, was) != was for name, was in self._statistics.items())
 
 
-def _sums(run: Run) -> dict[str, tuple[float, float]] | None:
+def _sums(run: MeasuredRun) -> dict[str, tuple[float, float]] | None:
     frozen = {name: weight.detach() for name, weight in run.model.named_parameters() if not weight.requires_grad}
     if sum(weight.numel() for weight in frozen.values()) > MOST_FROZEN:
         return None
@@ -57,7 +57,7 @@ def _sums(run: Run) -> dict[str, tuple[float, float]] | None:
     return {name: (float(weight.double().sum()), float(weight.double().norm())) for name, weight in floats.items()}
 
 
-def _statistics(run: Run) -> dict[str, tuple[float, float]]:
+def _statistics(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     kind = library("torch.nn").modules.batchnorm._BatchNorm
     found: dict[str, tuple[float, float]] = {}
     for name, part in run.model.named_modules():

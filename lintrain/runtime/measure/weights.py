@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.run import Run
+from lintrain.runtime.child.measured_run import MeasuredRun
 
 SMALLEST_PULL = 1e-6
 FLOAT32_ROUNDING = 2.0**-23
 
 
-def trainable(run: Run) -> dict[str, Any]:
+def trainable(run: MeasuredRun) -> dict[str, Any]:
     """The parameters that training may change."""
     return {name: weight for name, weight in run.model.named_parameters() if weight.requires_grad}
 
 
-def snapshot(run: Run) -> dict[str, Any]:
+def snapshot(run: MeasuredRun) -> dict[str, Any]:
     """Copies of the trainable weights."""
     return {name: weight.detach().clone() for name, weight in trainable(run).items()}
 
 
-def restore(run: Run, before: dict[str, Any]) -> None:
+def restore(run: MeasuredRun, before: dict[str, Any]) -> None:
     """Give the weights of a snapshot back and forget all gradients."""
     with library("torch").no_grad():
         for name, weight in trainable(run).items():
@@ -44,13 +44,13 @@ def is_felt(optimizer: Any, weight: Any) -> bool:
     return bool((rate * weight.grad.float().abs() > FLOAT32_ROUNDING * weight.detach().float().abs()).any())
 
 
-def changed(run: Run, before: dict[str, Any]) -> set[str]:
+def changed(run: MeasuredRun, before: dict[str, Any]) -> set[str]:
     """The names of the weights that are not what they were."""
     known = {name: weight for name, weight in trainable(run).items() if name in before}
     return {name for name, weight in known.items() if not weight.detach().equal(before[name])}
 
 
-def changed_share(run: Run, before: dict[str, Any]) -> float | None:
+def changed_share(run: MeasuredRun, before: dict[str, Any]) -> float | None:
     """Of the single weights that had a gradient in the last step: the share that is not what it was."""
     felt = moved = 0
     for name, weight in trainable(run).items():
@@ -61,12 +61,12 @@ def changed_share(run: Run, before: dict[str, Any]) -> float | None:
     return moved / felt if felt else None
 
 
-def non_finite(run: Run) -> int:
+def non_finite(run: MeasuredRun) -> int:
     """How many trainable tensors hold NaN or infinity."""
     return sum(not bool(library("torch").isfinite(weight.detach()).all()) for weight in trainable(run).values())
 
 
-def outside_optimizer(run: Run) -> tuple[str, ...]:
+def outside_optimizer(run: MeasuredRun) -> tuple[str, ...]:
     """Trainable weights that no optimizer steps."""
     groups = [group for optimizer in run.optimizers for group in optimizer.param_groups]
     inside = {id(weight) for group in groups for weight in group["params"]}

@@ -75,6 +75,6 @@ def file_of_module(python: str, module: str) -> Path:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoEntryError(f"{python}: cannot be started ({error})") from error
     if not found:
-        raise NoEntryError(f"no module `{module}` from this folder; `-m` takes what `python -m` takes")
+        raise NoEntryError(f"no module `{module}` in this folder; `-m` takes what `python -m` takes")
     path, here = Path(found), Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

@@ -43,6 +43,7 @@ def script_environment(request_file: Path, temporary: Path, device: str, *, offl
     environment.pop("LINTRAIN_PROBE_ROOT", None)
     environment["LINTRAIN_PROBE_REQUEST"] = str(request_file)
     inherited = environment.get("PYTHONPATH")
+    # In front: Python imports the first `sitecustomize` that it finds, and ours loads the script's own after it.
     environment["PYTHONPATH"] = os.pathsep.join([str(SITE_FOLDER), *([inherited] if inherited else [])])
     for name in ("TMPDIR", "TEMP", "TMP"):
         environment[name] = _made(temporary / "files")
@@ -52,6 +53,7 @@ def script_environment(request_file: Path, temporary: Path, device: str, *, offl
     environment["HF_METRICS_CACHE"] = _made(temporary / "metrics")
     environment["HF_MODULES_CACHE"] = _modules_cache(request_file.parent)
     if device == "cpu":
+        # Empty and not unset: unset means all devices.
         environment["CUDA_VISIBLE_DEVICES"] = ""
     else:
         environment["CUDA_LAUNCH_BLOCKING"] = "1"  # an error of a kernel is raised at the line that started it

@@ -17,6 +17,8 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
+from lintrain.evidence.ending import EndingKind
+from lintrain.evidence.stages import StageStatus
 from lintrain.runtime.child.channel import EVENTS
 from lintrain.runtime.child.signing import KEY_BYTES, derived_key, leave_key, signature
 
@@ -39,16 +41,16 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "stage-started": {"stage": str},
     "stage": {"stage": dict},
     "progress": {"done": int, "of": (int, type(None))},
-    "trail": {"facts": dict},
-    "trail-step": {"step": dict},
-    "rank-write": {"path": str, "place": (dict, type(None))},
+    "timeline": {"facts": dict},
+    "timeline-step": {"step": dict},
+    "rank-write": {"path": str, "location": (dict, type(None))},
     "rank-gather": {"gather": dict},
     "end": {"kind": str, "reason": str, "notes": list, "files": list},
 }
 """What each kind of event has to hold; what the evidence in it holds is validated when it is put together."""
 
 
-STATUSES = ("passed", "failed", "not reached")
+STATUSES, KINDS = frozenset(StageStatus), frozenset(EndingKind)
 
 
 class UntrustworthyError(Exception):
@@ -72,9 +74,9 @@ class EventFile:
         """The whole lines that came since the last call; raises UntrustworthyError."""
         size = os.fstat(self._descriptor).st_size
         if size < self._read:
-            raise UntrustworthyError("the file of events was cut off")
+            raise UntrustworthyError("the event file was truncated")
         if size > MOST_BYTES:
-            raise UntrustworthyError(f"more than {MOST_BYTES >> 20} MiB of events came")
+            raise UntrustworthyError(f"more than {MOST_BYTES >> 20} MiB of events were sent")
         events: list[Event] = []
         while self._read < size and (chunk := self._next_chunk()):
             *lines, self._rest = (self._rest + chunk).split(b"\n")
@@ -92,7 +94,7 @@ class EventFile:
     def _event(self, line: bytes) -> Event:
         self._count += 1
         if self._count > MOST_EVENTS:
-            raise UntrustworthyError(f"more than {MOST_EVENTS:,} events came")
+            raise UntrustworthyError(f"more than {MOST_EVENTS:,} events were sent")
         try:
             return checked_event(json.loads(self._signatures.checked(line)))
         except UntrustworthyError as error:
@@ -148,14 +150,16 @@ def checked_event(found: object) -> Event:
     kind = event.get("event")
     fields = FIELDS.get(kind) if isinstance(kind, str) else None
     if fields is None:
-        raise UntrustworthyError("is of a kind that there is not")
+        raise UntrustworthyError("is of an unknown kind")
     _demand(event, fields, str(kind))
     if kind == "stage":
         _demand(event["stage"], STAGE, "stage")
         if event["stage"]["status"] not in STATUSES:
-            raise UntrustworthyError("(`stage`) has a status that there is not")
+            raise UntrustworthyError("(`stage`) has an unknown status")
+    if kind == "end" and event["kind"] not in KINDS:
+        raise UntrustworthyError("(`end`) is of an unknown kind")
     if kind == "end" and not all(isinstance(each, str) for each in (*event["notes"], *event["files"])):
-        raise UntrustworthyError("(`end`) names what are no files or notes")
+        raise UntrustworthyError("(`end`) lists something other than files or notes")
     return event
 
 

@@ -8,10 +8,10 @@ OVERFIT_STEPS = 20
 ALL = "all"
 EXTRAS: Mapping[str, str] = {
     "overfit": f"{OVERFIT_STEPS} steps on one batch of every label",
-    "determinism": "the first steps of two starts of the script, and what differs in them",
-    "ranks": "the first steps on two processes: their weights, rows, gradients, and who writes",
+    "determinism": "the first steps of two runs of the script, and what differs between them",
+    "ranks": "the first steps on two processes: their weights, rows, gradients, and which of them writes files",
     "checkpoint": "the step after a checkpoint, in the same run and in a process that resumes from it",
-    "memory": "what a step of training holds at its peak; with --device-memory the largest batch that fits",
+    "memory": "the peak memory of a training step; with --device-memory the largest batch that fits",
     "throughput": "how long batches and steps take on this machine, and which operations take longest",
 }
 """What each measures, by the name of its stage, in the order in which they are carried out."""

@@ -33,7 +33,7 @@ SCHEMA = 1
 Judged = tuple[Finding, Verdict]
 
 
-NOT_KEPT = "the verdicts are not kept for later checks"
+NOT_KEPT = "the verdicts are not cached for later checks"
 
 
 def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
@@ -43,6 +43,7 @@ def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
         by_file.setdefault(_absolute(finding.location.path), []).append((finding, verdict))
     texts = {str(file): digest for file in {*by_file, *map(Path, record.ending.files)} if (digest := _digest(file))}
     common: dict[str, Any] = {"schema": SCHEMA, "lintrain": record.lintrain, "texts": texts}
+    # Verdicts depend on the versions that ran: a folder `NAME-VERSION.dist-info` that is gone means another version.
     common["packages"] = [str(folder) for folder in _installed(record)]
     for file, about in by_file.items():
         verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]
@@ -135,5 +136,5 @@ def _write(folder: str, name: str, content: Mapping[str, Any]) -> None:
 
     make_folder(folder)
     if not is_ours(folder):
-        raise OSError(errno.EACCES, f"others may write into {folder}")
+        raise OSError(errno.EACCES, f"other users can write to {folder}")
     put(folder, name, sealed(MAGIC, json.dumps(plain(content)).encode()))

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.runtime.child.channel import NO_ROOM
 from lintrain.runtime.parent.environment import script_environment
 from lintrain.runtime.parent.events import Event, EventFile, UntrustworthyError
 from lintrain.runtime.parent.metadata import notes_of_unchanged
 from lintrain.runtime.parent.output import ScriptOutput
+from lintrain.runtime.parent.pass_request import PassRequest
 from lintrain.runtime.parent.processes import Adoption, end_family, family, resident_bytes
-from lintrain.runtime.parent.record import Ending
 from lintrain.runtime.parent.remains import held_bytes, remove_shared_memory
-from lintrain.runtime.parent.request import Request
 from lintrain.runtime.parent.room import Room
 from lintrain.runtime.parent.stopped import notes_of_stopped
 from lintrain.runtime.parent.stream import Assembly
@@ -55,7 +55,7 @@ class Launch:
 
     def __init__(
         self,
-        request: Request,
+        request: PassRequest,
         command: Sequence[str],
         environment: Mapping[str, str],
         echo: IO[bytes] | None,
@@ -69,12 +69,14 @@ class Launch:
             self._file.write_text(json.dumps(dataclasses.asdict(request)))
         except OSError as error:
             raise NoRoomError(f"{self._file}: {error.strerror}") from error
+        # Before the process starts: it opens an existing file, and cannot put one of its own in its place.
         self._events = EventFile(exchange, senders)
         self._started, self._began = time.monotonic(), time.time()
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
         self._room = Room(request.downloads)
         self._input = ScriptInput()
+        # Its socket has to exist when the script's first process asks for the wall, which is its first act.
         self._wall = Wall(request)
         variables = {**self._environment(), **environment}
         self._adoption = Adoption()
@@ -83,6 +85,7 @@ class Launch:
         except BaseException:
             self._adoption.end()
             raise
+        # As early as possible: if lintrain is killed now, the warden ends what is noted here.
         write_down(Path(request.temporary), self._process.pid, self._process.supervisor)
         self._input.is_handed_over()
         self._output = ScriptOutput(self._process.stdout, echo)
@@ -93,7 +96,7 @@ class Launch:
 
     def _notes(self) -> tuple[str, ...]:
         """What the script wanted to send and a probe does not, in lines for the report."""
-        asked = ("no other machine was in reach (`--offline`)",) if self.request.offline else ()
+        asked = ("no other machine could be reached (`--offline`)",) if self.request.offline else ()
         end = self.assembly.end or {}
         said = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
         unchanged = notes_of_unchanged(self._wall.metadata.unchanged)
@@ -106,6 +109,8 @@ class Launch:
         except UntrustworthyError as error:
             kind, reason = self._distrust(error)
         finally:
+            # Order: processes first, for they hold files and sockets; then the helpers that served them, then what
+            # they left in memory.
             end_family(self._process, str(self._file), self._adoption.others)
             self._adoption.end()
             self._wall.close()
@@ -121,17 +126,23 @@ class Launch:
         files = tuple(self.assembly.end["files"]) if self.assembly.end else ()
         return Ending(kind, reason, seconds, self._output.tail(), files, self._notes())
 
-    def _distrust(self, error: UntrustworthyError) -> tuple[str, str]:
+    def _distrust(self, error: UntrustworthyError) -> tuple[EndingKind, str]:
         """Forget what was sent: where one event is not of lintrain's own code, none need be."""
         self.assembly = Assembly()
-        return "untrusted", f"the script's process sent what lintrain's own code does not send: {error}"
+        return (
+            EndingKind.UNTRUSTED,
+            f"the script's process sent an event that lintrain's own code does not send: {error}",
+        )
 
-    def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[str, str]:
+    def _wait(self, bounds: Bounds, listen: Callable[[Event], None]) -> tuple[EndingKind, str]:
         while True:
+            # Asked before the events are read: a process writes its last event before it ends, so one that has ended
+            # by now has written everything.
             has_ended = self._process.poll() is not None
             self._listen(listen)
             if (end := self.assembly.end) is not None:
-                return str(end["kind"]), str(end["reason"]) or self._own_status()
+                # The final event wins over the exit status: a measured run ends its process itself.
+                return EndingKind(end["kind"]), str(end["reason"]) or self._own_status()
             if has_ended:
                 return self._silent_end()
             if hit := self._bound_hit(bounds):
@@ -152,32 +163,35 @@ class Launch:
             self.assembly.add(event)
             listen(event)
 
-    def _silent_end(self) -> tuple[str, str]:
+    def _silent_end(self) -> tuple[EndingKind, str]:
         status = self._process.wait()
         if status == NO_ROOM:
-            return "disk", f"no room is left for the probe's own files in {tempfile.gettempdir()}"
+            return EndingKind.DISK, f"no space is left for the probe's own files in {tempfile.gettempdir()}"
         if status < 0:
-            return "killed", f"the process was killed by {_signal_name(-status)}"
-        return "exited", f"the script ended itself with exit status {status}"
+            return EndingKind.KILLED, f"the process was killed by {_signal_name(-status)}"
+        return EndingKind.EXITED, f"the script exited with status {status}"
 
-    def _bound_hit(self, bounds: Bounds) -> tuple[str, str] | None:
+    def _bound_hit(self, bounds: Bounds) -> tuple[EndingKind, str] | None:
         passed = time.monotonic() - self._started
         if passed > bounds.seconds:
-            return "time", f"{bounds.seconds:g} s went by (`--timeout` sets the bound)"
+            return EndingKind.TIME, f"{bounds.seconds:g} s passed (`--timeout` sets the limit)"
         if passed - self._memory_checked < MEMORY_SECONDS:
             return None
+        # Reading the memory of all processes costs some milliseconds, so it is asked four times a second and not in
+        # every round.
         self._memory_checked = passed
         written = held_bytes(Path(self.request.temporary))
         if written > self._disk:
-            return "disk", f"the script's files hold {written / GIB:.1f} GiB, half of what was free"
+            return EndingKind.DISK, f"the script's files hold {written / GIB:.1f} GiB, half of the free space"
+        # Checked for the file systems as well: a download goes to the cache, past the script's own folder.
         if lack := self._room.lack():
-            return "disk", f"room runs out: {lack}"
+            return EndingKind.DISK, f"disk space runs out: {lack}"
         if bounds.memory is None:
             return None
         used = resident_bytes(family(self._process, str(self._file), self._adoption.others))
         if used > bounds.memory:
             bound = bounds.memory / GIB
-            return "memory", f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the bound)"
+            return EndingKind.MEMORY, f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the limit)"
         return None
 
 

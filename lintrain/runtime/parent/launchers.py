@@ -123,7 +123,7 @@ def _value(options: Sequence[str], name: str) -> str | None:
 
 def _started(launcher: str, words: Sequence[str], *, is_module: bool) -> Launched:
     if not words:
-        raise LaunchError(f"`{launcher}` names nothing to run")
+        raise LaunchError(f"`{launcher}` names no script to run")
     first, arguments = words[0], tuple(words[1:])
     return Launched(None, first, arguments) if is_module else Launched(first, None, arguments)
 
@@ -131,6 +131,8 @@ def _started(launcher: str, words: Sequence[str], *, is_module: bool) -> Launche
 def one_process() -> dict[str, str]:
     """The variables that torchrun sets (torch 2.13), for one process on this machine."""
     with socket.socket() as opened:
+        # The system chooses a free port; it may be taken before torch binds it, which is rare and ends in torch's own
+        # error.
         opened.bind(("127.0.0.1", 0))
         port = opened.getsockname()[1]
     ranks = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT"), "0")

@@ -43,10 +43,13 @@ class Metadata:
         """The error of a call (0: none), and whether the kernel carries it out."""
         changes, kind, flags = self._calls[call]
         path = self._target(thread, process, kind, arguments, arguments[flags] if flags != NO_FLAGS else 0)
+        # A missing file lets the kernel give its own error.
         if path is None or path.startswith(FREE) or self._free.has(path) or not _is_there(path):
             return 0, True
         if len(self.unchanged) < MOST_NAMED:
             self.unchanged.append(f"the {changes} of {path}")
+        # Answered as a success without being carried out: libraries copy modes and times (`shutil.copy2`), and an
+        # error would end a script that does nothing wrong.
         return 0, False
 
     def _target(self, thread: int, process: int, kind: str, arguments: Sequence[int], flags: int) -> str | None:

@@ -12,16 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from lintrain._version import __version__
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
-from lintrain.runtime.parent.again import Starts, measure_again
 from lintrain.runtime.parent.downloads import download_folders, paths_of_downloads
 from lintrain.runtime.parent.entry import Entry
 from lintrain.runtime.parent.events import Event, UntrustworthyError
 from lintrain.runtime.parent.extras import OVERFIT_STEPS
 from lintrain.runtime.parent.kept_files import copy_plain_files
 from lintrain.runtime.parent.launcher import Bounds, Launch, NoRoomError, package_folder
-from lintrain.runtime.parent.record import SCHEMA, Ending, Record
-from lintrain.runtime.parent.request import SAMPLE_ROWS, Request, new_exchange
+from lintrain.runtime.parent.pass_request import SAMPLE_ROWS, PassRequest, new_exchange
+from lintrain.runtime.parent.record import SCHEMA, Record
+from lintrain.runtime.parent.reruns import measure_reruns
+from lintrain.runtime.parent.script_starts import ScriptStarts
 from lintrain.runtime.parent.warden import warden
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
@@ -70,9 +73,10 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     ends = time.monotonic() + wanted.bounds.seconds
     evidence, ending, is_whole = _cpu_pass(wanted, temporary, listen)
     if evidence is not None:
-        if ending.kind == "measured":
+        # Further passes only where the first went well: they would fail at the same line, at the same cost.
+        if ending.kind is EndingKind.MEASURED:
             sample_rows = 0 if is_whole else SAMPLE_ROWS
-            starts = Starts(
+            starts = ScriptStarts(
                 wanted.entry,
                 wanted.python,
                 wanted.bounds,
@@ -83,18 +87,20 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
                 wanted.echo,
                 wanted.offline,
             )
-            evidence = measure_again(starts, wanted.also, evidence)
+            evidence = measure_reruns(starts, wanted.also, evidence)
         runs.append(evidence)
+    # The GPU pass comes second, and only where the CPU pass leaves a question: it starts the script once more.
     if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
         evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
-        if ending.kind != "measured":
+        # The script needs a GPU: the CPU pass failed for that reason, and its evidence is dropped.
+        if ending.kind is not EndingKind.MEASURED:
             runs, ending = [], gpu_ending
         if evidence is not None and evidence.device != "cpu":
             runs.append(evidence)
     text = read_plain(wanted.entry.script, LARGEST_FILE)
     return Record(
         schema=SCHEMA,
-        lintrain=_version(),
+        lintrain=__version__,
         script=str(wanted.entry.script),
         script_sha256=hashlib.sha256(text).hexdigest(),
         python=wanted.python,
@@ -104,21 +110,15 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     )
 
 
-def _version() -> str:
-    from lintrain import __version__
-
-    return __version__
-
-
 def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending, bool]:
     """What the pass shows, how it ended, and whether it worked on all of the data."""
     evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
-    if ending.kind != "needs-full-data":
+    if ending.kind is not EndingKind.NEEDS_FULL_DATA:
         return evidence, ending, wanted.full_data
     listen({"event": "again", "reason": ending.reason})
     evidence, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
     if evidence is not None:
-        evidence = replace(evidence, notes=(*evidence.notes, f"the data was processed whole: {ending.reason}"))
+        evidence = replace(evidence, notes=(*evidence.notes, f"all of the data was processed: {ending.reason}"))
     return evidence, second, True
 
 
@@ -132,7 +132,7 @@ def _pass(
     folder = Path(tempfile.mkdtemp(dir=temporary))
     exchange = new_exchange(folder)
     command, skipped = wanted.entry.prepare(exchange)
-    request = Request(
+    request = PassRequest(
         script=str(wanted.entry.script),
         folder=str(Path.cwd()),
         package=package_folder(),
@@ -150,6 +150,8 @@ def _pass(
     )
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)
+    # Copied file by file, plain files only: the folder was written by the script's process, which may have put links
+    # there.
     if wanted.kept is not None and device == "cpu" and (folder / KEPT).is_dir():
         with suppress(OSError):  # too much of it: nothing is reproduced
             copy_plain_files(folder / KEPT, wanted.kept)
@@ -158,13 +160,15 @@ def _pass(
     try:
         return launch.assembly.evidence(_stopped(launch, ending)), ending
     except UntrustworthyError as error:
-        return None, replace(ending, kind="untrusted", reason=f"the script's process sent what cannot be so: {error}")
+        return None, replace(
+            ending, kind=EndingKind.UNTRUSTED, reason=f"the script's process sent invalid values: {error}"
+        )
 
 
 def _stopped(launch: Launch, ending: Ending) -> str:
-    if ending.kind == "crashed":
-        return "the script stopped before"
-    if ending.kind == "no-training":
+    if ending.kind is EndingKind.CRASHED:
+        return "the script ended before it"
+    if ending.kind is EndingKind.NO_TRAINING:
         return "the script trained nothing"
     where = f" in the {launch.assembly.running} stage" if launch.assembly.running else ""
     return f"{ending.reason or ending.kind}{where}"
@@ -179,7 +183,7 @@ def has_gpu() -> bool:
 
 def _gpu_can_say_more(evidence: Evidence | None, ending: Ending) -> bool:
     """A clean CPU pass, or one that ended because the script asks for the GPU that was hidden from it."""
-    if ending.kind == "measured" and evidence is not None and evidence.failure is None:
+    if ending.kind is EndingKind.MEASURED and evidence is not None and evidence.failure is None:
         return True
     failure = evidence.failure if evidence is not None else None
     text = f"{failure.message} {failure.code}" if failure else ending.reason

@@ -64,6 +64,8 @@ def family(process: ScriptProcess, mark: str, others: frozenset[int] = frozenset
     """
     if process.supervisor is None:
         return [process.pid] if process.pid else []
+    # Three ways to find them, since each can be evaded: by descent, by adoption, and by a variable of the environment
+    # that survives `fork` and `exec`.
     ours = _orphans(others) | _marked(mark, process.pid)
     return sorted((ours | descendants([process.supervisor, *ours])) - {process.supervisor})
 
@@ -117,6 +119,7 @@ def end_family(process: ScriptProcess, mark: str, others: frozenset[int] = froze
         _end_tree(process.pid)
         process.wait()
         return
+    # First politely: a launcher passes the signal on, and libraries remove their shared memory.
     _signal_all(process.pid, family(process, mark, others), signal.SIGTERM)
     deadline = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < deadline and (process.poll() is None or family(process, mark, others)):
@@ -127,6 +130,7 @@ def end_family(process: ScriptProcess, mark: str, others: frozenset[int] = froze
         return
     process.close()
     end_all(lambda: _orphans(others - {process.supervisor or 0}), lambda: _bury_orphans(others))
+    # What a killed supervisor left to init carries the mark still.
     _signal_all(0, sorted(_marked(mark, 0)), signal.SIGKILL)
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from lintrain.evidence.ending import Ending
 from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.source.plain_files import read_plain
@@ -17,26 +18,6 @@ LARGEST_EVIDENCE = 256 * 2**20
 
 SCHEMA = 1
 """Counts up whenever a field of the evidence changes its meaning or goes away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How the script came to its end.
-
-    `kind`: measured, crashed (an error before any training call), no-training, by-hand (it trained without an
-    optimizer), elsewhere (in processes of its own), stopped (an error behind a step in no loop), exited (silently, with
-    a status), killed, time, memory, disk, refused (it wrote past the guard of its files), untrusted (it sent events
-    that lintrain's own code does not send), probe-failed; `output` is the end of what the script printed; `files` are
-    the project's own that it had loaded; `notes` name what a probe did not send, and whether the network as a whole was
-    out of reach.
-    """
-
-    kind: str
-    reason: str = ""
-    seconds: float = 0.0
-    output: str = ""
-    files: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +66,9 @@ def read_record(path: Path) -> Record:
 def _wrong_schema(path: Path, schema: object) -> str:
     if isinstance(schema, int):
         which = "a newer" if schema > SCHEMA else "an older"
-        return (
-            f"{path}: evidence schema {schema} is of {which} lintrain, this one reads {SCHEMA}; probe the script again"
-        )
-    return f"{path}: holds no `schema` number; `lintrain probe SCRIPT --evidence FILE` writes evidence"
+        problem = f"evidence schema {schema} comes from {which} lintrain; this one reads {SCHEMA}"
+        return f"{path}: {problem}; probe the script again"
+    return f"{path}: has no `schema` number; `lintrain probe SCRIPT --evidence FILE` writes evidence"
 
 
 def _validated(path: Path, text: str) -> Record:

@@ -5,15 +5,24 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from lintrain.evidence.ending import EndingKind
 from lintrain.evidence.run import Evidence
+from lintrain.evidence.stages import ALWAYS_MEASURED, StageStatus
 from lintrain.runtime.parent.events import Event, UntrustworthyError
 from lintrain.runtime.parent.extras import EXTRAS
 
-STAGES = ("script", "construction", "dataset", "batch", "forward", "backward", "step", "evaluation")
+
+class UnknownFieldError(Exception):
+    """A measurement was sent under a name that is no field of `Evidence`: a mistake in lintrain."""
 
 
 class Assembly:
-    """The evidence of one pass, growing; `end` is the last word of the process, `running` the stage under way."""
+    """The evidence of one pass, growing; `end` is the final event of the process, `running` the stage under way.
+
+    With `is_strict` an unknown field is an error, as in the tests; else a note names it.
+    """
+
+    is_strict = False
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -33,10 +42,11 @@ class Assembly:
             case "stage":
                 self.stages[event["stage"]["name"]] = event["stage"]
                 self.running = None
-            case "end" if event["kind"] == "elsewhere" and self.reached_a_run:
+            case "end" if event["kind"] == EndingKind.ELSEWHERE and self.reached_a_run:
                 pass  # what a script trains beside the run that is followed
             case "end":
                 self.end = event
+                # The notes of the end hold all that came before, and what the sandbox added.
                 if self.values and event.get("notes"):
                     self.values["notes"] = event["notes"]
             case _:
@@ -54,21 +64,33 @@ class Assembly:
         """
         from pydantic import TypeAdapter, ValidationError
 
-        known = {field.name for field in fields(Evidence)}
-        values: dict[str, Any] = {"trainer": "", "call": None, "construction": None}
-        values.update({name: value for name, value in self.values.items() if name in known})
+        values: dict[str, Any] = {"trainer": "", "call": None, "construction": None, **self._known_values()}
         values["stages"] = [self.stages.get(name) or _missing(name, stopped) for name in self._expected()]
         try:
             return TypeAdapter(Evidence).validate_python(values)
         except (ValidationError, RecursionError) as error:
-            raise UntrustworthyError(f"the values that came are no evidence ({_first_problem(error)})") from error
+            raise UntrustworthyError(f"the values are not valid evidence ({_first_problem(error)})") from error
+
+    def _known_values(self) -> dict[str, Any]:
+        """Those that are fields of `Evidence`; a note of the report names the others."""
+        known = {field.name for field in fields(Evidence)}
+        unknown = sorted(self.values.keys() - known)
+        if unknown and self.is_strict:
+            raise UnknownFieldError(f"evidence has no field {', '.join(unknown)}")
+        values = {name: value for name, value in self.values.items() if name in known}
+        if unknown:
+            note = (
+                f"lintrain measured {', '.join(f'`{name}`' for name in unknown)}, which its evidence has no field for"
+            )
+            values["notes"] = [*values.get("notes", ()), note]
+        return values
 
     def _expected(self) -> list[str]:
-        return [*STAGES, *(name for name in EXTRAS if name in self.stages)]
+        return [*ALWAYS_MEASURED, *(name for name in EXTRAS if name in self.stages)]
 
 
 def _missing(name: str, stopped: str) -> dict[str, Any]:
-    return {"name": name, "status": "not reached", "reason": stopped}
+    return {"name": name, "status": StageStatus.NOT_REACHED, "reason": stopped}
 
 
 def _first_problem(error: Exception) -> str:

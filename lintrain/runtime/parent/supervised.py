@@ -65,6 +65,8 @@ class ScriptProcess:
 
     def _ask_to_start(self, command: list[str], environment: dict[str, str]) -> int:
         """The pid of the script; raises OSError where it cannot be started."""
+        # By the socket and not by arguments: an environment may be larger than a command line, and every user can
+        # read command lines.
         asked = marshal.dumps((command, environment))
         self._link.settimeout(START_SECONDS)
         self._link.sendall(len(asked).to_bytes(supervisor.LENGTH_BYTES, "big") + asked)
@@ -102,6 +104,7 @@ class ScriptProcess:
             first = self._link.recv(1)
         except ConnectionError:
             first = b""
+        # The end of the socket: the supervisor is gone, and with PR_SET_PDEATHSIG the kernel has killed the script.
         if not first:
             return -signal.SIGKILL
         self._link.setblocking(True)
@@ -126,6 +129,7 @@ class ScriptProcess:
         self.poll()
         if self.returncode is None:
             self.returncode = -signal.SIGKILL
+        # Its supervisor takes this for the order to end everything.
         self._control.close()
         self._control = None
         try:

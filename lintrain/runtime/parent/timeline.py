@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
+from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.model.location import Location
 from lintrain.runtime.parent.events import Event, UntrustworthyError
-from lintrain.runtime.parent.record import Ending
 from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.runtime.timeline.facts import TimelineFacts
 
 
 @dataclass(frozen=True, slots=True)
-class TrailStep:
+class TimelineStep:
     """One optimizer step: what was there before its first forward pass, and what came of it.
 
     Digests stand for the bytes of tensors, by name: `weights` (with buffers), `state` of the optimizer, `gradients`;
@@ -62,32 +65,32 @@ class Gathered:
 
 
 @dataclass(slots=True)
-class Trail:
+class Timeline:
     """What one process showed: its steps in order, and single facts by name; `ending` is that of its pass."""
 
-    steps: list[TrailStep] = field(default_factory=list[TrailStep])
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])  # Any: what JSON holds
+    steps: list[TimelineStep] = field(default_factory=list[TimelineStep])
+    facts: TimelineFacts = field(default_factory=lambda: cast("TimelineFacts", {}))
     writes: list[tuple[str, Location | None]] = field(default_factory=list["tuple[str, Location | None]"])
     gathers: dict[tuple[int, Location], Gathered] = field(default_factory=dict["tuple[int, Location]", "Gathered"])
-    ending: Ending = field(default_factory=lambda: Ending("exited"))
+    ending: Ending = field(default_factory=lambda: Ending(EndingKind.EXITED))
 
     def add(self, event: Event) -> None:
         """Take in one event; raises UntrustworthyError."""
         try:
             self._add(event)
         except (ValueError, TypeError) as error:
-            raise UntrustworthyError(f"a `{event['event']}` does not hold what it has to") from error
+            raise UntrustworthyError(f"a `{event['event']}` event is incomplete") from error
 
     def _add(self, event: Event) -> None:
         match event["event"]:
-            case "trail-step":
+            case "timeline-step":
                 from pydantic import TypeAdapter
 
-                self.steps.append(TypeAdapter(TrailStep).validate_python(event["step"]))
-            case "trail":
+                self.steps.append(TypeAdapter(TimelineStep).validate_python(event["step"]))
+            case "timeline":
                 self.facts.update(event["facts"])
             case "rank-write":
-                location = event["place"]
+                location = event["location"]
                 self.writes.append((event["path"], Location(**location) if location else None))
             case "rank-gather":
                 from pydantic import TypeAdapter
@@ -116,7 +119,7 @@ def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ..
     return tuple(sorted(name for name, value in one.items() if other.get(name) != value))
 
 
-def drawn_from(trail: Trail, generators: tuple[str, ...]) -> tuple[str, ...]:
+def drawn_from(timeline: Timeline, generators: tuple[str, ...]) -> tuple[str, ...]:
     """Those of some random generators whose state moved in the steps: the others decide nothing."""
-    moved = differing(trail.steps[0].generators, trail.steps[-1].generators)
+    moved = differing(timeline.steps[0].generators, timeline.steps[-1].generators)
     return tuple(name for name in generators if name in moved)

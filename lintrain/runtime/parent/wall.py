@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lintrain.runtime.parent.metadata import Metadata
-from lintrain.runtime.parent.request import Request
+from lintrain.runtime.parent.pass_request import PassRequest
 from lintrain.runtime.sandbox.network.connecting import NOT_OWN, QUESTION
 
 RECEIVE, ANSWER, IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
@@ -43,12 +43,14 @@ class Wall:
     `stopped` holds what was refused. Nothing may leave the machine where that is asked, not even a datagram.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: PassRequest) -> None:
         self.stopped: list[str] = []
         self.metadata = Metadata(request.temporary, request.downloads, _read_memory)
         self.is_held = False
         self._is_offline = request.offline
         self._question = request.secret ^ QUESTION
+        # Addresses at which the script listens, learned from its own calls of `listen`: the only servers that
+        # unwatched code may reach.
         self._own: set[Address] = set()
         self._closing, self._wakes = os.pipe()
         self._listening = _listening(request.exchange) if sys.platform.startswith("linux") else None
@@ -64,6 +66,8 @@ class Wall:
     def _run(self) -> None:
         listener = -1
         try:
+            # The script's process waits in `seccomp` until it is answered, so this thread must end only when nothing
+            # of the script runs.
             listener = self._agreed()
             if listener >= 0:
                 self._answer_all(listener)
@@ -116,6 +120,8 @@ class Wall:
                 code, goes_on = self._judged(pid, call, arguments)
             except (OSError, ValueError, struct.error):
                 code, goes_on = errno.EACCES, False
+            # The process may have been killed while its memory was read, and its pid reused: the answer then belongs
+            # to another process, and is not sent.
             still = ctypes.create_string_buffer(struct.pack("=Q", number), 8)
             if system.ioctl(listener, IS_VALID, still) == 0:
                 answer = struct.pack("=QqiI", number, 0, -code, CONTINUE if goes_on else 0)
@@ -128,6 +134,8 @@ class Wall:
             return self.metadata.judged(pid, process, call, arguments)
         if call in LISTEN:
             return self._listens(process, arguments[0], arguments[1])
+        # The kernel reads the address again when it carries the call out. A library does not change it in between;
+        # malicious code can (`docs/what-a-probe-changes.md`).
         raw = _read_memory(process, arguments[1], min(arguments[2], LARGEST_ADDRESS))
         address = _address(raw)
         if address is None:
@@ -151,6 +159,7 @@ class Wall:
             if asked.family not in (socket.AF_INET, socket.AF_INET6):
                 return 0, True
             try:
+                # Carried out here and not by the kernel: so the port is known before anything can connect to it.
                 asked.listen(min(backlog & 0xFFFFFFFF, 2**31 - 1))
             except OSError as error:
                 return error.errno or errno.EINVAL, False

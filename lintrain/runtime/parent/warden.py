@@ -40,6 +40,8 @@ def warden(temporary: Path) -> Generator[None]:
     """Have the folder removed in the end, and the script ended, even where this process is killed and does neither."""
     waiting: subprocess.Popen[bytes] | None = None
     try:
+        # Its standard input is a pipe whose other end this process holds: when it dies, however that happens, the
+        # kernel closes it, and the warden reads the end.
         waiting = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", "-c", WARDEN, str(Path(__file__).parents[3]), str(temporary)],
             stdin=subprocess.PIPE,
@@ -49,6 +51,7 @@ def warden(temporary: Path) -> Generator[None]:
         )
         yield
     finally:
+        # Before the warden is ended: killed in between, it would be the only one left to remove the folder.
         remove_folder(temporary)
         if waiting is not None:
             waiting.kill()

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import CheckpointEvidence
-from lintrain.runtime.parent.request import TrailRequest
-from lintrain.runtime.parent.timeline import Trail, TrailStep, UnmeasuredError, differing, drawn_from
-
-if TYPE_CHECKING:
-    from lintrain.runtime.parent.again import Starts
+from lintrain.runtime.parent.pass_request import TimelineRequest
+from lintrain.runtime.parent.script_starts import ScriptStarts
+from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredError, differing, drawn_from
 
 SAVED_AFTER = 2
 MOST_FILES = 20
 
 
-def compare_resumed(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by the name of its field
+def compare_resumed(starts: ScriptStarts) -> EvidenceFields:
     """Two passes: one saves after some steps and takes one more, the other resumes and takes its first."""
     folder = starts.folder()
-    saving = starts.follow(folder, TrailRequest("save", SAVED_AFTER + 1))
+    # In one process: the step after the checkpoint is the reference that the resumed process is compared with.
+    saving = starts.follow(folder, TimelineRequest("save", SAVED_AFTER + 1))
     saving.demand(1, "the run that saves")
     if saving.facts.get("framework"):
         saving.demand(SAVED_AFTER + 1, "the run that saves")
@@ -29,12 +27,14 @@ def compare_resumed(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by th
         raise UnmeasuredError(
             f"the script saved nothing in its first {len(saving.steps)} steps that it could go on from"
         )
-    saving.demand(SAVED_AFTER + 1, "the loop, which came to its end after it saved,")
-    path = str(saving.facts.get("checkpoint", ""))
-    resuming = starts.follow(folder, TrailRequest("resume", 1, path))
+    saving.demand(SAVED_AFTER + 1, "the loop, which ended after it saved,")
+    path = saving.facts.get("checkpoint", "")
+    resuming = starts.follow(folder, TimelineRequest("resume", 1, path))
     resuming.demand(1, "the process that resumes")
+    # A script's own way of saving is known only by its effect: weights as at the very start mean that it found
+    # nothing.
     if not path and _begins_anew(saving, resuming):
-        raise UnmeasuredError("the second start of the script did not go on from what the first one saved")
+        raise UnmeasuredError("the second run of the script did not resume from what the first one saved")
     return {"checkpoint": resumed_evidence(saving, resuming, files)}
 
 
@@ -47,13 +47,13 @@ def _files(folder: Path, checkpoint: str | None) -> dict[str, int]:
     return {str(file.relative_to(root)) if checkpoint else file.name: file.stat().st_size for file in found}
 
 
-def _begins_anew(saving: Trail, resuming: Trail) -> bool:
+def _begins_anew(saving: Timeline, resuming: Timeline) -> bool:
     """Whether a start has the weights of the first step again, and not those that were saved."""
     weights = resuming.steps[0].weights
     return weights == saving.steps[0].weights != saving.steps[SAVED_AFTER].weights
 
 
-def resumed_evidence(saving: Trail, resuming: Trail, files: dict[str, int]) -> CheckpointEvidence:
+def resumed_evidence(saving: Timeline, resuming: Timeline, files: dict[str, int]) -> CheckpointEvidence:
     """The step after the checkpoint in both processes, part by part."""
     before, (went_on, resumed) = saving.steps[:SAVED_AFTER], (saving.steps[SAVED_AFTER], resuming.steps[0])
     seen = {row for step in before for row in step.rows}
@@ -79,5 +79,5 @@ def resumed_evidence(saving: Trail, resuming: Trail, files: dict[str, int]) -> C
     )
 
 
-def _first_scaler(step: TrailStep) -> tuple[float | None, int]:
+def _first_scaler(step: TimelineStep) -> tuple[float | None, int]:
     return step.scalers[0] if step.scalers else (None, 0)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import DeterminismEvidence
-from lintrain.runtime.parent.request import TrailRequest
-from lintrain.runtime.parent.timeline import Trail, differing, drawn_from
-
-if TYPE_CHECKING:
-    from lintrain.runtime.parent.again import Starts
+from lintrain.runtime.parent.pass_request import TimelineRequest
+from lintrain.runtime.parent.script_starts import ScriptStarts
+from lintrain.runtime.parent.timeline import Timeline, differing, drawn_from
 
 STEPS = 3
 
 
-def compare_starts(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by the name of its field
+def compare_starts(starts: ScriptStarts) -> EvidenceFields:
     """Two passes of the first steps, each in a folder of its own."""
-    first = starts.follow(starts.folder(), TrailRequest("repeat", STEPS))
+    first = starts.follow(starts.folder(), TimelineRequest("repeat", STEPS))
     first.demand(1, "the first start")
-    second = starts.follow(starts.folder(), TrailRequest("repeat", STEPS))
+    # A folder of its own for each: the second run must not find what the first one wrote.
+    second = starts.follow(starts.folder(), TimelineRequest("repeat", STEPS))
     second.demand(1, "the second start")
     return {"determinism": starts_evidence(first, second)}
 
 
-def starts_evidence(first: Trail, second: Trail) -> DeterminismEvidence:
+def starts_evidence(first: Timeline, second: Timeline) -> DeterminismEvidence:
     """What is not the same in both, source by source."""
     one, other = first.steps[0], second.steps[0]
     pairs = list(zip(first.steps, second.steps, strict=False))

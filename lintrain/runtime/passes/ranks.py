@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
+from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import RankGather, RankSchedule, RanksEvidence, RankWrite
 from lintrain.model.location import Location
-from lintrain.runtime.parent.request import TrailRequest
-from lintrain.runtime.parent.timeline import Trail, TrailStep, UnmeasuredError, differing
-
-if TYPE_CHECKING:
-    from lintrain.runtime.parent.again import Starts
+from lintrain.runtime.parent.pass_request import TimelineRequest
+from lintrain.runtime.parent.script_starts import ScriptStarts
+from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredError, differing
 
 PROCESSES, STEPS = 2, 2
 
 
-def compare_ranks(starts: Starts) -> Mapping[str, Any]:  # Any: evidence by the name of its field
+def compare_ranks(starts: ScriptStarts) -> EvidenceFields:
     """One pass, in which torch's launcher starts the script on two processes."""
     if starts.entry.is_notebook:
-        raise UnmeasuredError("nobody launches a notebook on several processes")
-    ranks = starts.follow_ranks(starts.folder(), TrailRequest("ranks", STEPS), PROCESSES)
+        raise UnmeasuredError("a notebook cannot be launched on several processes")
+    ranks = starts.follow_ranks(starts.folder(), TimelineRequest("ranks", STEPS), PROCESSES)
+    # The launcher kills the other ranks when one fails: the first error is the reason, all others follow from it.
     demand_of_all(ranks)
-    for number, trail in enumerate(ranks):
-        trail.demand(1, f"rank {number} of {PROCESSES}")
+    for number, timeline in enumerate(ranks):
+        timeline.demand(1, f"rank {number} of {PROCESSES}")
     return {"ranks": ranks_evidence(ranks)}
 
 
-def demand_of_all(ranks: Sequence[Trail]) -> None:
+def demand_of_all(ranks: Sequence[Timeline]) -> None:
     """Raise UnmeasuredError where a rank took no step, with what kept it; the others end because it is gone."""
-    if all(trail.steps for trail in ranks):
+    if all(timeline.steps for timeline in ranks):
         return
-    for number, trail in enumerate(ranks):
-        if trail.facts.get("left") and not trail.steps:
+    for number, timeline in enumerate(ranks):
+        if timeline.facts.get("left") and not timeline.steps:
             raise UnmeasuredError(f"rank {number} of {len(ranks)} ends without a step")
     if said := _failure(ranks):
         raise UnmeasuredError(said)
 
 
-def _failure(ranks: Sequence[Trail]) -> str:
+def _failure(ranks: Sequence[Timeline]) -> str:
     """The first error that a rank ended with, in one line."""
-    for number, trail in enumerate(ranks):
-        if failure := str(trail.facts.get("failure", "")):
+    for number, timeline in enumerate(ranks):
+        if failure := timeline.facts.get("failure", ""):
             return f"rank {number} of {len(ranks)} ends with {failure.splitlines()[0]}"
     return ""
 
 
-def ranks_evidence(ranks: Sequence[Trail]) -> RanksEvidence:
+def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
     """What is the same on all ranks, and what is not."""
     first, second = ranks[0].steps[0], ranks[1].steps[0]
     pairs = list(zip(ranks[0].steps, ranks[1].steps, strict=False))
-    rows = [[row for step in trail.steps for row in step.rows] for trail in ranks]
+    rows = [[row for step in timeline.steps for row in step.rows] for timeline in ranks]
     facts = ranks[0].facts
     return RanksEvidence(
         processes=len(ranks),
@@ -62,8 +61,8 @@ def ranks_evidence(ranks: Sequence[Trail]) -> RanksEvidence:
         without_gradient=tuple(first.without_gradient),
         rows=tuple(len(set(each)) for each in rows),
         shared_rows=len(set(rows[0]) & set(rows[1])) if all(rows) else None,
-        batches=tuple(trail.facts.get("batches") for trail in ranks),
-        dataset_rows=tuple(trail.facts.get("dataset_rows") for trail in ranks),
+        batches=tuple(timeline.facts.get("batches") for timeline in ranks),
+        dataset_rows=tuple(timeline.facts.get("dataset_rows") for timeline in ranks),
         same_dataset=_same_dataset(ranks),
         writes=tuple(_writes(ranks)),
         gathers=tuple(gathers_of(ranks)),
@@ -71,37 +70,37 @@ def ranks_evidence(ranks: Sequence[Trail]) -> RanksEvidence:
         apart=_apart(*pairs[-1]),
         same_batches=sum(bool(one.batch) and one.batch == other.batch for one, other in pairs),
         is_joined=facts.get("joined", 1) == len(ranks),
-        keeps_apart=str(facts.get("keeps_apart", "")),
+        keeps_apart=facts.get("keeps_apart", ""),
         failure=_failure(ranks) if len(pairs) < STEPS else "",
     )
 
 
-def _same_dataset(ranks: Sequence[Trail]) -> bool | None:
-    digests = [trail.facts.get("dataset") for trail in ranks]
-    lengths = [trail.facts.get("dataset_rows") for trail in ranks]
+def _same_dataset(ranks: Sequence[Timeline]) -> bool | None:
+    digests = [timeline.facts.get("dataset") for timeline in ranks]
+    lengths = [timeline.facts.get("dataset_rows") for timeline in ranks]
     is_known = all(isinstance(each, str) for each in digests)
     return digests[0] == digests[1] and lengths[0] == lengths[1] if is_known else None
 
 
-def _apart(one: TrailStep, other: TrailStep) -> tuple[str, ...]:
+def _apart(one: TimelineStep, other: TimelineStep) -> tuple[str, ...]:
     """The weights that get gradients on both ranks and are not the same before a step."""
     trained = one.gradients.keys() & other.gradients.keys() & other.weights.keys()
     return tuple(name for name in differing(one.weights, other.weights) if name in trained)
 
 
-def _writes(ranks: Sequence[Trail]) -> list[RankWrite]:
+def _writes(ranks: Sequence[Timeline]) -> list[RankWrite]:
     found: dict[tuple[str, Location | None], list[int]] = {}
-    for number, trail in enumerate(ranks):
-        for path, location in dict.fromkeys(trail.writes):
+    for number, timeline in enumerate(ranks):
+        for path, location in dict.fromkeys(timeline.writes):
             found.setdefault((path, location), []).append(number)
     return [RankWrite(path, location, tuple(numbers)) for (path, location), numbers in found.items()]
 
 
-def gathers_of(ranks: Sequence[Trail]) -> list[RankGather]:
+def gathers_of(ranks: Sequence[Timeline]) -> list[RankGather]:
     """For each place that gathers, the first round over a loader that all ranks went through to its end."""
     found: dict[Location, RankGather] = {}
     for key, gathered in ranks[0].gathers.items():
-        of_all = [trail.gathers.get(key) for trail in ranks]
+        of_all = [timeline.gathers.get(key) for timeline in ranks]
         whole = [each for each in of_all if each is not None and each.is_whole]
         if len(whole) == len(ranks):
             fetched = [row for each in whole for batch in each.batches for row in batch]

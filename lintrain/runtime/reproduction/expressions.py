@@ -42,6 +42,7 @@ class Expressions:
 
     def of(self, value: Any) -> str:
         """An expression that gives an equal object; raises CannotWriteError."""
+        # Before plain values: an enumeration of strings is a string, too.
         if isinstance(value, enum.Enum):
             return self.of(value.value)
         if isinstance(value, PLAIN):
@@ -82,10 +83,11 @@ class Expressions:
         """A class or a function by its name, from a library, from another file of the user, or from the script."""
         module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
         if not module or not name.isidentifier():
-            raise CannotWriteError(f"`{name or thing!r}`, which has no name of its own")
+            raise CannotWriteError(f"`{name or thing!r}`, which has no importable name")
         if module == "__main__":
             self.names.add(name)
             return name
+        # `torch.nn.modules.linear.Linear` is written as people write it, `nn.Linear`.
         for public in HOMES:
             if module.startswith(public.partition(".")[0]) and _holds(public, name, thing):
                 return self._public(public, name)
@@ -109,7 +111,7 @@ class Expressions:
             return f"{self.named(type(module))}({self._configuration(module.config)})"
         making = self._makers.of(module)
         if making is None:
-            raise CannotWriteError(f"`{type(module).__name__}`, whose making was not seen")
+            raise CannotWriteError(f"`{type(module).__name__}`, whose construction was not recorded")
         return self.call(type(module), making.args, making.kwargs)
 
     def call(self, kind: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

@@ -39,16 +39,17 @@ class Reproducer:
         """Follow the script from its start."""
         self._makers.install(hooks)
 
-    def fails(self, stage: str, error: BaseException) -> None:
+    def keep_failure(self, stage: str, error: BaseException) -> None:
         """A stage failed; only the first one counts."""
         if self._has_kept:
             return
+        # Later stages fail for the reason of the first one.
         self._has_kept = True
         os.makedirs(self._folder, exist_ok=True)
         try:
             recipe = {"stage": stage, **self._recipe(error)}
         except CannotWriteError as missing:
-            recipe = {"stage": stage, "reason": f"{missing} cannot be made without the script"}
+            recipe = {"stage": stage, "reason": f"{missing} cannot be created without the script"}
         except Exception as own:  # noqa: BLE001 - the probe goes on, and says what it could not do
             recipe = {"stage": stage, "reason": f"lintrain failed to write it: {type(own).__name__}: {own}"}
         with open(os.path.join(self._folder, RECIPE), "w", encoding="utf-8") as opened:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lintrain.runtime.child.library import library, loaded
-from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.measure.seen import tensors_in
 
 
 def digest(tensor: Any) -> str:

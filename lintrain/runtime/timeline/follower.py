@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lintrain.runtime.child.library import library
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.child.session import Session
 from lintrain.runtime.child.waiting import wait_for_the_others
-from lintrain.runtime.frameworks.loop.seen import tensors_in
 from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.measure.seen import tensors_in
 from lintrain.runtime.timeline.digests import digest, digest_of_all, generators
+from lintrain.runtime.timeline.facts import TimelineFacts
 from lintrain.runtime.timeline.rows import Rows
+
+if TYPE_CHECKING:
+    from typing import Unpack  # Python 3.11; a script may run in 3.10
 
 MOST_INPUTS = 64
 MOST_MORE = 20
@@ -24,10 +28,10 @@ class Follower:
     """What passed since the last step, and how many steps there were.
 
     `purpose` is that of the request; `is_guided` says that a library runs the loop: it ends its epochs by itself.
-    `tellers` give more facts, asked with each step that is sent.
+    `more_facts` are called with each step that is sent.
     """
 
-    def __init__(self, session: Session, purpose: str, steps: int, checkpoint: str) -> None:
+    def __init__(self, session: ProbeSession, purpose: str, steps: int, checkpoint: str) -> None:
         self.session = session
         self.purpose = purpose
         self.wanted = steps
@@ -36,7 +40,7 @@ class Follower:
         self.rank = int(os.environ.get("RANK", "0")) if purpose == "ranks" else 0
         self.taken = 0
         self.rows = Rows()
-        self.tellers: list[Callable[[], dict[str, Any]]] = []
+        self.more_facts: list[Callable[[], TimelineFacts]] = []
         self.roots: list[Any] = []
         self._optimizers: list[Any] = []
         self._scalers: list[Any] = []
@@ -49,29 +53,29 @@ class Follower:
         self._scale = 1.0
         self._before: dict[str, Any] | None = None
 
-    def says(self, **facts: Any) -> None:
+    def report(self, **facts: Unpack[TimelineFacts]) -> None:
         """Send single facts by name."""
-        self.session.channel.send("trail", facts=facts, rank=self.rank)
+        self.session.channel.send("timeline", facts=facts, rank=self.rank)
 
     def stop(self, reason: str) -> NoReturn:
         """End the process: the script gives no reason to go on."""
-        self.says(stopped=reason)
+        self.report(stopped=reason)
         self.session.finish()
 
-    def makes_optimizer(self, optimizer: Any) -> None:
+    def on_optimizer(self, optimizer: Any) -> None:
         """An optimizer of torch was made."""
         self._optimizers.append(optimizer)
 
-    def makes_scaler(self, scaler: Any) -> None:
+    def on_scaler(self, scaler: Any) -> None:
         """A scaler of gradients was made; one that is switched off has no state."""
         if scaler.is_enabled():
             self._scalers.append(scaler)
 
-    def scales(self, scaler: Any) -> None:
+    def on_scaling(self, scaler: Any) -> None:
         """A scaler has multiplied a loss, which is about to go backward."""
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 1.0
 
-    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A whole module is about to be called; one without weights (a loss) tells nothing."""
         if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
             return
@@ -79,6 +83,7 @@ class Follower:
             self.roots.append(module)
         if self._before is None:
             with same_random_numbers():
+                # Before the first forward pass of a step: batch norm changes its buffers in the pass itself.
                 self._before = self._state()
         if len(self._inputs) < MOST_INPUTS:
             self._inputs.append(list(tensors_in([*args, *kwargs.values()])))
@@ -108,14 +113,15 @@ class Follower:
                     if hasattr(value, "shape"):
                         yield f"{names[id(weight)]}.{key}", digest(value)
 
-    def goes_backward(self, loss: Any) -> None:
+    def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made."""
         if loss.numel() == 1:
             self._losses.append(number(loss) / self._scale)
         self._scale = 1.0
 
-    def stepped(self, optimizer: Any, *_: Any) -> None:
+    def on_step_end(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped: of several, the first one counts."""
+        # A GAN steps twice per batch; digests of all weights twice as often would double the time of the pass.
         self._first = self._first or optimizer
         if optimizer is not self._first or not optimizer.param_groups:
             return
@@ -126,13 +132,15 @@ class Follower:
         self.taken += 1
         if self.purpose == "ranks" and not self.is_guided and self.taken < self.wanted + MOST_MORE:
             return  # a loop goes on, for the script writes when its epochs are over
+        # The process ends inside of the optimizer's step hook: nothing of the script runs after the last step that is
+        # compared.
         if self.taken >= self.wanted:
             self.finish()
 
     def finish(self) -> NoReturn:
         """Everything was seen; one of several processes waits until all of them have come so far."""
         if self.purpose == "ranks":
-            self.says(done=True)
+            self.report(done=True)
             wait_for_the_others()
         self.session.finish()
 
@@ -151,6 +159,6 @@ class Follower:
             ],
             "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
         }
-        self.session.channel.send("trail-step", step=step, rank=self.rank)
-        for tell in self.tellers:
-            self.says(**tell())
+        self.session.channel.send("timeline-step", step=step, rank=self.rank)
+        for read_facts in self.more_facts:
+            self.report(**read_facts())

@@ -10,7 +10,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_row
-from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.measure.seen import tensors_in
 from lintrain.runtime.timeline.follower import Follower
 
 FUNCTIONS = ("gather", "gather_for_metrics")
@@ -19,8 +19,8 @@ FUNCTIONS = ("gather", "gather_for_metrics")
 def install(follower: Follower, hooks: AfterImport) -> Gathers:
     """See the gathering functions of accelerate and the rows that loaders fetch."""
     gathers = Gathers(follower)
-    hooks.add("accelerate.accelerator", functools.partial(_tap_accelerator, gathers))
-    hooks.add("torch.utils.data._utils.fetch", functools.partial(_tap_rows, gathers))
+    hooks.add("accelerate.accelerator", functools.partial(_hook_accelerator, gathers))
+    hooks.add("torch.utils.data._utils.fetch", functools.partial(_hook_rows, gathers))
     return gathers
 
 
@@ -31,16 +31,16 @@ class Gathers:
         self._follower = follower
         self._depth = 0
         self._round = 0
-        self.begins()
+        self.on_round_start()
 
-    def begins(self) -> None:
+    def on_round_start(self) -> None:
         """A loader is gone over anew."""
         self._round += 1
         self._ended = False
         self._batches: list[list[int]] = []
         self._gathered: dict[Location, list[int]] = {}
 
-    def ended(self) -> None:
+    def on_round_end(self) -> None:
         """The loader of the round has no more rows; its last batch may be to come, for accelerate asks ahead."""
         self._ended = True
 
@@ -55,6 +55,7 @@ class Gathers:
             found = carry_out()
         finally:
             self._depth -= 1
+        # `gather_for_metrics` calls `gather`; and before the first step a script may gather to check its set-up.
         if not self._depth and self._follower.taken:
             self._say(function, found)
         return found
@@ -73,14 +74,14 @@ class Gathers:
                 "round": self._round,
                 "is_whole": self._ended,
                 "function": function,
-                "place": location,
+                "location": location,
                 "calls": calls,
                 "batches": self._batches,
             },
         )
 
 
-def _tap_accelerator(gathers: Gathers, module: Any) -> None:
+def _hook_accelerator(gathers: Gathers, module: Any) -> None:
     for name in FUNCTIONS:
         setattr(module.Accelerator, name, _watched(gathers, getattr(module.Accelerator, name)))
 
@@ -93,7 +94,7 @@ def _watched(gathers: Gathers, function: Callable[..., Any]) -> Callable[..., An
     return watched
 
 
-def _tap_rows(gathers: Gathers, module: Any) -> None:
+def _hook_rows(gathers: Gathers, module: Any) -> None:
     fetch = module._MapDatasetFetcher.fetch
 
     @functools.wraps(fetch)

@@ -10,7 +10,7 @@ from typing import Any
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.lightning.interceptor import LIBRARIES
+from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.frameworks.lightning.quiet import package_of, redirect_checkpoints
 from lintrain.runtime.frameworks.lightning.shorter import shorten_evaluation, validate_at_the_end, without_finders
 from lintrain.runtime.timeline.follower import Follower
@@ -36,7 +36,7 @@ def _patch(follower: Follower, trainer: Any) -> None:
         except TypeError:
             return original(self, *args, **kwargs)  # Lightning says what is wrong with the call
         follower.is_guided = True
-        follower.says(framework="lightning", resume_is_asked=bool(given.get("ckpt_path")))
+        follower.report(framework="lightning", resume_is_asked=bool(given.get("ckpt_path")))
         given["ckpt_path"] = follower.checkpoint if follower.purpose == "resume" else None
         _prepare(follower, self)
         return original(**given)
@@ -64,6 +64,7 @@ def _shorten(follower: Follower, trainer: Any) -> None:
     loop.setup_data()
     loop.max_batches = min(loop.max_batches, SAVED_AFTER * trainer.accumulate_grad_batches)
     if loop.max_epochs != -1:
+        # The epoch that is saved has to be followed by another one, or the resumed run would have nothing left to do.
         loop.max_epochs = max(loop.max_epochs or 0, 2)
     shorten_evaluation(follower.session, loop.epoch_loop.val_loop)
     validate_at_the_end(trainer)
@@ -82,4 +83,4 @@ class Saver:
             path = os.path.join(self.follower.session.folder("output"), NAME)
             with replaced(trainer.strategy, save_checkpoint=self.save):
                 trainer.save_checkpoint(path)
-            self.follower.says(checkpoint=path)
+            self.follower.report(checkpoint=path)

@@ -11,11 +11,12 @@ from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.label_rows import spread
+from lintrain.runtime.child.probe_session import ROOT_PROCESS
 from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.child.session import ROOT_PROCESS
 from lintrain.runtime.measure.subset import has_rows
 from lintrain.runtime.sandbox.files.keeper import shown
 from lintrain.runtime.timeline.digests import digest
+from lintrain.runtime.timeline.facts import TimelineFacts
 from lintrain.runtime.timeline.follower import Follower
 
 ROWS = 16
@@ -37,7 +38,7 @@ def become_root(request: dict[str, Any] | None) -> None:
 
 def install(follower: Follower, hooks: AfterImport) -> None:
     """See the loaders of this rank, and what the script writes in it."""
-    hooks.add("torch.utils.data.dataloader", functools.partial(_tap_loaders, follower))
+    hooks.add("torch.utils.data.dataloader", functools.partial(_hook_loaders, follower))
     follower.session.keeper.watch_writing(functools.partial(_says_written, follower))
 
 
@@ -46,19 +47,19 @@ def _says_written(follower: Follower, key: str) -> None:
     follower.session.channel.send("rank-write", rank=follower.rank, path=shown(key), location=location)
 
 
-def _tap_loaders(follower: Follower, module: Any) -> None:
+def _hook_loaders(follower: Follower, module: Any) -> None:
     iterate = module.DataLoader.__iter__
 
     @functools.wraps(iterate)
     def iter_(self: Any) -> Any:
         if not follower.taken:  # the last one before the first step is that of the training
-            follower.says(**_facts(self))
+            follower.report(**_facts(self))
         return iterate(self)
 
     module.DataLoader.__iter__ = iter_
 
 
-def _facts(loader: Any) -> dict[str, Any]:
+def _facts(loader: Any) -> TimelineFacts:
     with same_random_numbers():
         return {
             "batches": _length(loader),
@@ -79,6 +80,8 @@ def _digest_of_rows(dataset: Any) -> str | None:
     if dataset is None or not has_rows(dataset):
         return None
     try:
+        # Twice: rows with random augmentation differ between two reads of one process, and would differ between ranks
+        # for that reason.
         read = [" ".join(_text(dataset[row]) for row in spread(len(dataset), ROWS)) for _ in range(2)]
     except Exception:  # noqa: BLE001 - rows that cannot be read here may well be read by the loader
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
+from lintrain.runtime.timeline.facts import TimelineFacts
 from lintrain.runtime.timeline.follower import Follower
 
 AVERAGING = {
@@ -23,7 +24,7 @@ def install(follower: Follower, hooks: AfterImport) -> None:
     replicas = Replicas(follower)
     for module, name in AVERAGING.items():
         hooks.add(module, functools.partial(replicas.notice, name))
-    follower.tellers.append(replicas.facts)
+    follower.more_facts.append(replicas.facts)
 
 
 class Replicas:
@@ -45,7 +46,7 @@ class Replicas:
 
         owner.__init__ = init
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> TimelineFacts:
         """How many processes have joined, and by what their weights may differ."""
         distributed = loaded("torch.distributed")
         is_joined = distributed is not None and distributed.is_available() and distributed.is_initialized()

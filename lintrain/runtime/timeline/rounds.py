@@ -25,7 +25,7 @@ MOST_BATCHES = 100_000
 def install(follower: Follower, hooks: AfterImport, *, steps: int, gathers: Gathers | None = None) -> None:
     """Let the loader that the first steps train on end its first round after so many of them."""
     rounds = Rounds(follower, steps, gathers)
-    hooks.add("torch.utils.data.dataloader", functools.partial(_tap_loaders, rounds))
+    hooks.add("torch.utils.data.dataloader", functools.partial(_hook_loaders, rounds))
 
 
 class Rounds:
@@ -40,7 +40,7 @@ class Rounds:
         self._gave: Any = None
         self._batches_per_step = 0
 
-    def gives(self, loader: Any) -> None:
+    def on_batch(self, loader: Any) -> None:
         """A loader gave a batch: the last one before the first step is that of the training."""
         if not self.follower.taken:
             self._gave = loader
@@ -65,31 +65,33 @@ class Rounds:
         """Whether the steps are taken; those of a loader that is asked one batch ahead are about to be."""
         if not is_asked_ahead:
             return self.follower.taken >= self.steps
+        # accelerate fetches one batch ahead of the loop: the first step was taken on all batches but the last one
+        # fetched.
         self._batches_per_step = self._batches_per_step or given - 1
         return given >= self.steps * self._batches_per_step
 
-    def begins(self, loader: Any, batches: Iterator[Any]) -> Iterator[Any]:
+    def on_round_start(self, loader: Any, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches of a round over a loader, made short where it is one of an evaluation on several processes."""
         if self.gathers is not None:
-            self.gathers.begins()
+            self.gathers.on_round_start()
         if self.follower.is_guided:
             return batches
         if self.follower.purpose == "ranks" and self.follower.taken and not self.trains(loader):
             return ShortBatches(self, loader, batches, ends_soon=leave_the_middle_out(batches))
         return ShortBatches(self, loader, batches)
 
-    def ends(self, loader: Any) -> None:
+    def on_round_end(self, loader: Any) -> None:
         """A loader says that it has no more batches."""
         if loader is self._training:
             self.rounds += 1
-            self.follower.says(rounds=self.rounds)
+            self.follower.report(rounds=self.rounds)
             if self.rounds > MOST_ROUNDS:
                 self.follower.finish()
 
-    def ran_out(self) -> None:
+    def on_loader_end(self) -> None:
         """A loader has really no more batches."""
         if self.gathers is not None:
-            self.gathers.ended()
+            self.gathers.on_round_end()
 
 
 def is_accelerate(frame: FrameType | None) -> bool:
@@ -128,16 +130,16 @@ class ShortBatches:
             self._loader, self._given, is_asked_ahead=is_accelerate(callers_frame(1))
         )
         if is_enough and is_asked_by_a_loop():
-            self._rounds.ends(self._loader)
+            self._rounds.on_round_end(self._loader)
             raise StopIteration
         try:
             batch = next(self._batches)
         except StopIteration:
-            self._rounds.ran_out()
-            self._rounds.ends(self._loader)
+            self._rounds.on_loader_end()
+            self._rounds.on_round_end(self._loader)
             raise
         self._given += 1
-        self._rounds.gives(self._loader)
+        self._rounds.on_batch(self._loader)
         return batch
 
     def __len__(self) -> int:
@@ -147,11 +149,11 @@ class ShortBatches:
         return getattr(self._batches, name)
 
 
-def _tap_loaders(rounds: Rounds, module: Any) -> None:
+def _hook_loaders(rounds: Rounds, module: Any) -> None:
     iterate = module.DataLoader.__iter__
 
     @functools.wraps(iterate)
     def iter_(self: Any) -> Iterator[Any]:
-        return rounds.begins(self, iterate(self))
+        return rounds.on_round_start(self, iterate(self))
 
     module.DataLoader.__iter__ = iter_

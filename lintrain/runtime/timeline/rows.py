@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lintrain.runtime.child.kinds import is_row
-from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.measure.seen import tensors_in
 from lintrain.runtime.timeline.digests import digest
 
 KEPT = 32
@@ -17,6 +17,7 @@ class Rows:
     """The numbers of the rows of the last batches; their tensors are kept, so that nothing else gets their memory."""
 
     def __init__(self) -> None:
+        # Bounded: loaders fetch a few batches ahead, and kept tensors hold their memory.
         self._kept: deque[tuple[list[Any], tuple[int, ...]]] = deque(maxlen=KEPT)
 
     def fetched(self, numbers: Any, batch: Any) -> None:

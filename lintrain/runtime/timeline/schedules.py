@@ -7,14 +7,15 @@ from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.frameworks.loop.schedules import length_of
+from lintrain.runtime.timeline.facts import ScheduleFacts, TimelineFacts
 from lintrain.runtime.timeline.follower import Follower
 
 
 def install(follower: Follower, hooks: AfterImport) -> None:
     """Follow the schedules that the script makes."""
     schedules = Schedules()
-    hooks.add("torch.optim.lr_scheduler", functools.partial(_tap, schedules))
-    follower.tellers.append(schedules.facts)
+    hooks.add("torch.optim.lr_scheduler", functools.partial(_hook, schedules))
+    follower.more_facts.append(schedules.facts)
 
 
 class Schedules:
@@ -24,22 +25,22 @@ class Schedules:
         self.made: list[Any] = []
         self._counts: dict[int, int] = {}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> TimelineFacts:
         """The steps of each since the last call: nothing at the first one."""
-        told = [
-            {
-                "name": type(schedule).__name__,
-                "steps_per_update": schedule.last_epoch - self._counts[id(schedule)],
-                "length": length_of(schedule),
-            }
+        stepped = [
+            ScheduleFacts(
+                name=type(schedule).__name__,
+                steps_per_update=schedule.last_epoch - self._counts[id(schedule)],
+                length=length_of(schedule),
+            )
             for schedule in self.made
             if id(schedule) in self._counts
         ]
         self._counts = {id(schedule): schedule.last_epoch for schedule in self.made}
-        return {"schedules": told} if told else {}
+        return {"schedules": stepped} if stepped else {}
 
 
-def _tap(schedules: Schedules, module: Any) -> None:
+def _hook(schedules: Schedules, module: Any) -> None:
     build = module.LRScheduler.__init__
 
     @functools.wraps(build)

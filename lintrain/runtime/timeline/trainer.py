@@ -23,7 +23,7 @@ def _patch(follower: Follower, trainer: Any) -> None:
     @functools.wraps(original)
     def train(self: Any, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         follower.is_guided = True
-        follower.says(framework="transformers", resume_is_asked=bool(resume_from_checkpoint))
+        follower.report(framework="transformers", resume_is_asked=bool(resume_from_checkpoint))
         _without_evaluation(self.args)
         if follower.purpose == "save":
             _save_soon(follower, self.args)
@@ -34,6 +34,7 @@ def _patch(follower: Follower, trainer: Any) -> None:
 
 
 def _without_evaluation(arguments: Any) -> None:
+    # Only training steps are compared, and an evaluation takes time.
     arguments.eval_delay = math.inf
     arguments.dataloader_num_workers = 0
     arguments.dataloader_persistent_workers = False
@@ -49,4 +50,4 @@ def _save_soon(follower: Follower, arguments: Any) -> None:
         follower.stop('the run saves no checkpoint: its `save_strategy` is "no"')
     arguments.save_strategy = type(arguments.save_strategy)("steps")
     arguments.save_steps = SAVE_STEPS
-    follower.says(checkpoint=f"{arguments.output_dir}/checkpoint-{SAVE_STEPS}")
+    follower.report(checkpoint=f"{arguments.output_dir}/checkpoint-{SAVE_STEPS}")

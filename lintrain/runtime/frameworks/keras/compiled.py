@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 
 Value = str | int | float | bool | None
 KERAS = ("keras", "tf_keras")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import ColumnEvidence, SplitEvidence
+from lintrain.evidence.run import ColumnEvidence, SplitEvidence, StageName
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.library import library, loaded
-from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.batch import describe
 
 MOST_CLASSES = 1_000
@@ -107,10 +107,10 @@ def take_batches(run: KerasRun) -> None:
     )
     for batch in islice(_batches(run.iterator), run.session.batches):
         run.batches.append(batch)
-        run.progress("batch", len(run.batches), run.session.batches)
+        run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     run.iterator.reset()
     if not run.batches:
-        raise ValueError("the training data gives no batch")
+        raise ValueError("the training data yields no batch")
     run.batch_evidence.append(describe(run, "train_dataset", [_entries(run, batch) for batch in run.batches]))
     run.measured(batches=run.batch_evidence)
 

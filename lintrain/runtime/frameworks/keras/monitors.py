@@ -8,7 +8,7 @@ from typing import Any
 
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.kinds import is_row
-from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.frameworks.lightning.monitors import texts_of
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lintrain.evidence.run import ModelEvidence
 from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.keras.backend import Backend
 from lintrain.runtime.frameworks.keras.data import take_batches
-from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.frameworks.keras.training import measure_backward, measure_forward, take_two_steps
-from lintrain.runtime.frameworks.keras.work import Work
 
 
 def measure_model(run: KerasRun) -> ModelEvidence:
@@ -37,4 +37,4 @@ def _device() -> str:
     return str(library("keras.src.backend.torch.core").get_device())
 
 
-WORK = Work(KerasRun, take_batches, measure_forward, measure_model, measure_backward, take_two_steps, _device)
+TORCH = Backend(KerasRun, take_batches, measure_forward, measure_model, measure_backward, take_two_steps, _device)

@@ -9,7 +9,7 @@ from lintrain.evidence.run import SharedRows
 from lintrain.runtime.child.kinds import is_row
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.frameworks.keras.data import named_arrays, values_of
-from lintrain.runtime.frameworks.keras.run import KerasRun
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.overlap import LOOKED_AT, READ
 
 
@@ -23,6 +23,7 @@ def shared_rows(run: KerasRun) -> SharedRows | None:
     known = set(_rows(train, READ))
     looked_for = list(_rows(evaluation, LOOKED_AT))
     shared = sum(row in known for row in looked_for)
+    # With more training rows than were read, a row that was not found proves nothing.
     if not looked_for or (not shared and len(next(iter(train.values()))) > READ):
         return None
     return SharedRows(shared, len(looked_for))

@@ -1,4 +1,4 @@
-"""The stages of one `fit`, in the order of the pipeline: Keras' own training step on a few batches."""
+"""The stages of one `fit`, for the driver: Keras' own training step on a few batches."""
 
 from __future__ import annotations
 
@@ -6,49 +6,83 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lintrain.evidence.run import EvaluationEvidence, Stage, WatchedNames
+from lintrain.evidence.fields import EvidenceFields
+from lintrain.evidence.run import EvaluationEvidence, StageName, WatchedNames
 from lintrain.runtime.child.kinds import is_mapping
+from lintrain.runtime.frameworks.driver import Framework, Work, drive
+from lintrain.runtime.frameworks.keras.backend import Backend
 from lintrain.runtime.frameworks.keras.compiled import arguments_of
 from lintrain.runtime.frameworks.keras.data import part_training_data, splits_of
+from lintrain.runtime.frameworks.keras.keras_run import WHOLE, KerasRun
 from lintrain.runtime.frameworks.keras.modes import counted_modes
 from lintrain.runtime.frameworks.keras.monitors import may_be_logged, watched_names
 from lintrain.runtime.frameworks.keras.overlap import shared_rows
-from lintrain.runtime.frameworks.keras.run import WHOLE, KerasRun
-from lintrain.runtime.frameworks.keras.work import Work
 
 EVALUATION_BATCHES = 2
 
 
-def measure(run: KerasRun, work: Work) -> None:
+def measure(run: KerasRun, backend: Backend) -> None:
     """Every stage that this call can reach; evidence is sent as it comes."""
-    session = run.session
-    session.channel.send("run", run=0, values=_facts(run, work.device()))
-    for name in ("script", "construction"):
-        session.channel.send(
-            "stage", run=0, stage=Stage(name, "passed", session.elapsed() if name == "script" else 0.0)
-        )
-    if run.trainer == WHOLE:
-        run.attempt("dataset", lambda: _measure_dataset(run))
-    else:
-        run.skip("dataset", f"`{run.trainer}` is given one batch at a time")
-    _measure_training(run, work)
-    _evaluate(run)
-    _compare_names(run)
-    run.measured(shortcuts=session.shortcuts, notes=session.notes)
+    drive(KerasFramework(run, backend))
 
 
-def _facts(run: KerasRun, device: str) -> dict[str, Any]:
-    return {
-        **run.session.facts(),
-        "framework": "keras",
-        "trainer": run.trainer,
-        "call": run.call,
-        "construction": getattr(run.keras, "lintrain_compiled", None),
-        "device": device,
-        "arguments": arguments_of(run),
-        "shortcuts": run.session.shortcuts,
-        "notes": run.session.notes,
-    }
+class KerasFramework(Framework):
+    """Keras' own data adapters, `train_step` and `evaluate` make everything; a backend says how gradients are had."""
+
+    name = "Keras"
+
+    def __init__(self, run: KerasRun, backend: Backend) -> None:
+        super().__init__(run)
+        self.run: KerasRun = run
+        self._backend = backend
+        self._work: dict[StageName, Callable[[], None]] = {
+            StageName.DATASET: lambda: _measure_dataset(run),
+            StageName.BATCH: lambda: backend.take_batches(run),
+            StageName.FORWARD: self._measure_forward,
+            StageName.BACKWARD: lambda: backend.measure_backward(run),
+            StageName.STEP: lambda: backend.take_two_steps(run),
+            StageName.EVALUATION: lambda: _evaluate_two_batches(run),
+        }
+
+    def facts(self) -> EvidenceFields:
+        """The call, where the model was compiled, and the arguments."""
+        return {
+            "framework": "keras",
+            "trainer": self.run.trainer,
+            "construction": getattr(self.run.keras, "lintrain_compiled", None),
+            "device": self._backend.device(),
+            "arguments": arguments_of(self.run),
+        }
+
+    def work(self, stage: StageName) -> Work | None:
+        """What a stage does; none of the measurements on request is made (`docs/probe.md` says why)."""
+        return Work(self._work[stage]) if stage in self._work else None
+
+    def hindrance(self, stage: StageName) -> str:
+        """Why a stage cannot run."""
+        run = self.run
+        # Only a built model knows its weights, and the forward stage builds it.
+        is_after_forward = stage in (StageName.BACKWARD, StageName.STEP) and run.passed(StageName.FORWARD)
+        if is_after_forward and not run.keras.trainable_variables:
+            return "the model has no trainable weight"
+        if stage is StageName.DATASET and run.trainer != WHOLE:
+            return f"`{run.trainer}` receives one batch at a time"
+        return _why_no_evaluation(run) if stage is StageName.EVALUATION else ""
+
+    def _measure_forward(self) -> None:
+        try:
+            self._backend.measure_forward(self.run)
+        finally:  # the labels are compared with the head of a model whose first batch fails, too
+            self.run.measured(model=self._backend.measure_model(self.run))
+
+    def conclude(self) -> None:
+        """Compare the names that callbacks watch with those that are logged, if every part of an epoch ran."""
+        run = self.run
+        is_whole = run.passed(StageName.STEP) and (run.validation is None or run.passed(StageName.EVALUATION))
+        if run.trainer == WHOLE and is_whole:
+            watched = watched_names(run)
+            missing = [name for name in watched if name not in run.logged and not may_be_logged(run, name)]
+            run.measured(watched_names=WatchedNames(watched, run.logged, tuple(missing)))
 
 
 def _measure_dataset(run: KerasRun) -> None:
@@ -56,42 +90,12 @@ def _measure_dataset(run: KerasRun) -> None:
     run.measured(splits=splits_of(run), shared_rows=shared_rows(run))
 
 
-def _measure_training(run: KerasRun, work: Work) -> None:
-    stages: dict[str, Callable[[], None]] = {
-        "batch": lambda: work.take_batches(run),
-        "forward": lambda: _go_forward(run, work),
-        "backward": lambda: work.measure_backward(run),
-        "step": lambda: work.take_two_steps(run),
-    }
-    names = list(stages)
-    for number, name in enumerate(names):
-        if name == "backward" and not run.keras.trainable_variables:
-            for later in names[number:]:
-                run.skip(later, "no weight of the model is trained")
-            return
-        run.attempt(name, stages[name])
-        if not run.passed(name):
-            for later in names[number + 1 :]:
-                run.skip(later, f"the {name} stage failed")
-            return
-
-
-def _go_forward(run: KerasRun, work: Work) -> None:
-    try:
-        work.measure_forward(run)
-    finally:  # the labels are held against the head of a model whose first batch fails, too
-        run.measured(model=work.measure_model(run))
-
-
-def _evaluate(run: KerasRun) -> None:
+def _why_no_evaluation(run: KerasRun) -> str:
     if run.trainer != WHOLE:
-        run.skip("evaluation", f"`{run.trainer}` evaluates nothing")
-    elif run.validation is None:
-        run.skip("evaluation", "no validation data is given")
-    elif not run.passed("forward"):
-        run.skip("evaluation", "the model was not built")
-    else:
-        run.attempt("evaluation", lambda: _evaluate_two_batches(run))
+        return f"`{run.trainer}` does not evaluate"
+    if run.validation is None:
+        return "no validation data is given"
+    return "" if run.passed(StageName.FORWARD) else "the model was not built"
 
 
 def _evaluate_two_batches(run: KerasRun) -> None:
@@ -105,6 +109,7 @@ def _evaluate_two_batches(run: KerasRun) -> None:
             y,
             batch_size=size,
             sample_weight=weights,
+            # `steps` beyond the end of the data makes Keras warn and stop; without it all rows are read.
             steps=None if rows and rows <= most else EVALUATION_BATCHES,
             verbose=0,
             return_dict=True,
@@ -128,12 +133,3 @@ def _evaluate_two_batches(run: KerasRun) -> None:
             non_finite=tuple(str(name) for name, value in numbers.items() if not math.isfinite(value)),
         )
     )
-
-
-def _compare_names(run: KerasRun) -> None:
-    """What callbacks watch, where every part of an epoch went through."""
-    is_whole = run.passed("step") and (run.validation is None or run.passed("evaluation"))
-    if run.trainer == WHOLE and is_whole:
-        watched = watched_names(run)
-        missing = [name for name in watched if name not in run.logged and not may_be_logged(run, name)]
-        run.measured(watched_names=WatchedNames(watched, run.logged, tuple(missing)))

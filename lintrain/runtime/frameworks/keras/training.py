@@ -7,14 +7,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence, KerasEvidence, OptimizerGroup, StepEvidence
+from lintrain.evidence.run import ForwardEvidence, KerasEvidence, OptimizerGroup, StageName, StepEvidence
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.keras.asking import responses_of
 from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
+from lintrain.runtime.frameworks.keras.keras_responses import responses_of
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
-from lintrain.runtime.frameworks.keras.run import KerasRun
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.outputs import number
 from lintrain.runtime.measure.updates import updates
@@ -53,6 +53,8 @@ def _watched(run: KerasRun) -> Generator[Seen]:
         seen.loss = loss
         raise Held
 
+    # `train_step` of a script's own subclass may compute its loss in any way, but it has to call `backward` on a
+    # tensor: stopping there works for all of them.
     with replaced(trainer, compute_loss=compute_loss), replaced(library("torch").Tensor, backward=backward):
         yield seen
 
@@ -70,9 +72,11 @@ def measure_forward(run: KerasRun) -> None:
     """Build the model on its data, and take the first batch through model and loss."""
     seen = Seen()
     try:
+        # As `fit` does it, so that a layer which cannot be built fails here with the error of the real run.
         run.keras._symbolic_build(iterator=run.iterator)
         run.iterator.reset()
         run.keras.train()
+        # Metrics keep their sums from batch to batch; those of the symbolic build are not the run's.
         run.keras.reset_metrics()
         seen = _forward(run, run.batches[0])
     except BaseException:
@@ -102,7 +106,7 @@ def _without_loss(run: KerasRun) -> Seen:
         with library("torch").no_grad():
             seen.outputs = run.keras(x)
     except Exception as error:  # noqa: BLE001 - the first error is the one that is told
-        run.session.note(f"the outputs of the model were not seen: {type(error).__name__}")
+        run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
     return seen
 
 
@@ -140,10 +144,11 @@ def measure_backward(run: KerasRun) -> None:
     """The waiting backward pass, then those of the other batches."""
     gradients = Gradients(run)
     for number_of_batch, batch in enumerate(run.batches):
+        # The first graph is the one that the forward stage kept.
         loss = run.waiting if number_of_batch == 0 else _loss_of(run, batch)
         loss.backward()
         gradients.read(run.scale)
-        run.progress("backward", number_of_batch, len(run.batches))
+        run.progress(StageName.BACKWARD, number_of_batch, len(run.batches))
     run.measured(forward=_forward_evidence(run), backward=backward_evidence(run, gradients))
 
 
@@ -163,7 +168,7 @@ def take_two_steps(run: KerasRun) -> None:
     before = snapshot(run)
     had_gradient: set[str] = set()
     for step in range(STEPS):
-        run.progress("step", step, STEPS)
+        run.progress(StageName.STEP, step, STEPS)
         returned = model.train_step(run.batches[step % len(run.batches)])
         run.logged = tuple(map(str, returned)) if is_mapping(returned) else ()
         had_gradient |= {name for name, weight in trainable(run).items() if pulls(weight)}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+from lintrain.evidence.run import StageName
 from lintrain.runtime.child.kinds import is_row
 from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
+from lintrain.runtime.frameworks.lightning.overfit import overfit_if_asked
 from lintrain.runtime.frameworks.lightning.quiet import package_of
-from lintrain.runtime.frameworks.lightning.run import LightningRun
-from lintrain.runtime.frameworks.loop.seen import Iteration
 from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.measure.seen import Iteration
 
 DATA_HOOKS = ("prepare_data", "setup_data", "_call_setup_hook", "_request_dataloader")
 """Functions of Lightning in which it asks for the data; an error anywhere below them is one of the data."""
@@ -22,65 +24,65 @@ class Guide:
     def __init__(self, watch: Watch, run: LightningRun) -> None:
         self.watch = watch
         self.run = run
-        self.stage = "construction"
+        self.stage = StageName.CONSTRUCTION
         self.has_validated = False
         self._logged: dict[str, Any] = {}
 
-    def stage_of(self, error: BaseException) -> str:
+    def stage_of(self, error: BaseException) -> StageName:
         """The stage that an error which ended the call belongs to."""
-        if self.stage == "construction":
+        if self.stage is StageName.CONSTRUCTION:
             names = {step.name for step in traceback.extract_tb(error.__traceback__)}
-            return "dataset" if names & set(DATA_HOOKS) else "construction"
-        if self.stage == "forward" and not self.run.module.automatic_optimization and self.watch.is_stepping:
-            return "step"
+            return StageName.DATASET if names & set(DATA_HOOKS) else StageName.CONSTRUCTION
+        if self.stage is StageName.FORWARD and not self.run.module.automatic_optimization and self.watch.is_stepping:
+            return StageName.STEP
         return self.stage
 
     def on_sanity_check_start(self, *_: Any) -> None:
         """Validation is tried before training."""
-        self.stage = "evaluation"
+        self.stage = StageName.EVALUATION
 
     def on_train_start(self, *_: Any) -> None:
         """What the module does at the start is put together with it; its first batch comes next."""
-        self.stage = "batch"
+        self.stage = StageName.BATCH
 
     def on_train_batch_start(self, _trainer: Any, _module: Any, batch: Any, *_: Any) -> None:
         """A batch is there."""
-        self.stage = "forward"
-        self.watch.loaders.timed.got(self.run.loader)
+        self.stage = StageName.FORWARD
+        self.watch.loaders.timed.on_batch(self.run.loader)
         self.watch.iteration = Iteration(batch)
         self.watch.effects.counts["batches"] += 1
         with self.watch.paused():
-            self.run.begins(batch)
+            self.run.on_batch_start(batch)
 
     def on_before_backward(self, *_: Any) -> None:
         """The loss is there."""
-        self.stage = "backward"
+        self.stage = StageName.BACKWARD
 
     def on_after_backward(self, _trainer: Any, module: Any, *_: Any) -> None:
         """Gradients are there; by hand, another forward pass may follow."""
-        self.stage = "step" if module.automatic_optimization else "forward"
+        self.stage = StageName.STEP if module.automatic_optimization else StageName.FORWARD
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         """A batch was trained on."""
         is_last = trainer.fit_loop.epoch_loop._is_training_done
-        self.watch.loaders.timed.asks(self.run.loader)
+        self.watch.loaders.timed.on_batch_request(self.run.loader)
         with self.watch.paused():
-            self.run.ends_batch()
+            self.run.on_batch_end()
         if self.watch.bounds.is_late():
-            self.run.session.shorten("training was stopped after half a minute")
+            self.run.session.shorten("training was stopped after 30 s")
             trainer.should_stop = True
         if is_last or trainer.should_stop:
             self.watch.ends_guided()
-        self.stage = "evaluation" if is_last or trainer.should_stop else "batch"
+        self.stage = StageName.EVALUATION if is_last or trainer.should_stop else StageName.BATCH
 
     def on_validation_start(self, trainer: Any, *_: Any) -> None:
         """Validation begins."""
-        self.run.evaluation.begins()
+        self.run.evaluation.restart()
         self._logged = dict(trainer.callback_metrics)
 
     def on_validation_end(self, trainer: Any, *_: Any) -> None:
         """What validation logged is there."""
-        self.run.evaluation.logs(trainer.callback_metrics, self._logged)
+        self.run.evaluation.on_logged(trainer.callback_metrics, self._logged)
 
     on_test_start, on_test_end = on_validation_start, on_validation_end
 
@@ -88,6 +90,7 @@ class Guide:
         self, trainer: Any, _module: Any, batch: Any, _index: int, dataloader_idx: int = 0
     ) -> None:
         """A batch of validation is there."""
+        # The sanity check logs nothing that a callback may watch.
         self.has_validated = self.has_validated or not trainer.sanity_checking
         self._takes(trainer.val_dataloaders, batch, dataloader_idx)
 
@@ -104,17 +107,17 @@ class Guide:
     def _takes(self, loaders: Any, batch: Any, index: int) -> None:
         flat: list[Any] = [*loaders] if is_row(loaders) else [loaders]
         if batch is not None and index < len(flat):
-            self.run.takes_evaluation_batch(flat[index], batch)
+            self.run.on_evaluation_batch(flat[index], batch)
 
     def on_train_epoch_end(self, trainer: Any, *_: Any) -> None:
         """One epoch shows it all."""
-        self.stage = "evaluation"
+        self.stage = StageName.EVALUATION
         trainer.should_stop = True
 
     def on_train_end(self, *_: Any) -> None:
         """Everything was seen; the run is still set up."""
         with self.watch.paused():
-            self.run.overfits()
+            overfit_if_asked(self.run)
 
 
 def callback_of(trainer: Any, watch: Watch, run: LightningRun) -> Any:

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lintrain.evidence.run import StageName
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
+from lintrain.runtime.frameworks.driver import NO_STEP
+from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
 from lintrain.runtime.measure.outputs import number
 from lintrain.runtime.measure.overfit import FACTORS, Descents, classes_in_batch, rows_of
 from lintrain.runtime.measure.weights import restore
 
-if TYPE_CHECKING:
-    from lintrain.runtime.frameworks.lightning.run import LightningRun
+
+def overfit_if_asked(run: LightningRun) -> None:
+    """On request: overfit the first batch, from the weights before the first step."""
+    if not run.is_asked(StageName.OVERFIT):
+        return
+    if not run.passed(StageName.STEP) or not run.passed(StageName.BATCH):
+        run.skip(StageName.OVERFIT, f"{NO_STEP} on a batch of a loader")
+    elif not run.module.automatic_optimization:
+        run.skip(StageName.OVERFIT, "the module uses manual optimization")
+    else:
+        cannot = "`training_step` cannot be called alone"
+        run.attempt_extra(StageName.OVERFIT, lambda: _overfit_one_batch(run), cannot)
 
 
-def overfit_one_batch(run: LightningRun, before: dict[str, Any], rates: list[float]) -> None:
+def _overfit_one_batch(run: LightningRun) -> None:
     """Steps on the first batch from the first weights, at each of three learning rates."""
     batch, (optimizer,) = run.batches[0], run.optimizers
+    before, rates = run.first_weights, run.peak_rates
     outputs: list[Any] = []
     watching = run.model.register_forward_hook(functools.partial(_keep, outputs))
     descents = Descents(run, run.session.overfit)
     for factor in FACTORS:
         restore(run, before)
+        # Momentum of the steps before would carry the first series over.
         optimizer.state.clear()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * factor

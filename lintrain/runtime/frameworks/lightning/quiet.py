@@ -8,7 +8,7 @@ from typing import Any
 
 from lintrain.runtime.child.kinds import is_row
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 ONE_PROCESS: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "strategy": "auto"}
 SEVERAL_PROCESSES: dict[str, Any] = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "strategy": "ddp"}
@@ -31,7 +31,7 @@ def _package(module: str) -> str:
     return next((name for name in ("lightning.pytorch", "pytorch_lightning") if module.startswith(name)), "")
 
 
-def quiet_arguments(session: Session, trainer: Any, arguments: dict[str, Any]) -> None:
+def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, Any]) -> None:
     """Change what a Trainer is about to be made with; what its author asked is kept aside by the caller."""
     without_distribution(session, arguments)
     arguments["default_root_dir"] = session.folder("output")
@@ -46,7 +46,7 @@ def quiet_arguments(session: Session, trainer: Any, arguments: dict[str, Any]) -
     arguments["enable_model_summary"] = False
 
 
-def without_distribution(session: Session, arguments: dict[str, Any]) -> None:
+def without_distribution(session: ProbeSession, arguments: dict[str, Any]) -> None:
     """One process, on the CPU where no other device was asked for."""
     for name, value in (SEVERAL_PROCESSES if session.processes > 1 else ONE_PROCESS).items():
         if name == "accelerator" and session.device != "cpu":
@@ -58,7 +58,7 @@ def without_distribution(session: Session, arguments: dict[str, Any]) -> None:
         arguments[name] = value
 
 
-def _quiet_loggers(session: Session, package: str, logger: Any) -> Any:
+def _quiet_loggers(session: ProbeSession, package: str, logger: Any) -> Any:
     """Loggers that write files have their folder elsewhere already; those that send what they get are replaced."""
     if logger is None or isinstance(logger, bool):
         return logger
@@ -66,11 +66,11 @@ def _quiet_loggers(session: Session, package: str, logger: Any) -> Any:
     dummy = library(f"{package}.loggers.logger").DummyLogger
     quiet: list[Any] = [each if type(each).__name__ in WRITES_FILES else dummy() for each in given]
     if any(new is not old for new, old in zip(quiet, given, strict=True)):
-        session.note("what is logged goes nowhere: its logger was replaced")
+        session.note("its logger was replaced, and logged values are discarded")
     return quiet if is_row(logger) else quiet[0]
 
 
-def redirected_loggers(session: Session, module: Any) -> None:
+def redirected_loggers(session: ProbeSession, module: Any) -> None:
     """Let the loggers of a module write to a folder that goes away."""
     for name in WRITES_FILES:
         logger = getattr(module, name, None)
@@ -78,7 +78,7 @@ def redirected_loggers(session: Session, module: Any) -> None:
             _redirect(session, logger)
 
 
-def _redirect(session: Session, logger: Any) -> None:
+def _redirect(session: ProbeSession, logger: Any) -> None:
     build = logger.__init__
 
     @functools.wraps(build)
@@ -88,7 +88,7 @@ def _redirect(session: Session, logger: Any) -> None:
     logger.__init__ = init
 
 
-def redirect_checkpoints(session: Session, trainer: Any) -> None:
+def redirect_checkpoints(session: ProbeSession, trainer: Any) -> None:
     """Callbacks save to a folder that goes away, and of a checkpoint only the file is made, without its weights."""
     for number, callback in enumerate(trainer.checkpoint_callbacks):
         if getattr(callback, "dirpath", None) is not None:
@@ -104,7 +104,7 @@ def _make_file(temporary: str, _checkpoint: Any, path: Any, *_args: Any, **_kwar
             pass
 
 
-def redirect_saving(session: Session, fabric: Any) -> None:
+def redirect_saving(session: ProbeSession, fabric: Any) -> None:
     """What Fabric saves goes to a folder that goes away, and is loaded from there again."""
     save, load = fabric.save, fabric.load
     saved: dict[str, str] = {}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.lightning.quiet import package_of
 
 BATCHES = 4
@@ -17,18 +17,20 @@ EVALUATION_BATCHES = 2
 FINDERS = ("LearningRateFinder", "BatchSizeFinder")
 
 
-def without_finders(session: Session, trainer: Any) -> None:
+def without_finders(session: ProbeSession, trainer: Any) -> None:
     """Leave out callbacks that train many times in order to find a setting."""
     for callback in [each for each in trainer.callbacks if type(each).__name__ in FINDERS]:
         session.shorten(f"`{type(callback).__name__}` was left out")
         trainer.callbacks.remove(callback)
 
 
-def shorten_training(session: Session, trainer: Any) -> None:
+def shorten_training(session: ProbeSession, trainer: Any) -> None:
     """A few steps of one epoch, and then validation, however seldom it was asked for."""
     fit_loop = trainer.fit_loop
     if trainer.accumulate_grad_batches > MOST_ACCUMULATED:
-        said = f"gradients were added up over {MOST_ACCUMULATED} batches instead of {trainer.accumulate_grad_batches}"
+        said = (
+            f"gradients were accumulated over {MOST_ACCUMULATED} batches instead of {trainer.accumulate_grad_batches}"
+        )
         session.shorten(said)
         trainer.accumulate_grad_batches = MOST_ACCUMULATED
     wanted = BATCHES * trainer.accumulate_grad_batches
@@ -62,7 +64,7 @@ def _of(count: float) -> str:
     return f" of {count:.0f}" if math.isfinite(count) else ""
 
 
-def shorten_evaluation(session: Session, loop: Any) -> None:
+def shorten_evaluation(session: ProbeSession, loop: Any) -> None:
     """Two batches of each loader; the limits that the script set are checked before."""
     prepare: Callable[[], None] = loop.setup_data
 

@@ -5,33 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lintrain.evidence.run import StageName, StageStatus
+from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.lightning.guide import callback_of
 from lintrain.runtime.frameworks.lightning.later import comes_later
+from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
 from lintrain.runtime.frameworks.lightning.monitors import missing_by_shortening
 from lintrain.runtime.frameworks.lightning.quiet import redirect_checkpoints
-from lintrain.runtime.frameworks.lightning.run import LightningRun
 from lintrain.runtime.frameworks.lightning.shorter import (
     quiet_restart,
     shorten_evaluation,
     shorten_training,
     without_finders,
 )
-from lintrain.runtime.frameworks.loop.run import STAGES
 
 Call = Callable[..., Any]
 
 
 def fit(
-    session: Session, trainer: Any, original: Call, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: ProbeSession,
+    trainer: Any,
+    original: Call,
+    call: Location | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> None:
     """Let `fit` train a few batches and validate on two; the process ends with it."""
     args, kwargs = _uncompiled(session, args, kwargs)
     run, guide = _begin(session, trainer, call, args, kwargs)
     for later in comes_later(("fit", "test", "predict")):
-        session.note(f"{later} comes later and was not looked at")
+        session.note(f"{later} comes later and was not measured")
     without_finders(session, trainer)
+    # Lightning calls this between its set-up and its loop: the one place where loaders, optimizers and schedules
+    # exist and nothing has been trained.
     check = trainer._run_sanity_check
     trainer._run_sanity_check = lambda: _prepare(run, guide, check)
     try:
@@ -44,13 +52,14 @@ def fit(
 
 
 def _begin(
-    session: Session, trainer: Any, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: ProbeSession, trainer: Any, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[LightningRun, Any]:
     module = args[0] if args else kwargs.get("model")
-    run = LightningRun(session, trainer, module, call, session.watch)
+    run = LightningRun(session, trainer, module, call, session.watch, session.watch.metrics)
     session.watch.guided_by(run)
     run.start()
     guide = callback_of(trainer, session.watch, run)
+    # First, so that it sees a batch before a callback of the script changes it.
     trainer.callbacks.insert(0, guide)
     redirect_checkpoints(session, trainer)
     return run, guide
@@ -59,26 +68,28 @@ def _begin(
 def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
     """What stands between the set-up and the loop: the data is there, validation is tried, the run is made short."""
     trainer, session = run.trainer, run.session
-    run.is_built()
-    guide.stage = "dataset"
+    run.on_construction()
+    guide.stage = StageName.DATASET
     trainer.fit_loop.setup_data()
     combined = trainer.fit_loop._combined_loader
-    run.loads(list(combined.flattened) if combined is not None else [])
-    guide.stage = "evaluation"
+    run.on_loaders(list(combined.flattened) if combined is not None else [])
+    guide.stage = StageName.EVALUATION
     shorten_evaluation(session, trainer.fit_loop.epoch_loop.val_loop)
     _try_validation(run, check)
     shorten_training(session, trainer)
-    guide.stage = "batch"
+    guide.stage = StageName.BATCH
 
 
 def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
     """An error of Lightning's sanity check is that of the evaluation; training is looked at all the same."""
     trainer, stage = run.trainer, run.trainer.state.stage
+    # A check that fails leaves the module in eval mode, and training goes on: without this the evidence would blame
+    # the script for it.
     modes = {part: part.training for part in run.module.modules()}
     try:
         check()
     except Exception as error:  # noqa: BLE001 - as above
-        run.fails("evaluation", error)
+        run.record_failure(StageName.EVALUATION, error)
         for part, is_training in modes.items():
             part.training = is_training
         quiet_restart(trainer, stage)
@@ -86,38 +97,50 @@ def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
 
 def _fails(run: LightningRun, guide: Any, error: BaseException) -> None:
     stage = guide.stage_of(error)
-    if stage == "construction":
-        run.stops(error)
-    if stage == "evaluation":
+    if stage is StageName.CONSTRUCTION:
+        run.on_construction_error(error)
+    if stage is StageName.EVALUATION:
         _fails_in_evaluation(run, guide, error)
         return
-    run.crashed(error, stage)
+    run.on_error(error, stage)
 
 
 def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) -> None:
-    if run.statuses.get("evaluation") == "failed":  # it failed before training: what follows from that is no news
+    if (
+        run.statuses.get(StageName.EVALUATION) is StageStatus.FAILED
+    ):  # it failed before training: what follows from that is no news
         return
     name = missing_by_shortening(run.trainer, error, has_validated=guide.has_validated)
     if name is not None and run.session.shortcuts:
-        run.skip("evaluation", f"`{name}` was not logged in the few batches that ran, and is watched: {error}")
+        run.skip(
+            StageName.EVALUATION, f"`{name}` is monitored, but was not logged in the few batches that ran: {error}"
+        )
     else:
-        run.crashed(error, "evaluation")
+        run.on_error(error, StageName.EVALUATION)
 
 
-def _end(session: Session, run: LightningRun) -> None:
-    if "batch" in run.statuses:
+def _end(session: ProbeSession, run: LightningRun) -> None:
+    # Otherwise nothing was trained and there is nothing to settle.
+    if StageName.BATCH in run.statuses:
         session.watch.ends_guided()
     session.watch.close(run)
     session.finish()
 
 
 def evaluate(
-    session: Session, trainer: Any, original: Call, call: Location | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: ProbeSession,
+    trainer: Any,
+    original: Call,
+    call: Location | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     """A call that only evaluates: two batches; it is the answer unless the script trains later."""
     args, kwargs = _uncompiled(session, args, kwargs)
     loop = getattr(trainer, f"{original.__name__}_loop")
     shorten_evaluation(session, loop)
+    # A script may validate before it trains: the training is what the probe is for, and this call only has to be
+    # quick.
     if next(comes_later(("fit",)), None) is not None:
         session.measuring = True
         try:
@@ -138,19 +161,18 @@ def evaluate(
 
 
 def _prepare_evaluation(run: LightningRun, guide: Any, loop: Any, setup: Callable[[], None]) -> None:
-    guide.stage = "dataset"
+    guide.stage = StageName.DATASET
     setup()
-    if "construction" not in run.statuses:
-        run.is_built()
-        run.loads_for_evaluation(list(loop._combined_loader.flattened) if loop._combined_loader is not None else [])
-        for name in STAGES:
-            run.skip(name, "the script only evaluates")
-        run.starts_evaluation()
-    guide.stage = "evaluation"
+    if StageName.CONSTRUCTION not in run.statuses:
+        run.on_construction()
+        run.on_evaluation_loaders(list(loop._combined_loader.flattened) if loop._combined_loader is not None else [])
+        run.skip_missing(TRAINING_STAGES, "the script only evaluates")
+        run.on_evaluation_only()
+    guide.stage = StageName.EVALUATION
 
 
 def _uncompiled(
-    session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: ProbeSession, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The module itself where it was compiled: that takes longer than all measurements and changes none of them."""
     model = args[0] if args else kwargs.get("model")

@@ -28,19 +28,20 @@ class WatchedBatches:
 
     def __next__(self) -> Any:
         timed = self._watch.loaders.timed
-        timed.asks(self._loader)
+        timed.on_batch_request(self._loader)
         if self._watch.has_enough(self._loader, self._taken):
-            self._watch.ends_early(self._loader, can_end=is_asked_by_a_loop())
+            self._watch.on_early_end(self._loader, can_end=is_asked_by_a_loop())
             raise StopIteration
-        self._watch.takes(self._loader)
+        # Before `next`: an error in the data set or collator is one of the batch stage.
+        self._watch.on_batch_request(self._loader)
         try:
             batch = next(self._batches)
         except StopIteration:
-            self._watch.ran_out(self._loader)
+            self._watch.on_loader_end(self._loader)
             raise
         self._taken += 1
-        timed.got(self._loader)
-        self._watch.took(self._loader, batch)
+        timed.on_batch(self._loader)
+        self._watch.on_batch(self._loader, batch)
         return batch
 
     def __len__(self) -> int:
@@ -55,4 +56,6 @@ def is_asked_by_a_loop() -> bool:
     frame = callers_frame(2)
     if frame is None or not is_users(frame.f_code.co_filename):
         return True
+    # The bytecode tells the two apart: a `for` asks with FOR_ITER, a call of `next` does not. A `for` takes the end
+    # of the data without an error.
     return frame.f_code.co_code[frame.f_lasti] == FOR

@@ -24,11 +24,11 @@ class Bounds:
         self._began = 0.0
         self._steps_before = 0
 
-    def begins(self) -> None:
+    def start(self) -> None:
         """A run is followed from now on."""
         self._began = time.perf_counter()
 
-    def takes_batch(self) -> None:
+    def on_batch(self) -> None:
         """The loop asks its loader for a batch."""
         self._steps_before = self._counts["steps"]
 
@@ -39,7 +39,7 @@ class Bounds:
     def why_no_evaluation(self) -> str:
         """Why none was seen where a loop is left."""
         if self.is_late():
-            return f"the loop was followed for {SECONDS:g} s, and nothing was waited for after that"
+            return f"the loop was followed for {SECONDS:g} s, which is the limit"
         return "no other loader was read after the first batches of training"
 
     def has_seen_enough(self, *, is_wasteful: bool) -> bool:

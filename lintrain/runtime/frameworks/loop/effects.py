@@ -36,8 +36,10 @@ class Effects:
         self._marks: list[weakref.ref[Mark]] = []
         self._waiting: list[list[str]] = []  # the last operations of each loss since the last step
 
-    def goes_backward(self, loss: Any) -> None:
+    def on_backward_start(self, loss: Any) -> None:
         """Hook a mark into the graph that backward goes through; that of the batch before may be there still."""
+        # The mark hangs on the graph and dies with it. One graph alive is normal (the loss variable of the last batch
+        # still holds it), two mean that losses are collected with their graphs.
         alive = sum(earlier() is not None for earlier in self._marks)
         self.counts["kept_old_graphs"] += alive > 1
         mark = Mark()
@@ -45,43 +47,46 @@ class Effects:
             loss.grad_fn.register_hook(mark)
             self._marks.append(weakref.ref(mark))
         self.counts["backwards"] += 1
+        # A scaler's multiplication is the last operation of the graph, and not the script's.
         self._waiting.append(last_operations(loss.grad_fn)[self.is_scaled :])
         self.counts["divided_twice"] += self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"]
         self.counts["searched_for_nan"] += bool(library("torch").is_anomaly_enabled())
         self.counts["past_the_launcher"] += not is_called_by_launcher()
 
-    def takes_batch(self) -> None:
+    def on_batch(self) -> None:
         """The loop takes a batch."""
         self.counts["batches"] += 1
         self.counts["batches_past_the_launcher"] += not is_called_by_launcher()
 
-    def scales(self, by: float | None) -> None:
+    def on_scaling(self, by: float | None) -> None:
         """A scaler multiplies a loss; by None, where it is switched off and only passes the loss on."""
         self.counts["scaled"] += by is not None
         self.scale = 1.0 if by is None else by
         self.is_scaled = self.scale != 1.0
 
-    def unscales(self) -> None:
+    def on_unscaling(self) -> None:
         """A scaler divides gradients."""
         self.is_scaled = False
 
-    def steps(self, optimizer: Any, *, has_closure: bool) -> None:
+    def on_step_start(self, optimizer: Any, *, has_closure: bool) -> None:
         """An optimizer is about to step; one with a closure makes its gradients itself."""
         if not has_closure:
-            self.ledger.steps(optimizer)
+            self.ledger.on_step_start(optimizer)
         self.rates.append(float(optimizer.param_groups[0]["lr"]))
         self.counts["steps_past_the_launcher"] += not is_called_by_launcher()
 
-    def stepped(self, optimizer: Any) -> None:
+    def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
-        self.ledger.stepped(optimizer)
+        self.ledger.on_step_end(optimizer)
         self.counts["steps"] += 1
+        # Divided or multiplied as its last operation: the usual forms of `loss / steps`. A mean over the batch is
+        # inside the loss function and no division here.
         undivided = [operations for operations in self._waiting if not set(operations[:1]) & set(SCALES)]
         self.counts["undivided_losses"] += len(undivided) if len(undivided) > 1 else 0
         self.per_step.append(len(self._waiting))
         self._waiting.clear()
 
-    def clips(self, parameters: list[Any], limit: float | None) -> None:
+    def on_clipping(self, parameters: list[Any], limit: float | None) -> None:
         """Gradients are about to be clipped; to infinity they are only measured."""
         if limit is not None and math.isinf(limit):
             return

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lintrain.evidence.run import EvaluationEvidence
 from lintrain.runtime.child.given import Given
-from lintrain.runtime.frameworks.loop.seen import tensors_in
+from lintrain.runtime.frameworks.loop.loader_run import LoaderRun
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
+from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.metric_arrays import numbers_in
 from lintrain.runtime.measure.overlap import shared_rows
-
-if TYPE_CHECKING:
-    from lintrain.runtime.frameworks.loop.run import LoopRun
-    from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.measure.seen import tensors_in
 
 
 class FollowedEvaluation:
     """What was seen of it until now; `values` are the numbers by name that a library logged in it."""
 
-    def __init__(self, run: LoopRun, watch: Watch) -> None:
-        self._run, self._watch = run, watch
+    def __init__(self, run: LoaderRun, state: LoopState, metrics: MetricUses) -> None:
+        self._run, self._state, self._metrics = run, state, metrics
         self.batches = self.rows = 0
         self._is_described = False
         self.values: dict[str, float] = {}
@@ -30,23 +29,23 @@ class FollowedEvaluation:
     @property
     def is_seen(self) -> bool:
         """Whether anything of it was: a batch of another loader, a pass of the model, a metric behind the training."""
-        is_judged = any(not use.is_training for use in self._watch.metrics.every)
-        return bool(self.batches or self._watch.passes.counts["evaluated"]) or is_judged
+        is_judged = any(not use.is_training for use in self._metrics.every)
+        return bool(self.batches or self._state.passes.counts["evaluated"]) or is_judged
 
-    def takes(self, loader: Any, batch: Any) -> None:
+    def on_batch(self, loader: Any, batch: Any) -> None:
         """A loader other than that of the training gave a batch; the first one is described, and its data."""
-        with self._watch.paused():
+        with self._state.paused():
             self.batches += 1
             self.rows += rows_in(batch)
             if not self._is_described:
                 self._is_described = True
                 self._describe(loader, batch)
 
-    def begins(self) -> None:
+    def restart(self) -> None:
         """A library evaluates once more: one pass is told, the last."""
         self.batches = self.rows = 0
 
-    def logs(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    def on_logged(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """The numbers that a library holds after it, of which those from before are none of it."""
         fresh = {name: value for name, value in values.items() if name not in before or value is not before[name]}
         self.values.update(numbers_in(fresh))
@@ -63,7 +62,7 @@ class FollowedEvaluation:
 
     def evidence(self) -> EvaluationEvidence | None:
         """All of it; None where neither an evaluation nor a metric was seen."""
-        passes, uses = self._watch.passes, self._watch.metrics.every
+        passes, uses = self._state.passes, self._metrics.every
         if not self.is_seen and not uses:
             return None
         counts = passes.counts

@@ -6,10 +6,10 @@ from typing import Any
 
 from lintrain.evidence.run import OptimizerGroup
 from lintrain.runtime.child.library import loaded
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 
-def framework(session: Session) -> str:
+def framework(session: ProbeSession) -> str:
     """What carries the loop: accelerate or Fabric where the script made one, else torch alone."""
     if session.launcher:
         return session.launcher

@@ -1,4 +1,4 @@
-"""Gradients from their birth to their use: which reached an optimizer's parameters, and what its steps found there."""
+"""Gradients from backward pass to step: which reached a parameter of an optimizer, and what its steps found there."""
 
 from __future__ import annotations
 
@@ -54,8 +54,11 @@ class Ledger:
 
     def _adds(self, parameter: Any, added: Any) -> None:
         """A gradient is about to be added to what the parameter has: nothing, where it was cleared."""
+        # The hook runs before the gradient is added, so `grad` still shows what the loop left there: None or zeros
+        # after a clearing.
         key, is_there = id(parameter), has_gradient(parameter)
         if not is_there:
+            # It waited for a step, and was cleared before one came.
             if key in self._fresh:
                 self._dropped.add(key)
             self._used.discard(key)
@@ -63,10 +66,11 @@ class Ledger:
         elif key in self._used:
             self._mixed.add(key)
         self._reached.add(key)
+        # An expert that got no token has a gradient of zeros: it does not wait for a step.
         if is_some(added):
             self._fresh.add(key)
 
-    def went_backward(self) -> None:
+    def on_backward_end(self) -> None:
         """A backward pass is through: note for each optimizer whether it was reached."""
         for account in self._accounts:
             own = {id(parameter) for parameter in account.parameters()}
@@ -75,19 +79,20 @@ class Ledger:
         self._reached.clear()
         self._dropped.clear()
 
-    def steps(self, optimizer: Any) -> None:
+    def on_step_start(self, optimizer: Any) -> None:
         """An optimizer is about to step on the gradients that are there."""
         account = self.watch(optimizer)
         parameters = list(account.parameters())
         account.on_nothing += not any(has_gradient(parameter) for parameter in parameters)
         account.on_old += any(id(parameter) in self._mixed and has_gradient(parameter) for parameter in parameters)
 
-    def stepped(self, optimizer: Any) -> None:
+    def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped: its gradients are used."""
         account = self.watch(optimizer)
         account.steps += 1
         own = {id(parameter) for parameter in account.parameters()}
         self._used |= own
+        # A step uses the whole gradient, its old part too: only what is added after it counts against the next step.
         self._mixed -= own
         self._fresh -= own
 

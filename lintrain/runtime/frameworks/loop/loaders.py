@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.evidence.run import LoaderUse
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.throughput import TimedSteps
 
 
 class Loaders:
     """What the samplers of loaders said of their epoch, each time that these were iterated."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self.timed = TimedSteps(session)
         self._epochs: dict[int, list[int]] = {}
 
-    def opened(self, loader: Any) -> None:
+    def on_loader_start(self, loader: Any) -> None:
         """A loader begins a round."""
         epoch = getattr(_sampler_of(loader), "epoch", None)
         if isinstance(epoch, int):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lintrain.evidence.run import MemoryEvidence, Stage
+from lintrain.evidence.run import MemoryEvidence, Stage, StageName
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.loop.seen import Iteration
+from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.measure.live_bytes import (
     Counting,
     LiveBytes,
@@ -20,23 +21,20 @@ from lintrain.runtime.measure.live_bytes import (
 )
 from lintrain.runtime.measure.projection import fused_attention
 
-if TYPE_CHECKING:
-    from lintrain.runtime.frameworks.loop.run import LoopRun
-    from lintrain.runtime.frameworks.loop.watch import Watch
-
-TOO_SHORT = "the loop took no further step of the optimizer that was counted"
+TOO_SHORT = "the loop took no further step of the measured optimizer"
 
 
 class CountingScript(Counting):
     """Counts what the script does with torch: not the watch's own work, and not what its loader puts together."""
 
-    watch: Watch
+    state: LoopState
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """As above, where the script is at work."""
-        if not self.watch.is_on or self.watch.is_taking:
+        # On a GPU the loader's work stays in main memory, so it is not part of what the device holds.
+        if not self.state.is_on or self.state.is_taking:
             return function(*args, **(kwargs or {}))
         return super().__torch_dispatch__(function, types, args, kwargs)
 
@@ -48,9 +46,9 @@ class CountingScript(Counting):
 class CountedStep:
     """Opened when an optimizer has stepped, closed when it has stepped again."""
 
-    def __init__(self, run: LoopRun, watch: Watch) -> None:
+    def __init__(self, run: MeasuredRun, state: LoopState) -> None:
         self._run = run
-        self._watch = watch
+        self._state = state
         self._live = LiveBytes()
         self._stack = ExitStack()
         self._mode: Any = None
@@ -63,40 +61,42 @@ class CountedStep:
     @property
     def is_wanted(self) -> bool:
         """Whether somebody asked, and nothing was counted yet."""
-        return "memory" in self._run.session.also and "memory" not in self._run.statuses
+        return self._run.is_asked(StageName.MEMORY) and StageName.MEMORY not in self._run.statuses
 
-    def stepped(self, optimizer: Any) -> None:
+    def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped: the same one closes the count, the first one that is measured opens it."""
         if not self.is_wanted:
             return
+        # From the end of one step to the end of the next: the first count would miss the optimizer's state, which is
+        # made in its first step.
         if self._optimizer is optimizer:
             self._close()
-        elif self._optimizer is None and self._run.passed("step"):
+        elif self._optimizer is None and self._run.passed(StageName.STEP):
             self._open(optimizer)
 
-    def steps(self, optimizer: Any, *, has_closure: bool) -> None:
+    def on_step_start(self, optimizer: Any, *, has_closure: bool) -> None:
         """An optimizer is about to step: its passes are over, but for those that a closure makes."""
         if self._optimizer is optimizer and not has_closure:
             self._passes, self._gradients = self._live.peak, self._gradients_now()
             self._live.mark()
 
-    def calls(self) -> None:
+    def on_forward(self) -> None:
         """A model was called, on a batch; what the script casts on a GPU only, it would not cast here."""
         if self._mode is not None:
-            self._live.add([tensor for tensor in _batch(self._watch.iteration) if _is_whole(tensor)])
+            self._live.add([tensor for tensor in self._state.iteration.tensors() if _is_whole(tensor)])
         self._casts_on_gpu = self._casts_on_gpu or bool(library("torch").is_autocast_enabled())
 
-    def gives_up(self) -> None:
+    def on_abort(self) -> None:
         """Training is over."""
         if self.is_wanted:
             self._stop()
-            self._run.skip("memory", TOO_SHORT)
+            self._run.skip(StageName.MEMORY, TOO_SHORT)
 
     def _open(self, optimizer: Any) -> None:
         self._optimizer, self._began = optimizer, time.perf_counter()
         self._live.add([*self._weights(), *self._all_gradients(), *self._states()])
         self._mode = as_mode(CountingScript, self._live)
-        self._mode.watch = self._watch
+        self._mode.state = self._state
         if self._run.session.device_memory is not None:
             self._stack.enter_context(fused_attention())
         self._mode.__enter__()
@@ -104,6 +104,7 @@ class CountedStep:
 
     def _stop(self) -> None:
         """Take the mode off, if nobody has put another on top of it and left it there."""
+        # Modes are a stack: leaving ours below one of the script's would break both.
         if self._mode is not None and _current() is self._mode:
             self._mode.__exit__(None, None, None)
         self._stack.close()
@@ -112,14 +113,14 @@ class CountedStep:
     def _close(self) -> None:
         self._stop()
         if self._casts_on_gpu:
-            self._run.skip("memory", "the script casts on a GPU what it does not cast here")
+            self._run.skip(StageName.MEMORY, "autocast applies on a GPU and not on this CPU")
             return
-        rows = rows_in(self._watch.iteration)
+        rows = self._state.iteration.rows()
         if not rows:
-            self._run.skip("memory", "the batch has no rows that could be counted")
+            self._run.skip(StageName.MEMORY, "the rows of the batch cannot be counted")
             return
         self._run.measured(memory=self._evidence(rows))
-        self._run.settles(Stage("memory", "passed", time.perf_counter() - self._began))
+        self._run.record(Stage.passed(StageName.MEMORY, time.perf_counter() - self._began))
 
     def _evidence(self, rows: int) -> MemoryEvidence:
         weights, state = sum(map(size_of, self._weights())), sum(map(size_of, self._states()))
@@ -132,7 +133,7 @@ class CountedStep:
             device=device,
             peak=max(passes, step),
             rows=rows,
-            tokens=tokens_in(self._watch.iteration),
+            tokens=self._state.iteration.tokens(),
             weights=weights,
             gradients=fixed - weights - state,
             optimizer=state,
@@ -145,7 +146,7 @@ class CountedStep:
         )
 
     def _modules(self) -> list[Any]:
-        called = [forward.module for forward in self._watch.iteration.forwards]
+        called = [forward.module for forward in self._state.iteration.forwards]
         return [*{id(each): each for each in [self._run.model, *called]}.values()]
 
     def _weights(self) -> list[Any]:
@@ -172,24 +173,6 @@ def _largest(device: int, fixed: int, passes: int, step: int, rows: int) -> int 
         return 0
     each = (passes - fixed) / rows
     return int(max(0, device - fixed) / each) if each > 0 else None
-
-
-def rows_in(iteration: Iteration) -> int:
-    """The entries of a batch along its first axis."""
-    return next((int(tensor.shape[0]) for tensor in _batch(iteration) if tensor.ndim), 0)
-
-
-def tokens_in(iteration: Iteration) -> int | None:
-    """The length of the token ids, where there are any."""
-    torch = library("torch")
-    return next(
-        (int(tensor.shape[1]) for tensor in _batch(iteration) if tensor.ndim == 2 and tensor.dtype == torch.int64), None
-    )
-
-
-def _batch(iteration: Iteration) -> list[Any]:
-    given = [part for forward in iteration.forwards for part in (*forward.args, *forward.kwargs.values())]
-    return [*tensors_of(iteration.batch), *tensors_of(given)]
 
 
 def _is_whole(tensor: Any) -> bool:

@@ -6,17 +6,15 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lintrain.evidence.run import MetricUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import LONGEST_MESSAGE, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.measure.metric_arrays import described, numbers_in
-
-if TYPE_CHECKING:
-    from lintrain.runtime.frameworks.loop.watch import Watch
 
 MOST_LOCATIONS = 32
 OF_SCIKIT_LEARN = ("_classification", "_ranking", "_regression")
@@ -29,8 +27,8 @@ Call = Callable[..., Any]
 class MetricUses:
     """The calls of metrics by their places, the first arrays of each and the last values."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, state: LoopState) -> None:
+        self._state = state
         self._found: dict[tuple[Location | None, str], MetricUse] = {}
         self._open: MetricUse | None = None
 
@@ -45,8 +43,10 @@ class MetricUses:
         @functools.wraps(function)
         def metric(*args: Any, **kwargs: Any) -> Any:
             """What the metric gives."""  # evaluate 0.4 copies the code of `compute` and adds to the text that is in it
-            if not self._watch.is_on or not self._watch.optimizers:
+            if not self._state.is_on or not self._state.optimizers:
                 return function(*args, **kwargs)
+            # `evaluate` calls scikit-learn, torchmetrics calls its own functions: the outermost call is the script's,
+            # and the inner one only completes it.
             if self._open is not None:
                 self._completes(function, args, kwargs)
                 return function(*args, **kwargs)
@@ -67,8 +67,7 @@ class MetricUses:
     def _begins(
         self, library: str, called: str, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> MetricUse:
-        run = self._watch.run
-        is_training = run is None or not run.is_evaluating
+        is_training = not self._state.is_evaluating
         use = MetricUse(library, called, location=frame_location(users_frame()), is_training=is_training)
         return replace(use, **(self._tried(_given, function, args, kwargs) or {}))
 
@@ -83,6 +82,8 @@ class MetricUses:
         before = self._found.get(key)
         if before is not None:
             kept = before if before.references or not use.references else use
+            # The last value, but the first arrays: those are what the claims about shapes and labels are checked
+            # with.
             values, calls = use.values or before.values, before.calls + 1
             is_training = before.is_training and use.is_training
             told = (use.error or before.error, use.message or before.message)
@@ -92,10 +93,10 @@ class MetricUses:
 
     def _tried(self, ask: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any] | None:
         try:
-            with self._watch.paused():
+            with self._state.paused():
                 return ask(*given)
         except Exception as error:  # noqa: BLE001 - the script's metric goes on whatever it was given
-            self._watch.session.note(f"what a metric got was not seen: {type(error).__name__}: {error}")
+            self._state.session.note(f"the arguments of a metric could not be read: {type(error).__name__}: {error}")
             return None
 
 
@@ -114,18 +115,18 @@ def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
     return {**described(guessed, wanted), "options": tuple(name for name in options if name != "self")}
 
 
-def tap_metrics(uses: MetricUses, hooks: AfterImport) -> None:
+def hook_metrics(uses: MetricUses, hooks: AfterImport) -> None:
     """Let the uses of metrics be seen, as soon as the script imports their libraries."""
     for part in OF_SCIKIT_LEARN:
-        hooks.add(f"sklearn.metrics.{part}", functools.partial(_tap_functions, uses, "scikit-learn"))
+        hooks.add(f"sklearn.metrics.{part}", functools.partial(_hook_functions, uses, "scikit-learn"))
     for part in OF_TORCHMETRICS:
         name = f"torchmetrics.functional.classification.{part}"
-        hooks.add(name, functools.partial(_tap_functions, uses, "torchmetrics"))
-    hooks.add("evaluate.module", functools.partial(_tap_evaluate, uses))
-    hooks.add("torchmetrics.metric", functools.partial(_tap_torchmetrics, uses))
+        hooks.add(name, functools.partial(_hook_functions, uses, "torchmetrics"))
+    hooks.add("evaluate.module", functools.partial(_hook_evaluate, uses))
+    hooks.add("torchmetrics.metric", functools.partial(_hook_torchmetrics, uses))
 
 
-def _tap_functions(uses: MetricUses, library: str, module: Any) -> None:
+def _hook_functions(uses: MetricUses, library: str, module: Any) -> None:
     """Every public function of a module that compares predictions with references, wherever it is handed on."""
     parents = module.__name__.split(".")
     owners = [module, *(loaded(".".join(parents[:length])) for length in range(1, len(parents)))]
@@ -145,13 +146,13 @@ def _compares(names: Sequence[str]) -> bool:
     return bool(set(names[:2]) & set(REFERENCES)) and bool(set(names[:2]) & set(PREDICTIONS))
 
 
-def _tap_evaluate(uses: MetricUses, module: Any) -> None:
+def _hook_evaluate(uses: MetricUses, module: Any) -> None:
     kind = module.EvaluationModule
     for name in ("add", "add_batch", "compute"):
         setattr(kind, name, uses.watched("evaluate", getattr(kind, name), lambda metric: str(metric.name)))
 
 
-def _tap_torchmetrics(uses: MetricUses, module: Any) -> None:
+def _hook_torchmetrics(uses: MetricUses, module: Any) -> None:
     """Each metric wraps its own `update` and `compute` when it is made, and again when it is copied."""
     for name in ("_wrap_update", "_wrap_compute"):
         setattr(module.Metric, name, _watching(uses, getattr(module.Metric, name)))

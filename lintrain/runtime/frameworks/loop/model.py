@@ -6,8 +6,8 @@ import inspect
 from typing import Any
 
 from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.frameworks.loop.leaves import leaves_of
-from lintrain.runtime.frameworks.loop.seen import Iteration
+from lintrain.runtime.measure.graph import leaves_of
+from lintrain.runtime.measure.seen import Iteration
 
 
 class LooseParameters:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lintrain.evidence.run import Stage
+from lintrain.evidence.run import StageName
 from lintrain.runtime.child.library import library
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.frameworks.loop.facts import peak_of
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.model import held_by
 from lintrain.runtime.frameworks.loop.remaking import CannotRemakeError, Recipe
-from lintrain.runtime.frameworks.loop.seen import Iteration
 from lintrain.runtime.measure.outputs import number
 from lintrain.runtime.measure.overfit import FACTORS, Classes, Descents, classes_in_batch, classes_of
 from lintrain.runtime.measure.replay import as_it_was
-
-if TYPE_CHECKING:
-    from lintrain.runtime.frameworks.loop.run import LoopRun
-    from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.measure.seen import Iteration
 
 SAME = 1e-3
 """A loss made again differs by no more than this share of it from the one of the script."""
@@ -30,14 +27,14 @@ SAME = 1e-3
 class FirstBatch:
     """How the first loss was made and from which weights, until the loop is over."""
 
-    def __init__(self, run: LoopRun, watch: Watch) -> None:
+    def __init__(self, run: MeasuredRun, state: LoopState) -> None:
         self._run = run
-        self._watch = watch
+        self._state = state
         self._recipe: Recipe | None = None
         self._optimizer: Any = None
         self._rates: list[float] = []
         self._first: list[Any] = []
-        self._reason = "training does not get as far as one step"
+        self._reason = "training does not reach its first step"
 
     def keep(self, iteration: Iteration, loss: Any) -> None:
         """The first loss is there: look how it was made, and keep the weights that it was made from."""
@@ -45,38 +42,34 @@ class FirstBatch:
             recipe = Recipe(iteration, loss)
             self._optimizer = self._one_optimizer(recipe)
         except CannotRemakeError as error:
-            self._reason = f"the loss cannot be made again: {error}"
+            self._reason = f"the loss cannot be recomputed: {error}"
             return
         self._recipe = recipe
         self._rates = [peak_of(group) for group in self._optimizer.param_groups]
+        # Cloned now, while no step was taken: the loop trains on before the batch is overfitted.
         self._first = [weight.detach().clone() for weight in self._weights()]
 
     def _one_optimizer(self, recipe: Recipe) -> Any:
         """The only optimizer that steps what the loss is made with."""
         own = {id(weight) for module in recipe.modules for weight in module.parameters()}
-        found = [optimizer for optimizer in self._watch.optimizers if own & held_by(optimizer)]
+        found = [optimizer for optimizer in self._state.optimizers if own & held_by(optimizer)]
         if len(found) != 1:
-            raise CannotRemakeError(f"{len(found)} optimizers step the models")
+            raise CannotRemakeError(f"{len(found)} optimizers update the models")
         return found[0]
 
     def _weights(self) -> list[Any]:
         return [weight for group in self._optimizer.param_groups for weight in group["params"]]
 
-    def learn(self) -> None:
-        """One batch by heart; an error here is none of the script's, whose own steps went through."""
-        recipe, started = self._recipe, time.perf_counter()
-        if recipe is None or not self._run.passed("step"):
-            self._run.skip("overfit", self._reason)
-            return
-        self._run.session.channel.send("stage-started", run=0, stage="overfit")
-        try:
-            self._learn(recipe)
-        except Exception as error:  # noqa: BLE001 - whatever a step needs from the loop around it is missing here
-            self._run.skip("overfit", f"one batch cannot be trained on alone: {type(error).__name__}: {error}")
-            return
-        self._run.settles(Stage("overfit", "passed", time.perf_counter() - started))
+    def overfit(self) -> None:
+        """Overfit the batch, without the loop around it."""
+        recipe = self._recipe
+        if recipe is None or not self._run.passed(StageName.STEP):
+            self._run.skip(StageName.OVERFIT, self._reason)
+        else:
+            cannot = "one batch cannot be trained on outside the loop"
+            self._run.attempt_extra(StageName.OVERFIT, lambda: self._descend(recipe), cannot)
 
-    def _learn(self, recipe: Recipe) -> None:
+    def _descend(self, recipe: Recipe) -> None:
         descents = Descents(self._run, self._run.session.overfit)
         with ExitStack() as stack, library("torch").enable_grad():
             for module in recipe.modules:
@@ -95,6 +88,7 @@ class FirstBatch:
         with library("torch").no_grad():
             for weight, first in zip(self._weights(), self._first, strict=True):
                 weight.copy_(first)
+        # A new dictionary rather than a cleared one: the script's state is given back at the end.
         self._optimizer.state = defaultdict(dict)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
@@ -109,8 +103,8 @@ class FirstBatch:
             _forget_gradients(recipe.modules)
             self._optimizer.zero_grad()
             loss.backward()
-            if self._run.limit:
-                library("torch.nn.utils").clip_grad_norm_(self._weights(), self._run.limit)
+            if self._run.clipped_at:
+                library("torch.nn.utils").clip_grad_norm_(self._weights(), self._run.clipped_at)
             return loss
 
         if type(self._optimizer).__module__.startswith("torch.optim"):
@@ -134,7 +128,7 @@ def _compare(recipe: Recipe) -> None:
     with library("torch").no_grad():
         again = number(recipe.make()[0])
     if math.isfinite(recipe.value) and abs(again - recipe.value) > SAME * max(abs(recipe.value), 1e-3):
-        raise CannotRemakeError(f"made again it is {again:.4g}, not {recipe.value:.4g}")
+        raise CannotRemakeError(f"recomputed it is {again:.4g}, not {recipe.value:.4g}")
 
 
 def _forget_gradients(modules: list[Any]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.loop.model import held_by
-from lintrain.runtime.frameworks.loop.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
 from lintrain.runtime.measure.alignment import ids_and_mask
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.outputs import number, shape_of
+from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
 
 MOST = 64
 
@@ -46,6 +46,7 @@ class Passes:
         if next(module.parameters(), None) is None:
             return None
         records = any(tensor.requires_grad for tensor in tensors_in(output))
+        # DDP, compile and Fabric wrap the module; modes and weights are those of the inner one.
         own = without_shells(module)
         forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now())
         self.waiting.append(forward)
@@ -58,11 +59,13 @@ class Passes:
 
     def train(self) -> None:
         """A backward pass follows: the last pass that autograd recorded was for training."""
+        # One backward pass, one training pass: earlier recorded passes are a teacher's, a reference model's, or an
+        # evaluation that forgot `no_grad`.
         for forward in [forward for forward in self.waiting if forward.records][-1:]:
             self.counts["trained"] += 1
             self.counts["trained_in_eval_mode"] += bool(forward.modes) and not any(forward.modes)
 
-    def loses(self, call: LossCall) -> None:
+    def on_loss(self, call: LossCall) -> None:
         """A loss function is called."""
         if len(self.losses) < MOST:
             self.losses.append(call)
@@ -79,6 +82,7 @@ class Passes:
         of_models: list[float] = []
         modules = set[int]()
         for forward in self.waiting:
+            # Those of the present iteration belong to the backward pass that proved the new round.
             if forward not in behind.forwards and any(id(own) in held for own in forward.module.parameters()):
                 self.counts["evaluated"] += 1
                 self.counts["evaluated_in_train_mode"] += any(forward.modes)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.loop.seen import Iteration, LossCall
 from lintrain.runtime.measure.calls import Call, paths_of
+from lintrain.runtime.measure.seen import Iteration, LossCall
 from lintrain.startup.lazy_dataclass import dataclass
 
 ON_THE_WAY = ("DivBackward0", "MulBackward0", "MeanBackward0")
@@ -35,6 +35,7 @@ class Recipe:
 
     def __init__(self, iteration: Iteration, loss: Any) -> None:
         self._forwards = [forward for forward in iteration.forwards if forward.records]
+        # `changed({})` copies the containers: a model may write its outputs into the dictionary that it is given.
         self._calls = [Call(each.called, each.args, each.kwargs).changed({}) for each in self._forwards]
         self._outputs = [paths_of(forward.output) for forward in self._forwards]
         self._sources: list[dict[Path, Source]] = []
@@ -44,7 +45,7 @@ class Recipe:
         last = len(self._calls)
         self._input = None if self.function is None else self._source(self.function.input, last)
         if self.function is not None and getattr(self.function.target, "requires_grad", False):
-            raise CannotRemakeError(f"what `{self.function.name}` compares with comes from a model too")
+            raise CannotRemakeError(f"what `{self.function.name}` compares with also comes from a model")
         for number, call in enumerate(self._calls):
             given = {path: tensor for path, tensor in call.tensors().items() if _is_made(tensor)}
             self._sources.append({path: self._source(tensor, number) for path, tensor in given.items()})
@@ -111,6 +112,8 @@ class Recipe:
                     return Source(number, path, _as_it_is)
         for number in reversed(range(before)):
             for path, given in self._outputs[number].items():
+                # The script changed the output on its way to the loss; the known forms are tried, and accepted only
+                # if they give the same numbers.
                 form = form_of(given, tensor)
                 if form is not None:
                     return Source(number, path, form)
@@ -121,7 +124,7 @@ def _taken(source: Source | None, made: list[dict[Path, Any]]) -> Any:
     assert source is not None
     given = made[source.number].get(source.path)
     if given is None:
-        raise CannotRemakeError("in eval mode the model gives something else")
+        raise CannotRemakeError("the model returns something else in eval mode")
     return source.form(given)
 
 
@@ -144,7 +147,7 @@ def _function(iteration: Iteration, node: Any) -> LossCall:
     """The call of a loss function whose result is the loss."""
     found = next((call for call in iteration.losses if getattr(call.result, "grad_fn", None) is node), None)
     if node is None or found is None:
-        raise CannotRemakeError("its loss is neither the model's own nor one call of a loss function of torch")
+        raise CannotRemakeError("its loss is neither returned by the model nor one call of a torch loss function")
     return found
 
 
@@ -179,6 +182,7 @@ def _forms(wanted: Any) -> Iterator[Form]:
         lambda tensor: nn.log_softmax(tensor, dim=1) if tensor.ndim > 2 else None,
     )
     for activation in activations:
+        # Cheap forms first: most losses get the logits as they are.
         for cut in (_as_it_is, _without_last, _first_of_each):
             for turn in (_as_it_is, _turned):
                 yield _composed(cut, activation, turn, wanted)

@@ -30,12 +30,12 @@ class Schedules:
     def __init__(self) -> None:
         self._made: list[Following] = []
 
-    def makes(self, schedule: Any) -> None:
+    def on_schedule(self, schedule: Any) -> None:
         """A schedule is made: what it does from now on is the script's doing."""
         if all(each.schedule is not schedule for each in self._made):
             self._made.append(Following(schedule))
 
-    def goes_on(self, schedule: Any, *, optimizer_steps: int, is_training: bool) -> None:
+    def on_schedule_step(self, schedule: Any, *, optimizer_steps: int, is_training: bool) -> None:
         """A schedule is about to go on by one."""
         for each in self._made:
             if each.schedule is schedule:

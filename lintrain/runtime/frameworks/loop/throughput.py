@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lintrain.evidence.run import Stage
-from lintrain.runtime.child.session import Session
-from lintrain.runtime.frameworks.loop.memory import rows_in, tokens_in
+from lintrain.evidence.run import Stage, StageName
+from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
-
-if TYPE_CHECKING:
-    from lintrain.runtime.frameworks.loop.run import LoopRun
-    from lintrain.runtime.frameworks.loop.seen import Iteration
+from lintrain.runtime.measure.seen import Iteration
 
 PROFILED = WARM_UP + 2
 """The number of the batch whose step is profiled, and not timed."""
@@ -23,8 +20,8 @@ PROFILED = WARM_UP + 2
 class TimedSteps:
     """Told when the loop asks for a batch and when it gets it, until training is over."""
 
-    def __init__(self, session: Session) -> None:
-        self._is_wanted = "throughput" in session.also
+    def __init__(self, session: ProbeSession) -> None:
+        self._is_wanted = StageName.THROUGHPUT in session.also
         self._pace = Pace()
         self._calls = Counter[str]()
         self._stack = ExitStack()
@@ -32,7 +29,7 @@ class TimedSteps:
         self._operators: tuple[tuple[str, float], ...] = ()
         self._loader: Any = None
 
-    def asks(self, loader: Any) -> None:
+    def on_batch_request(self, loader: Any) -> None:
         """The loop asks for its next batch."""
         if not self._times(loader):
             return
@@ -41,16 +38,16 @@ class TimedSteps:
             self._operators, self._profile = top_operators(self._profile), None
             self._is_wanted = False
         else:
-            self._pace.asks()
+            self._pace.on_batch_request()
 
-    def got(self, loader: Any) -> None:
+    def on_batch(self, loader: Any) -> None:
         """The loop got it."""
         if not self._times(loader):
             return
         if self._loader is None:
             self._loader = loader
             self._stack.enter_context(synchronizing(self._calls))
-        self._pace.got()
+        self._pace.on_batch()
         if len(self._pace.loading) >= PROFILED:
             self._profile = new_profile()
             self._profile.__enter__()
@@ -67,16 +64,16 @@ class TimedSteps:
         self._calls.clear()
         self._calls.update(calls)
 
-    def settles(self, run: LoopRun, iteration: Iteration) -> None:
+    def record(self, run: MeasuredRun, iteration: Iteration) -> None:
         """Training is over: say what was timed."""
-        if "throughput" not in run.session.also or "throughput" in run.statuses:
+        if not run.is_asked(StageName.THROUGHPUT) or StageName.THROUGHPUT in run.statuses:
             return
         self._is_wanted = False
         self._stack.close()
         workers = int(getattr(self._loader, "lintrain_workers", 0))
-        found = self._pace.evidence(rows_in(iteration), tokens_in(iteration), workers, self._calls, self._operators)
+        found = self._pace.evidence(iteration.rows(), iteration.tokens(), workers, self._calls, self._operators)
         if found is None:
-            run.skip("throughput", "the loop took too few batches from its loader")
+            run.skip(StageName.THROUGHPUT, "the loop took too few batches from its loader")
             return
         run.measured(throughput=found)
-        run.settles(Stage("throughput", "passed", sum(self._pace.loading) + sum(self._pace.stepping)))
+        run.record(Stage.passed(StageName.THROUGHPUT, sum(self._pace.loading) + sum(self._pace.stepping)))

@@ -3,66 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
+from lintrain.evidence.run import StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.child.session import Session
-from lintrain.runtime.frameworks.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, Bounds
-from lintrain.runtime.frameworks.loop.effects import Effects
-from lintrain.runtime.frameworks.loop.loaders import Loaders
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
+from lintrain.runtime.frameworks.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS
+from lintrain.runtime.frameworks.loop.loop_run import LoopRun
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
-from lintrain.runtime.frameworks.loop.passes import Passes
-from lintrain.runtime.frameworks.loop.run import LoopRun
-from lintrain.runtime.frameworks.loop.schedules import Schedules
-from lintrain.runtime.frameworks.loop.seen import Iteration, LossCall
-from lintrain.runtime.frameworks.loop.surroundings import Line, is_behind, lines_now
+from lintrain.runtime.measure.seen import Iteration, LossCall
 
 
-class Watch:
-    """What the taps saw until now; `run` is there from the first backward pass on.
+class Watch(LoopState):
+    """Decides what each event in torch means for the loop; `run` exists from the first backward pass on."""
 
-    With `is_guided` a library runs the loop: it says by itself which batches it takes, and when it ends.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.effects = Effects()
-        self.schedules = Schedules()
-        self.loaders = Loaders(session)
-        self.optimizers: list[Any] = []
-        self.iteration = Iteration()
-        self.loader: Any = None
+    def __init__(self, session: ProbeSession) -> None:
+        super().__init__(session)
         self.run: LoopRun | None = None
-        self.depth = self.rounds = self.backwards_by_hand = 0
-        self.is_guided = self._is_busy = self.is_taking = self.is_stepping = False
-        self.is_over = self.comes_round = self.is_in_main_thread = self._went_backward = False
-        self.passes = Passes(self.effects.counts)
         self.metrics = MetricUses(self)
+        self.is_in_main_thread = self._went_backward = False
         self._last_step: list[Line] = []
-        self.bounds = Bounds(self.effects.counts)
 
     @property
-    def is_on(self) -> bool:
-        """Whether what happens now is the script's doing: not a trainer's that is measured, not the watch's own."""
-        return not self.session.measuring and not self._is_busy and self.session.is_root
-
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """The watch itself uses torch now; the script's random state is given back."""
-        self._is_busy = True
-        try:
-            with self.loaders.timed.left_out(), same_random_numbers():
-                yield
-        finally:
-            self._is_busy = False
+    def is_evaluating(self) -> bool:
+        """Whether what happens now is evaluation: never before the first backward pass."""
+        return self.run is not None and self.run.is_evaluating
 
     # loaders
 
-    def opens(self, loader: Any) -> bool:
+    def on_loader_start(self, loader: Any) -> bool:
         """A loader is iterated; False where its batches need no watching. Its second round may be an evaluation."""
         if self.is_guided:
             return False
@@ -71,30 +43,32 @@ class Watch:
             self.rounds += 1
             if self.rounds > MOST_ROUNDS:
                 self.finish()
-        self.loaders.opened(loader)
+        self.loaders.on_loader_start(loader)
         return bool(self.optimizers)
 
-    def takes(self, loader: Any) -> None:
+    def on_batch_request(self, loader: Any) -> None:
         """A batch is about to be put together."""
         self.is_taking = True
-        self.bounds.takes_batch()
+        self.bounds.on_batch()
         if self.run is None:
             self.loader = loader
 
-    def took(self, loader: Any, batch: Any) -> None:
+    def on_batch(self, loader: Any, batch: Any) -> None:
         """A loader gave a batch."""
         self.is_taking = False
+        # Before the first backward pass the last loader that gave a batch counts as the training's: a script may read
+        # its validation loader first, to show a sample.
         if self.run is None or loader is self.loader:
             self.loader = loader
             self.iteration = Iteration(batch)
             if not self.rounds:
-                self.effects.takes_batch()
+                self.effects.on_batch()
             if self.run is not None and len(self.run.batches) < BATCHES:
                 self.run.batches.append(batch)
         else:
-            self.run.takes_evaluation_batch(loader, batch)
+            self.run.on_evaluation_batch(loader, batch)
 
-    def ran_out(self, loader: Any) -> None:
+    def on_loader_end(self, loader: Any) -> None:
         """A loader has no more batches."""
         self.is_taking = False
         if self.run is not None and loader is self.loader:
@@ -106,33 +80,39 @@ class Watch:
             return False
         if loader is self.loader and not self.rounds:
             return self.bounds.has_seen_enough(is_wasteful=self.effects.ledger.is_wasteful())
+        # Before training is settled another loader may be part of the step (a second data source), and is not cut
+        # short.
         return self.run.is_settled and taken >= EVALUATION_BATCHES
 
-    def ends_early(self, loader: Any, *, can_end: bool) -> None:
+    def on_early_end(self, loader: Any, *, can_end: bool) -> None:
         """A loader is about to say that it has no more batches."""
         if self.run is not None and loader is self.loader:
             self._settle(self.run)
+            # Where the script fetches batches with `next`, StopIteration would be an error of lintrain's making in
+            # the middle of its code: the process ends instead.
             if not can_end or self.bounds.is_late():
                 self.finish()
 
     # models and losses
 
-    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A whole module gave its output."""
         if self.run is not None:
-            self.run.memory.calls()
+            self.run.memory.on_forward()
+        # A module that is called before any optimizer exists is not yet the loop's: an embedding of a data set, a
+        # warm-up call.
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
             self._begin_anew()
             self.iteration.forwards.append(forward)
 
-    def loses(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
+    def on_loss(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""
         self._begin_anew()
         location = frame_location(users_frame())
         call = LossCall(name, given, target, options, None, location, self.passes.ids, self.passes.mask, rest)
-        self.iteration.loses(call)
-        self.passes.loses(call)
+        self.iteration.on_loss(call)
+        self.passes.on_loss(call)
         return call
 
     def _begin_anew(self) -> None:
@@ -141,8 +121,10 @@ class Watch:
             self.iteration = Iteration()
         self._went_backward = False
 
-    def goes_backward(self, loss: Any) -> None:
+    def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made."""
+        # Gradients without an optimizer of torch: the script updates its weights by hand. Only counted, to say so in
+        # the end.
         if not self.optimizers:
             self.backwards_by_hand += 1
             return
@@ -150,69 +132,76 @@ class Watch:
             self.finish()
         run = self.run or self._enter(frame_location(users_frame()), loss=loss)
         self.passes.train()
+        # Passes since the loader started again had no backward pass: they were an evaluation. This is the first proof
+        # that the loop trains again, so everything before it has been seen.
         if self.rounds:  # the loop trains once more on its loader: what it did between its rounds was evaluation
             self.comes_round = True
             self.passes.evaluate(self.optimizers, but=self.iteration)
             self.finish()
         self.passes.clear()
         with self.paused():
-            run.goes_backward(self.iteration, loss)
-        self.effects.goes_backward(loss)
+            run.on_backward_start(self.iteration, loss)
+        self.effects.on_backward_start(loss)
 
-    def went_backward(self) -> None:
+    def on_backward_end(self) -> None:
         """Gradients are there."""
         self._went_backward = True
-        self.effects.ledger.went_backward()
+        self.effects.ledger.on_backward_end()
         if self.run is not None:
             with self.paused():
-                self.run.went_backward()
+                self.run.on_backward_end()
 
     # steps
 
-    def makes_optimizer(self, optimizer: Any) -> None:
+    def on_optimizer(self, optimizer: Any) -> None:
         """The script made an optimizer."""
         if self.is_on:
             self.optimizers.append(optimizer)
             self.effects.ledger.watch(optimizer)
 
-    def clips(self, parameters: list[Any], limit: Any) -> None:
+    def on_clipping(self, parameters: list[Any], limit: Any) -> None:
         """Gradients are about to be clipped."""
-        self.effects.clips(parameters, None if limit is None else float(limit))
+        self.effects.on_clipping(parameters, None if limit is None else float(limit))
         if self.run is not None and limit is not None:
             self.run.limit = float(limit)
 
-    def goes_on(self, schedule: Any) -> None:
+    def on_schedule_step(self, schedule: Any) -> None:
         """A schedule goes on by one."""
         if self.is_on:
             is_training = self.run is not None and not self.run.is_settled
-            self.schedules.goes_on(schedule, optimizer_steps=self.effects.counts["steps"], is_training=is_training)
+            self.schedules.on_schedule_step(
+                schedule, optimizer_steps=self.effects.counts["steps"], is_training=is_training
+            )
 
-    def steps(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def on_step_start(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer is about to step."""
         if not self.session.is_root and not self.session.measuring:
-            self.session.trains_elsewhere()
+            self.session.on_training_elsewhere()
         if not (self.is_on and optimizer.param_groups):  # Lightning has one that stands for none
             return
+        # With a closure (LBFGS) the gradients are made inside `step`: nothing can be read before it.
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
+        # A step without a backward pass before it: the run starts here, to show that it steps on nothing.
         if self.run is None and closure is None:
             self._enter(frame_location(users_frame()))
-        self.effects.steps(optimizer, has_closure=closure is not None)
+        self.effects.on_step_start(optimizer, has_closure=closure is not None)
         self.is_stepping = True
         if self.run is not None:
-            self.run.memory.steps(optimizer, has_closure=closure is not None)
+            self.run.memory.on_step_start(optimizer, has_closure=closure is not None)
             with self.paused():
-                self.run.steps(optimizer)
+                self.run.on_step_start(optimizer)
 
-    def stepped(self, optimizer: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    def on_step_end(self, optimizer: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
         """An optimizer has stepped."""
         self.is_stepping = False
         if not self.is_on or self.run is None:
             return
-        self.effects.stepped(optimizer)
+        self.effects.on_step_end(optimizer)
         self._last_step = lines_now()
         with self.paused():
-            self.run.stepped(optimizer)
-        self.run.memory.stepped(optimizer)
+            self.run.on_step_end(optimizer)
+        # After the weights were compared: what that allocates must not be counted as the step's.
+        self.run.memory.on_step_end(optimizer)
         if not self.is_guided and self.bounds.has_to_end(has_loader=self.loader is not None):
             self.finish()
 
@@ -220,7 +209,7 @@ class Watch:
 
     def guided_by(self, run: LoopRun) -> None:
         """A library takes over: it trains what it was given, and `run` is told."""
-        self.bounds.begins()
+        self.bounds.start()
         self.run, self.is_guided = run, True
 
     def ends_guided(self) -> None:
@@ -228,10 +217,10 @@ class Watch:
         if self.run is not None:
             self._settle(self.run)
 
-    def _enter(self, location: Location | None, *, loss: Any = None, failed: str = "") -> LoopRun:
-        self.bounds.begins()
+    def _enter(self, location: Location | None, *, loss: Any = None, failed: StageName | None = None) -> LoopRun:
+        self.bounds.start()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
-        self.run = LoopRun(self.session, location, self)
+        self.run = LoopRun(self.session, location, self, self.metrics)
         with self.paused():
             self.run.enter(self.loader, self.iteration, loss=loss, failed=failed)
         return self.run
@@ -250,7 +239,7 @@ class Watch:
             self.close(self.run)
             self.session.finish()
 
-    def left(self) -> bool:
+    def on_exit(self) -> bool:
         """The script came to its end; whether there was a run that is measured now."""
         if self.run is None:
             return False
@@ -270,29 +259,32 @@ class Watch:
         follows = self.run is not None and not self.run.is_settled and not self.is_guided
         return follows and is_behind(error, self._last_step)
 
-    def crashed(self, error: BaseException) -> bool:
+    def on_error(self, error: BaseException) -> bool:
         """The script ends with an error; whether that is the answer of a stage of a run."""
         if self.run is None and not self._was_training():
             return False
         stage = self._stage()
-        if stage != "evaluation":
+        # Passes that an error left without their backward pass would look like an evaluation.
+        if stage is not StageName.EVALUATION:
             self.passes.clear()  # the error came between them and their backward pass
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
-            run.crashed(error, stage)
+            run.on_error(error, stage)
         self.close(run)
         return True
 
     def _was_training(self) -> bool:
         """Whether the script stood in its loop before the first backward pass: a loader open, or a model called."""
+        # An error before the first backward pass is a stage's result only if the loop has visibly begun; before that
+        # it is an error of the script.
         return bool(self.optimizers) and (self.is_taking or self.iteration.batch is not None or self.passes.records)
 
-    def _stage(self) -> str:
+    def _stage(self) -> StageName:
         """The stage of a run that the script is in."""
         if self.run is not None and self.run.is_settled:
-            return "evaluation"
+            return StageName.EVALUATION
         if self.is_taking:
-            return "batch"
+            return StageName.BATCH
         if self.is_stepping:
-            return "step"
-        return "forward"
+            return StageName.STEP
+        return StageName.FORWARD

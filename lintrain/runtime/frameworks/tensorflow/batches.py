@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import BatchEvidence, TensorEvidence
+from lintrain.evidence.run import BatchEvidence, StageName, TensorEvidence
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.keras.data import named_arrays
 from lintrain.runtime.frameworks.tensorflow.arrays import array_of
-from lintrain.runtime.frameworks.tensorflow.run import TensorFlowRun
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
 from lintrain.runtime.measure.batch import collator_name
 
 
@@ -19,9 +19,9 @@ def take_batches(run: TensorFlowRun) -> None:
         run.iterator = run.new_iterator()
     for batch in islice(run.dataset(), run.session.batches):
         run.batches.append(batch)
-        run.progress("batch", len(run.batches), run.session.batches)
+        run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     if not run.batches:
-        raise ValueError("the training data gives no batch")
+        raise ValueError("the training data yields no batch")
     run.batch_evidence.append(_describe(run))
     run.measured(batches=run.batch_evidence)
 

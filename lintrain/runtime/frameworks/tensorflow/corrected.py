@@ -7,7 +7,7 @@ from typing import Any
 
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.tensorflow.arrays import array_of, numbers_of
-from lintrain.runtime.frameworks.tensorflow.run import TensorFlowRun
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
 from lintrain.runtime.frameworks.tensorflow.watching import Seen
 
 APART = 1e-4
@@ -24,7 +24,7 @@ def corrected_loss(run: TensorFlowRun, seen: Seen) -> tuple[float, float] | None
         own = _mean(loss(seen.targets, seen.outputs))
         other = _mean(loss(seen.targets, library("tensorflow").constant(plain)))
     except Exception as error:  # noqa: BLE001 - a loss may be computed in its own step only
-        run.session.note(f"the loss was not computed a second time: {type(error).__name__}")
+        run.session.note(f"the corrected loss was not computed: {type(error).__name__}")
         return None
     return (own, other) if math.isfinite(own - other) and abs(own - other) > APART * max(1.0, abs(own)) else None
 

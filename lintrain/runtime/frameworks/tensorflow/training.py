@@ -12,15 +12,16 @@ from lintrain.evidence.run import (
     LayerGradient,
     LayerUpdate,
     OptimizerGroup,
+    StageName,
     StepEvidence,
 )
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
 from lintrain.runtime.frameworks.tensorflow.arrays import key_of, name_of, numbers_of
-from lintrain.runtime.frameworks.tensorflow.asking import Answers
 from lintrain.runtime.frameworks.tensorflow.corrected import corrected_loss
-from lintrain.runtime.frameworks.tensorflow.run import TensorFlowRun
+from lintrain.runtime.frameworks.tensorflow.tensorflow_responses import TensorFlowResponses
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
 from lintrain.runtime.frameworks.tensorflow.watching import Seen, step_until_backward, whole_step
 from lintrain.runtime.measure.gradients import layer_of
 from lintrain.runtime.measure.weights import SMALLEST_PULL
@@ -45,8 +46,8 @@ def measure_forward(run: TensorFlowRun) -> None:
     run.losses = [_loss(run, seen)]
     run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
     run.measured(forward=_forward_evidence(run))
-    run.answers = Answers(run)
-    run.answers.measure()
+    run.responses = TensorFlowResponses(run)
+    run.responses.measure()
 
 
 def _without_loss(run: TensorFlowRun) -> Seen:
@@ -56,7 +57,7 @@ def _without_loss(run: TensorFlowRun) -> Seen:
     try:
         output = run.keras(x, training=False)
     except Exception as error:  # noqa: BLE001 - the first error is the one that is told
-        run.session.note(f"the outputs of the model were not seen: {type(error).__name__}")
+        run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
         return seen
     seen.outputs = output.get("logits") if is_mapping(output) else output
     return seen
@@ -106,10 +107,10 @@ def measure_backward(run: TensorFlowRun) -> None:
         seen = run.waiting if number == 0 else step_until_backward(run, batch)
         if number:
             run.losses.append(_loss(run, seen))
-        seen.went_backward()
+        seen.compute_gradients()
         for weight in run.keras.trainable_variables:
             norms.setdefault(name_of(weight), []).append(_norm(seen.gradients.get(key_of(weight)), run.scale))
-        run.progress("backward", number, len(run.batches))
+        run.progress(StageName.BACKWARD, number, len(run.batches))
     run.measured(forward=_forward_evidence(run), backward=_backward_evidence(run, norms))
 
 
@@ -149,15 +150,18 @@ def take_two_steps(run: TensorFlowRun) -> None:
     first, highest, at = rates(run, MOST_RATES)
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     if at:
+        # TensorFlow's schedules are functions of the step: the highest rate is reached by moving the counter to its
+        # step.
         optimizer.iterations.assign(at)
     before = {name_of(weight): (weight, numbers_of(weight)) for weight in model.trainable_variables}
     pulled: set[str] = set()
     for step in range(STEPS):
-        run.progress("step", step, STEPS)
+        run.progress(StageName.STEP, step, STEPS)
         seen = whole_step(run, run.batches[step % len(run.batches)])
         run.logged = tuple(map(str, seen.returned))
         pulled |= {name for name, (weight, was) in before.items() if _pulls(seen.gradients.get(key_of(weight)), was)}
-    run.answers.after_steps()
+    if run.responses is not None:
+        run.responses.after_steps()
     run.measured(step=_step_evidence(type(optimizer).__name__, (highest, first, _decay(optimizer)), before, pulled))
     for weight, was in before.values():
         weight.assign(was)

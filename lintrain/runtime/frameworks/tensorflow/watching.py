@@ -11,7 +11,7 @@ from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
 from lintrain.runtime.frameworks.tensorflow.arrays import key_of, leaves
-from lintrain.runtime.frameworks.tensorflow.run import TensorFlowRun
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
 
 
 class Held(BaseException):
@@ -30,7 +30,7 @@ class Seen:
         self.returned: Mapping[str, Any] = {}
         self.gradients: dict[int, Any] = {}
 
-    def went_backward(self) -> None:
+    def compute_gradients(self) -> None:
         """Ask for the gradients that the step was stopped before."""
         self.gradients = self.ask()
 
@@ -71,6 +71,7 @@ def _gradients(run: TensorFlowRun, seen: Seen, *, hold: bool) -> Generator[None]
 
     def ask(self: Any, target: Any, sources: Any, *args: Any, **more: Any) -> Any:
         wanted = [key_of(source) for source in leaves(sources)]
+        # A gradient with respect to something else, as a gradient penalty takes it, is part of the forward pass.
         if not {key_of(weight) for weight in run.keras.trainable_variables}.intersection(wanted):
             return gradient(self, target, sources, *args, **more)
 
@@ -111,6 +112,7 @@ def whole_step(run: TensorFlowRun, batch: Any) -> Seen:
 def _step(run: TensorFlowRun, batch: Any, seen: Seen, *, hold: bool) -> None:
     """As Keras runs a step eagerly: in the replica context of the model's strategy."""
     with _losses(run, seen), _gradients(run, seen, hold=hold), counted_modes(run.keras) as seen.modes:
+        # Optimizers and metrics read the replica context; outside of it they raise.
         strategy = run.keras.distribute_strategy
         with strategy.scope():
             returned = strategy.run(run.keras.train_step, args=(batch,))

@@ -11,7 +11,7 @@ from lintrain.evidence.run import AccumulationEvidence
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 
 MOST_PARTS = 4
 """More parts show nothing that these do not."""
@@ -25,6 +25,7 @@ def measure_accumulation(run: TrainerRun) -> None:
     if parts is None:
         return
     try:
+        # Dropout would draw other masks for the parts than for the whole, and the ratio would be noise.
         with _without_dropout(run):
             whole = _norm_of(run, [_joined(parts)])
             split = _norm_of(run, parts)
@@ -47,6 +48,8 @@ def _parted(run: TrainerRun) -> list[Batch] | None:
         return None
     entries: Batch = dict(batch)
     rows = {int(value.shape[0]) if getattr(value, "ndim", 0) else 0 for value in entries.values()}
+    # More rows than the batch size: a collator that makes two rows of each (chosen and rejected) and whose parts
+    # would tear pairs apart.
     if len(rows) != 1 or max(rows) > int(run.trainer._train_batch_size) or (size := rows.pop() // wanted) == 0:
         return None
     return [

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from lintrain.evidence.run import StageName
 from lintrain.runtime.frameworks.trainer.forward import forward_evidence, recording, training_step
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
-from lintrain.runtime.measure.births import GradientBirths
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
+from lintrain.runtime.measure.non_finite import NonFiniteSearch
 from lintrain.runtime.measure.outputs import number
 
 SECONDS = 20.0
@@ -19,20 +20,24 @@ def measure_gradients(run: TrainerRun) -> None:
     """The waiting backward pass of the first batch, then whole steps on the others; the last gradients stay."""
     gradients = Gradients(run)
     started = time.perf_counter()
-    births = GradientBirths()
+    search = NonFiniteSearch()
     for loss, kwargs in run.waiting:
-        births.watch(loss, run.model)
+        search.watch(loss, run.model)
         run.trainer.accelerator.backward(loss, **kwargs)
-    births.close()
+    search.close()
+    # Frees the graph before the next batch makes another: two graphs at a time need twice the memory of the run.
     run.waiting = []
-    gradients.birth = births.found
+    gradients.non_finite = search.found
     gradients.read(_scale(run), keep=True)
     run.measured(backward=backward_evidence(run, gradients))
     each = time.perf_counter() - started
     for done, batch in enumerate(run.batches[1:], start=1):
-        run.progress("backward", done, len(run.batches))
+        run.progress(StageName.BACKWARD, done, len(run.batches))
+        # A whole step costs about three times the waiting backward pass: forward, backward, and the loss once more.
         if (done + 1) * each * 3 > SECONDS:
-            run.session.shorten(f"gradients on {done} of {len(run.batches)} batches: a pass takes {each:.1f} s")
+            run.session.shorten(
+                f"gradients were measured on {done} of {len(run.batches)} batches: one pass takes {each:.1f} s"
+            )
             break
         gradients.clear()
         _whole_step(run, batch)

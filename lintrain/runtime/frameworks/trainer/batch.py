@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import islice
 
+from lintrain.evidence.run import StageName
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.subset import number_of_rows, subset
 
@@ -19,13 +20,13 @@ def collate_batches(run: TrainerRun) -> None:
         if _reads_every_length(run):
             rows = subset(run.trainer.train_dataset, MOST_LENGTHS)
             stack.enter_context(replaced(run.trainer, train_dataset=rows))
-            run.session.shorten(f"batches by length were put together from {MOST_LENGTHS} rows")
+            run.session.shorten(f"batches grouped by length were made from {MOST_LENGTHS} rows")
         loader = run.trainer.get_train_dataloader()
         for batch in islice(iter(loader), run.session.batches):
             run.batches.append(batch)
-            run.progress("batch", len(run.batches), run.session.batches)
+            run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     if not run.batches:
-        raise ValueError("the training loader gives no batch")
+        raise ValueError("the training loader yields no batch")
     run.batch_evidence.append(describe(run, "train_dataset", run.batches))
     run.measured(batches=run.batch_evidence)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from lintrain.evidence.run import EvaluationEvidence
+from lintrain.evidence.run import EvaluationEvidence, StageName, StageStatus
 from lintrain.runtime.child.given import Given
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.predictions import (
     IGNORED,
@@ -39,27 +39,35 @@ class Seen:
         self.change: float | None = None
 
 
+def why_no_evaluation(run: TrainerRun, given: list[Given]) -> str:
+    """Why the stage cannot run; "" if it can."""
+    if outer_trainer(run.trainer) is not None:
+        return ""
+    if not _evaluated(given):
+        return "no `eval_dataset` is given"
+    if run.session.device != "cpu" and StageStatus.FAILED in run.statuses.values():
+        return "an error on the GPU can leave it unusable"
+    return ""
+
+
 def evaluate_two_batches(run: TrainerRun, given: list[Given]) -> None:
-    """Evaluate two batches of all evaluation sets; without any the stage is not reached."""
+    """Evaluate two batches of all evaluation sets."""
     outer = outer_trainer(run.trainer)
     if outer is not None:
-        run.attempt("evaluation", lambda: fit_and_evaluate(run, outer))
-        return
-    splits = [split for split in given if split.argument != "train_dataset"]
-    if not splits:
-        run.skip("evaluation", "no `eval_dataset` is given")
-        return
-    if run.session.device != "cpu" and any(status == "failed" for status in run.statuses.values()):
-        run.skip("evaluation", "an error on the GPU can leave it unusable")
-        return
-    run.attempt("evaluation", lambda: _evaluate_all(run, splits))
+        fit_and_evaluate(run, outer)
+    else:
+        _evaluate_all(run, _evaluated(given))
+
+
+def _evaluated(given: list[Given]) -> list[Given]:
+    return [split for split in given if split.argument != "train_dataset"]
 
 
 def _evaluate_all(run: TrainerRun, splits: list[Given]) -> None:
     """Every set has its turn; the first error is that of the stage."""
     failed: list[tuple[Given, BaseException]] = []
     for number, split in enumerate(splits):
-        run.progress("evaluation", number, len(splits))
+        run.progress(StageName.EVALUATION, number, len(splits))
         try:
             _evaluate(run, split, is_first=number == 0)
         except BaseException as error:  # noqa: BLE001 - whatever the user's metric raises is the answer, of each set
@@ -77,12 +85,14 @@ def _evaluate(run: TrainerRun, split: Given, *, is_first: bool) -> None:
     try:
         with ExitStack() as stack:
             stack.enter_context(replaced(trainer, log=_nothing))
+            # Callbacks may stop the run, save, or report; none of them belongs to two batches of a probe.
             stack.enter_context(replaced(trainer.callback_handler, callbacks=[]))
             if trainer.compute_metrics is not None:
                 stack.enter_context(replaced(trainer, compute_metrics=_watched(trainer.compute_metrics, seen)))
             _collate(run, split, rows)
             _call(trainer, split, rows)
     finally:
+        # One set stands for all, unless a later one shows a mistake that the first did not.
         if is_first or _is_bad(seen):
             run.measured(evaluation=_evidence(run, split, seen, _length(rows)))
 
@@ -119,6 +129,8 @@ def _watched(function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
         seen.labels = getattr(prediction, "label_ids", None)
         seen.metrics = function(prediction, *args, **kwargs)
         if not args and not kwargs:
+            # Only a plain metric function is called again: with batches (`batch_eval_metrics`) it keeps a state
+            # between calls.
             seen.change = change_by_ignored(function, prediction, seen.metrics)
         return seen.metrics
 

@@ -12,15 +12,15 @@ from lintrain.evidence.run import ForwardEvidence
 from lintrain.runtime.child.kinds import is_row
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.loop.seen import LossCall
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
 from lintrain.runtime.frameworks.trainer.setup import overridden
-from lintrain.runtime.measure.births import Birth, first_non_finite
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.loss_calls import seen_losses
 from lintrain.runtime.measure.model import base_model, is_fresh
+from lintrain.runtime.measure.non_finite import NonFiniteModule, first_non_finite
 from lintrain.runtime.measure.outputs import chance_of, number, shape_of
 from lintrain.runtime.measure.responses import Responses
+from lintrain.runtime.measure.seen import LossCall
 from lintrain.runtime.measure.targets_of import tokens_of
 
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
@@ -51,6 +51,8 @@ def recording(run: TrainerRun) -> Generator[Recorder]:
         return result
 
     def held_backward(loss: Any, **kwargs: Any) -> None:
+        # The graph is kept and not run: the forward stage passes or fails on its own, and the backward stage starts
+        # from the same loss instead of computing it again.
         if recorder.holds:
             recorder.waiting.append((loss, kwargs))
         else:
@@ -82,6 +84,8 @@ def _items(trainer: Any, batch: Any) -> Any:
     take = getattr(trainer, "get_batch_samples", None)
     if take is None:
         return None
+    # The trainer divides its loss by the number of scored labels of a whole accumulation window; here the window is
+    # this one batch.
     arguments = [iter([batch]), 1]
     if len(inspect.signature(take).parameters) > 2:
         arguments.append(trainer.args.device)
@@ -114,7 +118,8 @@ def wrapped_model(trainer: Any) -> Any:
 def forward_evidence(run: TrainerRun) -> ForwardEvidence:
     """What the forward passes until now say."""
     finite = all(math.isfinite(loss) for loss in run.losses)
-    birth = None if finite else _birth(run, run.batches[len(run.losses) - 1])
+    # Looked for only then: it costs another forward pass with a hook on every module.
+    non_finite = None if finite else _non_finite(run, run.batches[len(run.losses) - 1])
     model = base_model(run.model)
     return ForwardEvidence(
         losses=tuple(run.losses),
@@ -124,13 +129,13 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
         returned_keys=run.output_keys,
         fresh_head=run.session.knows_origins and is_fresh(run.model),
         standard_loss=_has_standard_loss(run, model),
-        first_non_finite=birth.module if birth else None,
-        first_non_finite_input=birth.input_was if birth else None,
-        first_non_finite_range=birth.range if birth else None,
+        first_non_finite=non_finite.module if non_finite else None,
+        first_non_finite_input=non_finite.input_was if non_finite else None,
+        first_non_finite_range=non_finite.range if non_finite else None,
     )
 
 
-def _birth(run: TrainerRun, batch: Any) -> Birth | None:
+def _non_finite(run: TrainerRun, batch: Any) -> NonFiniteModule | None:
     return first_non_finite(run.model, lambda: run.wrapped(**run.trainer._prepare_inputs(batch)))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
-from lintrain.evidence.run import MemoryEvidence, Stage
+from lintrain.evidence.run import MemoryEvidence, StageStatus
+from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
+from lintrain.runtime.frameworks.driver import NO_STEP
 from lintrain.runtime.frameworks.trainer.forward import training_step, wrapped_model
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
 from lintrain.runtime.frameworks.trainer.step import make_optimizer
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.live_bytes import resident_models
 from lintrain.runtime.measure.overfit import rows_of
 from lintrain.runtime.measure.projection import Peak, Projection, Training
@@ -22,35 +23,24 @@ SHARDED = ("deepspeed", "fsdp")
 
 
 def project_memory(run: TrainerRun) -> None:
-    """Say what a step holds; what the projection cannot carry out is no error of the script."""
-    if "memory" not in run.session.also:
-        return
-    if reason := _hindrance(run):
-        run.skip("memory", reason)
-        return
-    run.session.channel.send("stage-started", run=0, stage="memory")
-    started = time.perf_counter()
-    try:
-        run.measured(memory=_evidence(run))
-    except Exception as error:  # noqa: BLE001 - code that looks at values finds none here
-        run.skip("memory", f"the step does not bear tensors without values: {type(error).__name__}: {error}")
-        return
-    run.settles(Stage("memory", "passed", time.perf_counter() - started))
+    """Measure what a step holds; it fails for code that reads values, which these tensors do not have."""
+    run.measured(memory=_evidence(run))
 
 
-def _hindrance(run: TrainerRun) -> str:
-    """Why nothing can be projected, in words; "" where it can."""
+def why_no_projection(run: TrainerRun) -> str:
+    """Why nothing can be projected; "" if it can."""
     if not run.batches or not is_mapping(run.batches[0]) or not rows_of(run.batches[0]):
-        return "there is no batch of named tensors"
-    if any(run.statuses.get(name) == "failed" for name in ("forward", "backward", "step")):
-        return "training does not get as far as one step"
+        return "no batch is a dictionary of tensors"
+    if any(run.statuses.get(name) is StageStatus.FAILED for name in TRAINING_STAGES[1:]):
+        return NO_STEP
     if any(getattr(run.trainer.args, name, None) for name in SHARDED):
-        return "the run spreads its model over several devices"
+        return "the run shards its model over several devices"
     return "the weights are quantized" if getattr(run.model, "is_quantized", False) else ""
 
 
 def _evidence(run: TrainerRun) -> MemoryEvidence:
     trainer, device = run.trainer, run.session.device_memory
+    # The step stage did not run, for the model has no weights here.
     if trainer.optimizer is None:
         make_optimizer(run)
         run.wrapped = wrapped_model(trainer)

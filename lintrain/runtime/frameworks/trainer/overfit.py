@@ -7,8 +7,8 @@ from typing import Any
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.forward import recording
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
 from lintrain.runtime.frameworks.trainer.step import one_step, set_learning_rate
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.outputs import number
 from lintrain.runtime.measure.overfit import FACTORS, Descents, classes_in_batch, rows_of
 from lintrain.runtime.measure.subset import subset
@@ -22,6 +22,8 @@ def overfit_one_batch(run: TrainerRun, steps: int) -> None:
     optimizer = run.optimizers[0]
     state = optimizer.state_dict()
     descents = Descents(run, steps)
+    # Each rate starts from the same weights and an empty optimizer: momentum of an earlier series would decide the
+    # next one.
     for factor in FACTORS:
         optimizer.state.clear()
         set_learning_rate(run, factor)

@@ -11,7 +11,7 @@ from lintrain.evidence.run import EvaluationEvidence
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.later_calls import calls_later
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.subset import subset
 
 ROWS = 32

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lintrain.evidence.run import OptimizerGroup, ScheduleEvidence, StepEvidence
+from lintrain.evidence.run import OptimizerGroup, ScheduleEvidence, StageName, StepEvidence
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.trainer.forward import training_step
-from lintrain.runtime.frameworks.trainer.run import TrainerRun
+from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.schedule import played_through
 from lintrain.runtime.measure.updates import Frozen, updates
 from lintrain.runtime.measure.weights import (
@@ -29,6 +29,7 @@ def take_two_steps(run: TrainerRun) -> None:
     """Build the trainer's own optimizer and schedule, step twice, and give the weights back."""
     trainer = run.trainer
     make_optimizer(run)
+    # Before the rates are overwritten with their peak.
     run.measured(schedule=_schedule(run))
     set_learning_rate(run, 1.0)
     groups = _groups(run)
@@ -36,11 +37,13 @@ def take_two_steps(run: TrainerRun) -> None:
     had_gradient: set[str] = set()
     skipped = 0
     for number in range(STEPS):
-        run.progress("step", number, STEPS)
+        run.progress(StageName.STEP, number, STEPS)
+        # The first step uses the gradients that the backward stage left: making them again would cost one more pass.
         is_ready = number == 0 and _has_gradients(run)
         had_gradient |= apply_gradients(run) if is_ready else one_step(run, run.batches[number % len(run.batches)])
         skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
     moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
+    # Only weights that moved can change an answer.
     if run.responses is not None and moved:
         run.responses.after_steps()
     restore(run, before)
@@ -82,7 +85,7 @@ def _schedule(run: TrainerRun) -> ScheduleEvidence | None:
     try:
         return played_through(schedule, training_steps(run))
     except Exception as error:  # noqa: BLE001 - what cannot be played through is no fault of the script
-        run.session.note(f"the schedule was not played through: {type(error).__name__}: {error}")
+        run.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
         return None
 
 
@@ -91,6 +94,7 @@ def training_steps(run: TrainerRun) -> int:
     arguments = run.trainer.args
     if arguments.max_steps > 0:
         return int(arguments.max_steps)
+    # As the library computes it: batches per epoch, divided into steps, rounded up, times the epochs.
     each = max(1, int(arguments.gradient_accumulation_steps))
     return max(1, math.ceil(math.ceil(_batches(run) / each) * float(arguments.num_train_epochs)))
 

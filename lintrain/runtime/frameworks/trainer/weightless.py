@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lintrain.runtime.child.library import library
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.live_bytes import size_of
 from lintrain.runtime.measure.predictions import free_memory
 from lintrain.text.sizes import show_size
@@ -19,7 +19,7 @@ REASON = "the weights were not loaded"
 Load = Callable[..., Any]
 
 
-def loaded_or_empty(session: Session, load: Load, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def loaded_or_empty(session: ProbeSession, load: Load, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The model and what the library says of its loading; for a named device also where there are no weights."""
     if session.device_memory is None or (empty := _empty(cls, args, kwargs)) is None:
         return load(cls, *args, output_loading_info=True, **kwargs)
@@ -48,6 +48,7 @@ def _empty(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.get("quantization_config") or getattr(config, "quantization_config", None):
             return None
         options = {name: given[name] for name in ("attn_implementation",) if name in given}
+        # Shapes and dtypes without memory: a model of 70 billion parameters is made in a second.
         with torch.device("meta"):
             return cls._from_config(config, dtype=_dtype(config, kwargs), **options).eval()
     except Exception:  # noqa: BLE001 - the script's own call will say what is wrong
@@ -65,7 +66,7 @@ def _dtype(config: Any, kwargs: dict[str, Any]) -> Any:
     return getattr(torch, asked) if isinstance(asked, str) else asked
 
 
-def _instead(session: Session, empty: Any, why: str) -> Any:
+def _instead(session: ProbeSession, empty: Any, why: str) -> Any:
     session.note(f"{REASON}, a step is projected without them: {why}")
     _let_stay()
     return empty

@@ -9,10 +9,10 @@ from lintrain.evidence.run import EncodedChat
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Look at every call of a tokenizer's method; a data set makes thousands of one kind."""
     found: dict[EncodedChat, None] = {}
     session.objects.told_by("chats", lambda _: list(found))

@@ -21,7 +21,7 @@ from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import library, loaded
-from lintrain.runtime.child.session import END
+from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.measure.subset import has_rows
 
 ROWS = 64
@@ -70,8 +70,10 @@ def may_be_alike(dataset: Any) -> bool:
 def read_copies(loader: Any) -> CopiedRows | str:
     """What workers read, or why that is not known."""
     if not hasattr(os, "fork"):
-        return "this system makes no copies of a process"
+        return "this system cannot fork a process"
     is_stream = not has_rows(loader.dataset)
+    # Two workers as in the run, and of a stream one alone, twice: only a stream that repeats itself can show that
+    # workers read the same.
     chosen = [(0, 2), (1, 2), (0, 1), (0, 1)] if is_stream else [(0, 2), (1, 2)]
     found = _read_at_once(loader, chosen)
     lists = [each for each in found if isinstance(each, list)]
@@ -108,6 +110,8 @@ def _read_at_once(loader: Any, chosen: Sequence[tuple[int, int]]) -> list[list[s
 def _start(loader: Any, worker: int, of: int, seed: int) -> tuple[int, int]:
     """A process of its own, and the pipe that it writes to."""
     reading, writing = os.pipe()
+    # Forked, as a loader's workers are on Linux: the copy of the data set has the state that the workers' copies
+    # would have.
     process = os.fork()
     if not process:
         _answer(writing, loader, worker, of, seed)
@@ -128,6 +132,7 @@ def _answer(pipe: int, loader: Any, worker: int, of: int, seed: int) -> NoReturn
 def _work(loader: Any, worker: int, of: int, seed: int) -> list[str]:
     """What `torch.utils.data._utils.worker._worker_loop` does before and while it reads (torch 2.13)."""
     nothing = os.open(os.devnull, os.O_WRONLY)
+    # The copy has the script's output: what its data set prints would appear twice.
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
     torch, workers = library("torch"), library("torch.utils.data._utils.worker")
@@ -143,6 +148,7 @@ def _work(loader: Any, worker: int, of: int, seed: int) -> list[str]:
     ends, digests = time.monotonic() + SECONDS, list[str]()
     for row in _seen(dataset):
         digests.append(f"{zlib.crc32(_bytes(row)):08x}")
+        # A stream may wait for data for ever; what was read until then is compared.
         if time.monotonic() > ends:
             break
     return digests
@@ -183,4 +189,4 @@ def _collect(process: int, pipe: int, ends: float) -> list[str] | str:
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    return json.loads(said) if said else f"nothing to say after {SECONDS:g} s"
+    return json.loads(said) if said else f"no result after {SECONDS:g} s"

@@ -8,7 +8,7 @@ from typing import Any
 from lintrain.evidence.run import LearnedRows, SplitRows
 from lintrain.runtime.child.frames import callers_frame, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.subset import number_of_rows
 
 
@@ -37,7 +37,7 @@ class Learners:
             self.splits.append(SplitRows(location, number, rest, self.moment))
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Learning and splitting are told in one order."""
     learners = Learners()
     session.objects.told_by("learned", lambda _: learners.learned)

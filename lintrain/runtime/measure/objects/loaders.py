@@ -11,7 +11,7 @@ from lintrain.evidence.run import CopiedRows, MadeLoader
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.objects.copies import generators_of, is_own, may_be_alike, read_copies
 from lintrain.runtime.measure.objects.objects import MOST
 from lintrain.runtime.measure.subset import number_of_rows
@@ -43,14 +43,14 @@ class Loaders:
         return found
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Tap the making of loaders."""
     loaders = Loaders()
     session.objects.told_by("loaders", lambda is_measured: loaders.told(is_measured=is_measured))
     hooks.add("torch.utils.data.dataloader", lambda module: _tap(session, loaders, module.DataLoader))
 
 
-def _tap(session: Session, loaders: Loaders, loader: Any) -> None:
+def _tap(session: ProbeSession, loaders: Loaders, loader: Any) -> None:
     build = loader.__init__
 
     @functools.wraps(build)

@@ -11,7 +11,7 @@ from lintrain.evidence.run import MovedModel
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.live_bytes import size_of, tensors_in_module
 from lintrain.runtime.measure.objects.objects import MOST
 from lintrain.startup.lazy_dataclass import dataclass
@@ -36,7 +36,7 @@ class Moved:
 class Models:
     """The modules that were moved, by their identity, in their order."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._moved: dict[int, Moved] = {}
         self._gone: list[Moved] = []
@@ -53,6 +53,7 @@ class Models:
             return
         if known is not None:  # another one lay at this address
             self._gone.append(known)
+        # A weak reference: the probe must not keep alive what the script lets go.
         self._moved[id(module)] = Moved(weakref.ref(module), location, *self._sizes(module, location))
 
     def _sizes(self, module: Any, location: Location) -> tuple[str, int, int | None]:
@@ -69,13 +70,13 @@ class Models:
         held = [kept for each in earlier if (kept := each.module()) is not None and id(kept) not in own]
         return sum(map(_size, held))
 
-    def called(self, module: Any) -> None:
+    def on_forward(self, module: Any) -> None:
         """A module is called: counted while a training is followed."""
         found = self._moved.get(id(module)) if self._moved else None
         if found is not None and (self._session.has_begun or self._session.measuring):
             found.calls += 1
 
-    def stepped(self, optimizer: Any, *_: Any) -> None:
+    def on_step_end(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped: what is held now is held while training goes on."""
         if not self._moved or not (self._session.has_begun or self._session.measuring):
             return
@@ -99,12 +100,12 @@ class Models:
         ]
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Tap the moves and the calls of modules."""
     models = Models(session)
     session.objects.told_by("moved", lambda _: models.told())
     hooks.add("torch.nn.modules.module", lambda module: _tap(models, module.Module))
-    hooks.add("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(models.stepped))
+    hooks.add("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(models.on_step_end))
 
 
 def _tap(models: Models, module: Any) -> None:
@@ -113,7 +114,7 @@ def _tap(models: Models, module: Any) -> None:
     call = module.__call__
 
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        models.called(self)
+        models.on_forward(self)
         return call(self, *args, **kwargs)
 
     module.__call__ = called

@@ -29,7 +29,7 @@ class Objects:
             try:
                 found[kind] = tuple(tell(is_measured)[:MOST])
             except Exception as error:  # noqa: BLE001 - the last word is said whatever the script's objects raise
-                note(f"the script's {kind} could not be looked at: {type(error).__name__}: {error}")
+                note(f"the script's {kind} could not be measured: {type(error).__name__}: {error}")
         return ObjectEvidence(**found)
 
 

@@ -11,7 +11,7 @@ from lintrain.evidence.run import StepStop
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.session import Session
+from lintrain.runtime.child.probe_session import ProbeSession
 
 OF_DEVICE = ("empty_cache", "synchronize")
 
@@ -19,7 +19,7 @@ OF_DEVICE = ("empty_cache", "synchronize")
 class Stops:
     """Counted by the place of the script that makes them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._counts: Counter[tuple[Location, str]] = Counter()
 
@@ -48,7 +48,7 @@ class Stops:
         return [StepStop(location, path, times, steps) for (location, path), times in self._counts.items()]
 
 
-def install(session: Session, hooks: AfterImport) -> None:
+def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Count the clearing of caches and of garbage."""
     stops = Stops(session)
     session.objects.told_by("stops", lambda _: stops.told())

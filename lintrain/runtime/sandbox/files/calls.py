@@ -43,6 +43,7 @@ class Calls:
 
     def open(self, original: Original, file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
         """`builtins.open`; with an `opener` the script's own function opens, through `os.open`."""
+        # Calls that `open` itself rejects go to it unchanged: the script gets Python's own error, with its own text.
         if not isinstance(mode, str) or kwargs.get("opener") or len(args) > 5:
             return original(file, mode, *args, **kwargs)
         if not any(letter in mode for letter in "wax+"):
@@ -50,6 +51,8 @@ class Calls:
         key = self.key(file)
         if key is None:
             return original(file, mode, *args, **kwargs)
+        # `x` must fail for a file that exists only below the layer: the layer's path is free there, so `open` alone
+        # would succeed.
         if "x" in mode:
             self._demand_absent(key, file)
         keeps = "w" not in mode and "x" not in mode
@@ -62,6 +65,8 @@ class Calls:
         key = self.key(path, dir_fd)
         if key is None:
             return original(path, flags, mode, dir_fd=dir_fd)
+        # `O_TMPFILE` names a folder and makes a file without a name in it. The flag contains the bit of O_DIRECTORY,
+        # so all of its bits are compared, not one of them.
         if FOLDER_FILE and flags & FOLDER_FILE == FOLDER_FILE:
             return _named(original, path, self.overlay.made_folder(key), flags, mode)
         if not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
@@ -78,6 +83,8 @@ class Calls:
 
     def read(self, original: Original, path: Any = ".", *args: Any, **kwargs: Any) -> Any:
         """A function that reads what its first argument names."""
+        # Until something is written the layer is empty: reading stays at the speed of the system. Importing torch
+        # opens thousands of files.
         if not self.overlay.is_used:
             return original(path, *args, **kwargs)
         follows = kwargs.get("follow_symlinks", True)
@@ -90,6 +97,8 @@ class Calls:
     def _seen(self, path: Any, key: str) -> Any:
         """The path as it was given where it says the same: it shows in what the script gets."""
         found = self.overlay.seen(key)
+        # A relative path is passed on only where the working folder is the real one; after `chdir` into the layer it
+        # would name another file.
         return path if found == key and self.overlay.folder() == real.getcwd() else found
 
     def read_link(self, original: Original, path: Any, **kwargs: Any) -> Any:
@@ -136,6 +145,8 @@ class Calls:
         if key is None:
             return original(path, mode, dir_fd=dir_fd)
         self._demand_absent(key, path)
+        # The owner's bits are kept: a folder made with mode 0 would lock the probe out of its own layer, also when it
+        # removes it.
         return _named(original, path, self.overlay.written(key, keeps=False), mode | 0o700)
 
     def remove(self, original: Original, path: Any, *, dir_fd: int | None = None) -> Any:
@@ -144,6 +155,7 @@ class Calls:
         if key is None:
             return original(path, dir_fd=dir_fd)
         if self.overlay.is_folder(key) and not real.is_link(self.overlay.seen(key)):
+            # `unlink` of a folder: Linux answers EISDIR, and `shutil.rmtree` tells files and folders apart by it.
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return self._take_away(original, path, key)
 
@@ -160,6 +172,8 @@ class Calls:
 
     def _take_away(self, original: Original, path: Any, key: str) -> None:
         upper, is_below = self.overlay.upper(key), self.overlay.is_below(key)
+        # The system itself removes what is in the layer, and raises its own error for what is nowhere. What lies
+        # below is not touched: a mark hides it.
         if real.exists(upper) or not is_below:
             _named(original, path, upper)
         if is_below:
@@ -177,6 +191,7 @@ class Calls:
             original(found, dst)
         else:
             _named(original, dst, found, self._target(target), swapped=True)
+        # Only now: while the target is not in place, an error must leave the source where the script can find it.
         if source is not None:
             self.overlay.hide(source)
         return None
@@ -203,6 +218,8 @@ class Calls:
         found = src if source is None else self._lifted(source, src)
         if target is None:
             return original(found, dst)
+        # A hard link to the user's file would let the script write to it through its second name, so the layer gets a
+        # copy. The script can tell them apart only by their inode.
         self._demand_absent(target, dst)
         return _named(original, dst, found, self.overlay.written(target, keeps=False), swapped=True)
 
@@ -212,6 +229,8 @@ class Calls:
         if key is None:
             return original(src, dst, *args, dir_fd=dir_fd)
         self._demand_absent(key, dst)
+        # The link lies deeper in the file system than the script believes. Its target has to be reachable from there:
+        # an absolute one is replaced by the path of the layer, a relative one stays relative to what it names.
         meant = self.overlay.key(os.path.join(os.path.dirname(key), os.fsdecode(src)))
         found = self.overlay.seen(meant) if meant is not None and self.overlay.exists(meant) else None
         if found is not None and (os.path.isabs(os.fsdecode(src)) or found == meant):
@@ -224,6 +243,8 @@ class Calls:
         if key is None:
             return original(path, *args, **kwargs)
         kwargs.pop("dir_fd", None)
+        # Copying a whole folder to change its mode or times could mean gigabytes; nothing that is measured depends on
+        # either.
         if self.overlay.is_folder(key) and not real.exists(self.overlay.upper(key)):
             return None
         found = self.overlay.written(key, keeps=True) if self.overlay.exists(key) else self.overlay.upper(key)

@@ -26,6 +26,8 @@ class Free:
         """Whether the guard leaves this path alone."""
         if not key.startswith(self._prefixes):
             return key in self._names
+        # The cache of `datasets` is free for downloads, which a second run needs, but not for what is computed from
+        # the user's own files: a shortened `map` must not be found there by the user's next real run.
         return not any(key.startswith(folder) and _is_made_here(key[len(folder) :]) for folder in self._datasets)
 
 

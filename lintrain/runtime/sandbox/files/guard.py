@@ -58,6 +58,8 @@ class Guarded:
 
 def install(calls: Calls) -> None:
     """Guard this process and, through the environment, the Python processes that it starts."""
+    # By identity: the same function has several names (`remove` and `unlink`, `builtins.open` and `io.open`) and
+    # needs one guard for all of them, or comparing them would give another answer than before.
     guarded: dict[int, Guarded] = {}
     opened = Guarded(real.open_file, calls.open, "io")
     guarded[id(real.open_file)] = opened
@@ -81,11 +83,14 @@ def _stay_supported(original: Any, guarded: Any) -> None:
 def _replace_early_copies(guarded: dict[int, Guarded]) -> None:
     """Modules that were imported before may hold the original functions by names of their own."""
     for name, module in list(sys.modules.items()):
+        # These keep the originals: `os` is patched by name above, `real` is what the guard itself works with, and the
+        # import system finds modules of the layer through `_WrittenModules`.
         if name in ("posix", "nt", "os", "_io", real.__name__) or name.startswith("importlib"):
             continue
         owners = [module, *(getattr(module, inner, None) for inner in BOUND_EARLY.get(name, ()))]
         for owner in filter(None, owners):
             for attribute, value in list(getattr(owner, "__dict__", {}).items()):
+                # pathlib and glob keep functions of `os` as static methods of their classes.
                 inner = value.__func__ if type(value) is staticmethod else value
                 if id(inner) in guarded:
                     found = guarded[id(inner)]

@@ -34,10 +34,14 @@ class Keeper:
 
     def install(self, hooks: AfterImport, *, is_root: bool) -> None:
         """Guard this process; the first one also binds itself, and with that all that it starts."""
+        # Order: Python's functions first, then what libraries do past them. Landlock comes last: from there on the
+        # kernel refuses what the guard did not redirect, the probe's own writing included.
         guard.install(self._calls)
         natives.install(self._calls, hooks)
         self._programs.install(hooks)
         self._programs.install_names(hooks, self._memory_names)
+        # Behind Python's finders: these read folders through functions that were bound before the guard, and do not
+        # see the layer. Only modules that they do not find are looked up in it.
         sys.meta_path.append(_WrittenModules(self._overlay))
         if is_root:
             self.is_held = allow_writing_only_in((*self._free.folders, *DEVICES))
@@ -56,14 +60,14 @@ class Keeper:
         """Why an error is of lintrain's making and not the script's; None where it is the script's."""
         if not self.is_held:
             return None
+        # Without Landlock nothing is refused, and an error of access is the script's own.
         path = refused_path(error, self._free.has)
         if path is not None:
-            return f"the script wrote to {path} past the guard of its files, which a probe does not allow"
+            return f"the script wrote to {path} past the guard of its files, which is not allowed in a probe"
         names = ("CalledProcessError", "FileNotFoundError")
         if self._programs.others and type(error).__name__ in names:
-            return (
-                f"the script started `{self._programs.others[0]}`, which a probe lets write no files and send nothing"
-            )
+            program = self._programs.others[0]
+            return f"the script started `{program}`, which a probe allows neither to write files nor to send anything"
         return None
 
     @property
@@ -81,7 +85,7 @@ class Keeper:
             return []
         names = ", ".join(f"`{key}`" for key in keys[:NAMED]) + (", …" if len(keys) > NAMED else "")
         count = "1 file" if len(keys) == 1 else f"{len(keys)} files"
-        return [f"{count} that the script wrote went to a temporary folder: {names}"]
+        return [f"{count} written by the script went to a temporary folder: {names}"]
 
 
 def shown(key: str) -> str:

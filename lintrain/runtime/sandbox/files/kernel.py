@@ -40,10 +40,12 @@ def allow_writing_only_in(folders: Iterable[str]) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     system = ctypes.CDLL(None, use_errno=True)
+    # Asked without rules the call answers with the version, and with an error on kernels that have no Landlock.
     version = system.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION)
     if version < LEAST_VERSION:
         return False
     changes = CHANGES | (TRUNCATE if version >= 3 else 0)
+    # A kernel refuses a structure with fields that it does not know, so an older one gets a shorter one.
     rules, size = (_Rules(changes, 0, SIGNALS), 24) if version >= 6 else (_Rules(changes, 0, 0), 8)
     ruleset = system.syscall(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), 0)
     if ruleset < 0:
@@ -51,6 +53,7 @@ def allow_writing_only_in(folders: Iterable[str]) -> bool:
     try:
         for folder in folders:
             _allow(system, ruleset, folder, changes)
+        # Required by the kernel: a program with the set-user-id bit could otherwise be tricked by the restrictions.
         keeps = system.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0
         return bool(keeps and system.syscall(RESTRICT_SELF, ruleset, 0) == 0)
     finally:

@@ -89,6 +89,8 @@ def _is_static(own: Any) -> bool:
 def _redirected(calls: Calls, native: Native, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
+        # The path is found by its position or by its keyword: both spellings are in use, and a version of a library
+        # may make one of them mandatory.
         location, given = native.position, list(args)
         if len(given) > location:
             mode = kwargs.get("mode", given[location + 1] if len(given) > location + 1 else "r")
@@ -99,6 +101,7 @@ def _redirected(calls: Calls, native: Native, original: Callable[..., Any]) -> C
         try:
             return original(*given, **kwargs)
         except Exception as error:
+            # A library's error names the path of the layer; the report shows the path that the script gave.
             error.args = tuple(calls.overlay.said(word) for word in error.args)
             raise
 
@@ -113,6 +116,7 @@ def _how(native: Native, mode: Any) -> str:
 
 
 def _found(calls: Calls, path: Any, how: str) -> Any:
+    # sqlite's name for a database without a file.
     key = calls.key(path) if path != ":memory:" else None
     if key is None or (how == "read" and not calls.overlay.is_used):
         return path

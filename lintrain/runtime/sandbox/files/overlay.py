@@ -34,6 +34,8 @@ class Overlay:
     @property
     def is_used(self) -> bool:
         """Whether any process of the script has written or removed anything."""
+        # Once used, used for good. Before that the disk is asked each time: another process of the script, a loader's
+        # worker for one, may have been the first to write.
         self._is_used = self._is_used or real.exists(self._root)
         return self._is_used
 
@@ -62,10 +64,12 @@ class Overlay:
 
     def _followed(self, path: str, depth: int = 0) -> str:
         """A path without the links in it that are really there."""
+        # Only links that are really there are followed, and the script cannot change those: the result may be cached.
         known = self._folders.get(path)
         if known is not None:
             return known
         above, name = os.path.split(path)
+        # The kernel gives up after 40 links in a path; a circle of links ends here.
         if above == path or depth > 64:
             return path
         found = os.path.join(self._followed(above, depth + 1), name)
@@ -87,6 +91,8 @@ class Overlay:
         """Whether the script removed this, or a folder above it."""
         if not real.exists(self._gone):
             return False
+        # A removed folder hides everything below it, with one mark: the marks of all folders above are looked up, not
+        # one for each file.
         while True:
             if real.exists(self._mark(key)):
                 return True
@@ -112,6 +118,8 @@ class Overlay:
         """The path where the script finds what it means; one of the layer that is not there if it finds nothing."""
         upper = self.upper(key)
         if real.exists(upper):
+            # A folder that is in both places is seen as the real one: `names` merges them, and a path below it is
+            # looked up again by its own key.
             return key if real.is_folder(upper) and self.is_below(key) and real.is_folder(key) else upper
         return upper if self.is_gone(key) else key
 
@@ -125,6 +133,7 @@ class Overlay:
         above = set(real.listdir(upper)) if real.is_folder(upper) else set[str]()
         yield from sorted(above)
         if self.is_below(key) and real.is_folder(key):
+            # Order: the layer first. A name in both places is listed once, as the layer's.
             for name in real.listdir(key):
                 if name not in above and not real.exists(self._mark(os.path.join(key, name))):
                     yield name
@@ -134,11 +143,14 @@ class Overlay:
     def written(self, key: str, *, keeps: bool) -> str:
         """Where to write; with `keeps`, what is there now is there too. Raises PermissionError as the system would."""
         upper = self.upper(key)
+        # Without a parent folder the system has to refuse: the path of the layer then has no parent either, and the
+        # error names what the script gave.
         if real.exists(upper) or not self.is_folder(os.path.dirname(key)):
             return upper
         is_below = self.is_below(key)
         self._demand_rights(key if is_below else os.path.dirname(key))
         if is_below and real.exists(key) and not _is_file(key):
+            # Nothing is copied through these.
             return key  # a folder, a pipe or a device is opened as such
         real.make_folders(os.path.dirname(upper))
         if is_below and keeps:
@@ -152,7 +164,7 @@ class Overlay:
     def _copy(self, key: str, upper: str) -> None:
         size = real.stat(key).st_size
         if size > LARGEST_COPY:
-            raise OSError(errno.EFBIG, f"lintrain copies no file of {size / 2**30:.1f} GiB to protect it", key)
+            raise OSError(errno.EFBIG, f"lintrain does not copy a file of {size / 2**30:.1f} GiB to protect it", key)
         real.copy(key, upper)
 
     def made_folder(self, key: str) -> str:
@@ -164,6 +176,8 @@ class Overlay:
         """Let what is really there be found no longer."""
         if real.exists(key):
             real.make_folders(self._gone)
+            # A file for each hidden key rather than a list: several processes of the script hide files at the same
+            # time, and making a file is atomic. The name is a digest, for a path may be longer than a file's name.
             real.open_file(self._mark(key), "wb").close()
 
     def lift(self, key: str) -> str:
@@ -171,6 +185,7 @@ class Overlay:
         upper = self.upper(key)
         if self.is_folder(key):
             for name in list(self.names(key)):
+                # Before the folder itself is renamed: its parts below the layer would stay behind otherwise.
                 self.lift(os.path.join(key, name))
             real.make_folders(upper)
         elif not real.exists(upper):

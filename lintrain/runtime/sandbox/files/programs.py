@@ -35,6 +35,7 @@ class Programs:
         """Write down the names of shared memory, which outlives processes that are killed, and who may make some."""
         _note(file, str(os.getpid()))
         if hasattr(os, "register_at_fork"):
+            # A forked worker runs no import hook again, and may be the one that makes the shared memory.
             os.register_at_fork(after_in_child=lambda: _note(file, str(os.getpid())))
         hooks.add("multiprocessing.shared_memory", functools.partial(_name_memory, file))
 
@@ -60,6 +61,8 @@ class Programs:
         except (TypeError, IndexError):
             return  # `subprocess` says what is wrong
         name = os.path.basename(words[0]) if words else ""
+        # A Python is found by its environment and installs the guard itself; the kernel's rules hold any other
+        # program.
         if not name.startswith("python") and name not in self.others:
             self.others.append(name)
 

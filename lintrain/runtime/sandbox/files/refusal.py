@@ -25,6 +25,8 @@ def refused_path(error: BaseException, is_free: Callable[[str], bool]) -> str | 
     """
     for link in _chain(error):
         text = str(link)
+        # Libraries in Rust and C++ wrap the system's error in one of their own, with its text alone: the words are
+        # all there is.
         if getattr(link, "errno", None) in REFUSED or WORDS.search(text):
             named = [getattr(link, name, None) for name in ("filename", "filename2")]
             for path in [*named, *PATH.findall(text)]:
@@ -36,6 +38,7 @@ def refused_path(error: BaseException, is_free: Callable[[str], bool]) -> str | 
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    # Errors may be chained in a circle when a script raises one again that it caught before.
     for _ in range(8):
         if error is None:
             return

@@ -35,6 +35,8 @@ def _watch_http_client(gate: Gate, module: Any) -> None:
     @functools.wraps(put)
     def putrequest(self: Any, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
         host, port = getattr(self, "_tunnel_host", None) or self.host, getattr(self, "_tunnel_port", None) or self.port
+        # Asked here, before there is a connection: an error while connecting would make urllib3 try again, several
+        # times and with pauses.
         if not _is_left_to_sockets(gate, str(host)):
             gate.demand_read(method, f"{host}:{port}", url)
         return put(self, method, url, *args, **kwargs)
@@ -51,6 +53,7 @@ def _watch_pool(gate: Gate, package: str, module: Any) -> None:
     """The pools of httpcore, which httpx is built on: the error is one that nobody repeats the request for."""
     import importlib
 
+    # httpx retries a ConnectError, and clients built on it retry most others; a ProxyError ends the request at once.
     proxy_error = importlib.import_module(f"{package}._exceptions").ProxyError
     for name in ("ConnectionPool", "AsyncConnectionPool"):
         owner = getattr(module, name, None)
@@ -92,6 +95,7 @@ def _watch_frames(gate: Gate, module: Any) -> None:
         return send(self, stream_id, headers, *args, **kwargs)
 
     owner.send_headers = send_headers
+    # From here on HTTP/2 is let through by the guard of sockets: its requests are judged here.
     gate.reads_frames = True
 
 
@@ -109,7 +113,8 @@ def _watch_openssl(gate: Gate, module: Any) -> None:
     def asking(send: Any) -> Any:
         @functools.wraps(send)
         def sends(self: Any, content: Any, *args: Any, **kwargs: Any) -> Any:
-            stream = streams.setdefault(id(self), Stream(gate, "a host behind pyOpenSSL", is_raw=False))
+            # By identity: a pyOpenSSL connection allows no weak reference.
+            stream = streams.setdefault(id(self), Stream(gate, "a host reached through pyOpenSSL", is_raw=False))
             stream.demand_read(content)
             return send(self, content, *args, **kwargs)
 

@@ -38,12 +38,15 @@ def install(gate: Gate, begins: Callable[..., None], module: Any) -> None:
     def connects(self: Any, address: Any) -> Any:
         if self.family not in inet:
             return connect(self, address)
+        # Before the connection is made: bytes may be sent at once in another thread.
         begins(self)
         _demand_allowed(gate, self, address, module)
         if not gate.secret:
             return connect(self, address)
         packed = _packed(module, self, address)
         sys.audit("socket.connect", self, address)
+        # Asked first whether the server is the script's own: what is sent to it stays on this machine, and protocols
+        # without HTTP (gloo, a debugger) work.
         if gate.is_walled and _connect(module, self, packed, gate.secret ^ QUESTION):
             return begins(self, is_own=True)
         return _connect(module, self, packed, gate.secret)
@@ -87,6 +90,8 @@ def _connect(module: Any, connection: Any, packed: bytes, secret: int) -> bool:
         return True
     code = ctypes.get_errno()
     timeout = connection.gettimeout()
+    # A socket with a timeout is non-blocking for the system: Python's own `connect` waits for the end of the
+    # handshake here.
     if code in IN_PROGRESS and timeout != 0:
         code = _finished(module, connection, timeout)
     if code and code != NOT_OWN:

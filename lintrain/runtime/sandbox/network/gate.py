@@ -41,6 +41,7 @@ class Gate:
     def demand_read(self, method: str, authority: str, target: str, headers: Iterable[str] = ()) -> None:
         """Raise StoppedError for a request that could change something; `headers` are names, in lower case."""
         names = frozenset(headers)
+        # A GET with `X-HTTP-Method-Override: DELETE` is a DELETE to many servers.
         if not policy.only_reads(method, authority, target) or names & policy.OVERRIDES:
             self.stop(policy.shown(method, authority, target))
         if "upgrade" in names:
@@ -75,6 +76,7 @@ class Gate:
 def refusal(error: BaseException | None) -> str | None:
     """Why an error is of lintrain's making: it comes from a request that was stopped; None for any other error."""
     seen: Any = error
+    # Errors of urllib3, requests and huggingface_hub wrap each other.
     for _ in range(12):
         if seen is None:
             return None

@@ -53,17 +53,25 @@ def filter_steps(machine: str, secret: int) -> list[Step]:
     other, others = OTHERS[machine]
     steps: list[Step] = [
         (LOAD, 0, 0, 4),
+        # First the architecture: the same number means another call on another one, and a 32-bit program on a 64-bit
+        # kernel uses the other's numbers.
         (EQUALS, 0, 1, arch),
         *_jump_over(_refuse_others(other, (*others, *OF_32_BITS[machine]))),
     ]
     steps += [(LOAD, 0, 0, 0)]
     if machine == "x86_64":
+        # x32 offers every call under a second number; without this step a program could pass the filter by adding
+        # 0x40000000.
         steps += [(AT_LEAST, 0, 1, SECOND_NUMBERS), (RETURN, 0, 0, REFUSE | ENOSYS)]
+    # io_uring makes calls without the filter seeing them. ENOSYS, not EPERM: libraries then fall back to ordinary
+    # calls.
     steps += [(EQUALS, 0, 1, IO_URING_SETUP), (RETURN, 0, 0, REFUSE | ENOSYS)]
     for number in (numbers["listen"], *OF_MACHINE[machine]):
         steps += [(EQUALS, 0, 1, number), (RETURN, 0, 0, ASK)]
     if not secret:
         steps += _refuse_datagrams(numbers["socket"])
+    # TCP Fast Open connects and sends with one `sendto`, past `connect`; with its flag refused, programs fall back to
+    # a connection that is asked about.
     for name, argument in FLAG_OF_SENDMSG.items():
         refused = [(LOAD, 0, 0, 16 + 8 * argument), (HAS_BITS, 0, 1, FAST_OPEN), (RETURN, 0, 0, REFUSE | EPERM)]
         steps += [(EQUALS, 0, 4, numbers[name]), *refused, (RETURN, 0, 0, ALLOW)]
@@ -136,6 +144,8 @@ def ask_for_a_wall(path: str, secret: int) -> bool:
     try:
         connection.settimeout(5)
         connection.connect(path)
+        # The parent reads addresses from this process's memory when the kernel asks. A container may forbid that:
+        # with a wall whose other end can read nothing, every connection of the script would hang.
         sample = ctypes.create_string_buffer(os.urandom(16), 16)
         connection.sendall(struct.pack("=Q16si", ctypes.addressof(sample), sample.raw, connection.fileno()))
         if connection.recv(1) != b"y":
@@ -151,6 +161,7 @@ def _hand_over(connection: Any, listener: int, module: Any) -> bool:
     if listener < 0:
         return False
     try:
+        # The listener goes to the parent, and is closed here: a script that held it could answer its own questions.
         rights = [(module.SOL_SOCKET, module.SCM_RIGHTS, struct.pack("=i", listener))]
         connection.sendmsg([b"l"], rights)
         return bool(connection.recv(1) == b"y")

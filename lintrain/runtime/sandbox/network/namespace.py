@@ -30,6 +30,7 @@ def leave_the_network() -> bool:
 def _enter() -> bool:
     system = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
+    # Root, as in a container, needs no user namespace for this; a user does, and has to stay the same user in it.
     if system.unshare(NEW_NETWORK) != 0:
         if system.unshare(NEW_USER | NEW_NETWORK) != 0:
             return False

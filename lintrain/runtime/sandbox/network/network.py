@@ -35,6 +35,8 @@ class Network:
         """Watch this process; its descendants inherit the kernel's part, and get new keys."""
         if kernel.is_possible() and not self.gate.is_offline:
             self.gate.secret = self._secret
+        # Only the first process of the script asks: a filter is inherited, a second one would ask twice about every
+        # connection.
         if FIRST not in os.environ:
             self._hold()
         self.gate.is_walled = bool(self.gate.secret) and os.environ.get(FIRST) == HELD
@@ -60,8 +62,11 @@ class Network:
         if self._is_held or not self._is_first or not (programs or self.gate.is_offline):
             return []
         if self.gate.is_offline:
-            return ["this system holds no process apart from the network: only Python's connections were stopped"]
-        return [f"this system keeps no program from the network: `{programs[0]}` got no keys and a proxy that refuses"]
+            return ["this system cannot isolate a process from the network: only Python's connections were stopped"]
+        return [
+            f"this system cannot keep a program off the network: `{programs[0]}` got no credentials "
+            "and a proxy that refuses every request"
+        ]
 
     def refusal(self, error: BaseException) -> str | None:
         """Why an error is of lintrain's making and not the script's; None where it is the script's."""

@@ -45,6 +45,7 @@ def only_reads(method: str, authority: str, target: str) -> bool:
     if method != "POST":
         return False
     host, path = host_of(authority), path_of(target)
+    # `/a/b/../push` is matched by the patterns as one path and resolved by the server to another.
     dotted = any(part in (".", "..") for part in path.lower().replace("%2e", ".").split("/"))
     return not dotted and any(
         (not hosts.pattern or hosts.fullmatch(host)) and paths.fullmatch(path) for hosts, paths in READING_POSTS

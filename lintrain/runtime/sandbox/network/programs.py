@@ -1,4 +1,4 @@
-"""Programs that the script starts: Python is watched like the script, any other gets no keys and a as_command_errors proxy."""
+"""Programs that the script starts: Python is watched like the script, any other gets no keys and a refusing proxy."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class Programs:
         start = getattr(module, name, None)
         if start is None or getattr(start, "lintrain_chooses", None) == name:
             return
+        # Both modules hold the same function under their own names, imported in either order.
         start = getattr(start, "__wrapped__", start)  # `subprocess` may have got that of `_posixsubprocess`
 
         @functools.wraps(start)
@@ -68,6 +69,7 @@ class Programs:
         return spawns
 
     def _executing(self, execute: Any) -> Any:
+        # Taken before it is patched: `execv` goes through it with the chosen environment, and must not choose twice.
         replace = os.execve
 
         @functools.wraps(execute)

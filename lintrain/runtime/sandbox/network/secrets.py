@@ -68,6 +68,8 @@ def hide_secrets(store: str, *, refuses: bool) -> None:
     What the script sets later goes to both, but for keys. Without `refuses` the proxies are left out: compiled code in
     this process would look for the script's own servers there, and the kernel stops everything else.
     """
+    # `os.environ` writes through `putenv` to the process's own environment. Both are kept apart here: the script's
+    # Python reads its keys from the dictionary, other programs inherit what the process has.
     put: Any = os.putenv
 
     @functools.wraps(put)

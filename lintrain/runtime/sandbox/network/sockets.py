@@ -38,13 +38,18 @@ class Stream:
 
     def demand_read(self, content: Any) -> None:
         """Raise StoppedError if these bytes make a request that could change something."""
+        # Any buffer may be sent: an array, a NumPy vector, a `memoryview` of several dimensions.
         view = memoryview(content).cast("B") if not isinstance(content, bytes) else content
         if not len(view):
             return
         data = bytes(view)
+        # A request line may arrive in pieces, down to single bytes; what has no end of line yet is kept and put
+        # before the next piece.
         text = self._line + data if self._line else data
         if b" HTTP/" in text:
             self._demand_reading_requests(text)
+        # A client's connection to another machine has to begin with TLS or HTTP. Any other protocol could hold
+        # anything, and its requests cannot be told apart.
         if self._starts is not None:
             self._demand_known_start(self._starts + data[:LONGEST_START])
         self._line = self._rest(text)
@@ -61,6 +66,7 @@ class Stream:
             self._starts = start
 
     def _demand_reading_requests(self, text: bytes) -> None:
+        # HTTP/2 packs its headers: they are readable only in `h2`, before it packs them (`clients`).
         if text.startswith(HTTP_2) and not self._gate.reads_frames:
             self._gate.stop(f"HTTP/2 to {self._peer}")
         for found in REQUEST.finditer(text):
@@ -72,6 +78,8 @@ class Stream:
     @staticmethod
     def _rest(text: bytes) -> bytes:
         """What may go on with the next bytes: a line that has not ended, and the head before it that has not either."""
+        # A body may follow the head and look like anything: only the part after the last empty line can be the start
+        # of a new request on the same connection.
         begin = text.rfind(b"\n\r\n") + 1
         begin = 0 if begin == 0 and b" HTTP/" in text[:LONGEST_LINE] else max(begin, text.rfind(b"\n") + 1)
         rest = text[begin:]
@@ -108,6 +116,8 @@ class Streams:
         found = self._known.get(connection)
         if found is None:
             peer, is_here = _server(connection) if is_tls else _peer(connection)
+            # What comes in to a server of the script is answered freely. On this machine any protocol may be spoken,
+            # unless the wall tells the script's own servers (`OwnStream`) from the user's: those get HTTP only.
             is_raw = not self._is_client(connection) or (is_here and not self.gate.is_walled)
             found = self._known[connection] = Stream(self.gate, peer, is_raw=is_raw)
         return found
@@ -118,6 +128,8 @@ class Streams:
 
     def begins(self, connection: Any, *, is_own: bool = False) -> None:
         """The socket begins a new connection, to a server of the script itself where it `is_own`."""
+        # A socket object may be connected a second time after it was closed: the state of the first connection must
+        # not decide about the second.
         self._known.pop(connection, None)
         self._clients.add(connection)
         if is_own:
@@ -169,8 +181,10 @@ def _watched(streams: Streams, module: Any, name: str, send: Any) -> Any:
             elif name == "sendmsg":
                 buffers = list[Any](next(iter(args), ()))
                 _ask(streams, self, b"".join(buffers))
+                # An iterator of buffers can be read once: the list made of it is what is sent.
                 args = (buffers, *args[1:])
             elif name == "_sendfile_use_sendfile":
+                # `socket.sendfile` then reads the file and sends it with `send`, which is watched.
                 raise module._GiveupOnSendfile("a probe sees what is sent")
         return send(self, *args, **kwargs)
 

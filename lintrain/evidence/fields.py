@@ -1,0 +1,82 @@
+"""The fields of `Evidence` by name: what a probed process sends as it measures, any of them at a time.
+
+`Evidence` is whole and frozen, a message holds the few fields that one measurement fills. A misspelt field is a type
+error where it is sent; the parent process reports one that it does not know (`runtime.parent.stream`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import (
+        AccumulationEvidence,
+        BackwardEvidence,
+        BatchEvidence,
+        CheckpointEvidence,
+        DeterminismEvidence,
+        DeviceEvidence,
+        EvaluationEvidence,
+        ForwardEvidence,
+        KerasEvidence,
+        LabelConflicts,
+        LoopEvidence,
+        MemoryEvidence,
+        ModelEvidence,
+        ObjectEvidence,
+        OverfitEvidence,
+        RanksEvidence,
+        ResponseEvidence,
+        ScheduleEvidence,
+        SharedRows,
+        SplitEvidence,
+        StateLoad,
+        StepEvidence,
+        ThroughputEvidence,
+        TokenizerEvidence,
+        WatchedNames,
+    )
+    from lintrain.model.location import Location
+
+
+class EvidenceFields(TypedDict, total=False):
+    """Every field of `Evidence` but `stages`, which are events of their own; sequences where `Evidence` has tuples."""
+
+    script: str
+    framework: str
+    trainer: str
+    call: Location | None
+    construction: Location | None
+    device: str
+    versions: Mapping[str, str]
+    splits: Sequence[SplitEvidence]
+    shared_rows: SharedRows | None
+    conflicts: LabelConflicts | None
+    model: ModelEvidence | None
+    tokenizer: TokenizerEvidence | None
+    batches: Sequence[BatchEvidence]
+    forward: ForwardEvidence
+    responses: ResponseEvidence
+    backward: BackwardEvidence
+    step: StepEvidence
+    evaluation: EvaluationEvidence | None
+    overfit: OverfitEvidence
+    memory: MemoryEvidence
+    accelerator: DeviceEvidence
+    throughput: ThroughputEvidence | None
+    accumulation: AccumulationEvidence
+    loop: LoopEvidence
+    keras: KerasEvidence
+    watched_names: WatchedNames
+    schedule: ScheduleEvidence | None
+    checkpoint: CheckpointEvidence
+    determinism: DeterminismEvidence
+    ranks: RanksEvidence
+    state_loads: Sequence[StateLoad]
+    objects: ObjectEvidence
+    arguments: Mapping[str, str | int | float | bool | None]
+    overrides: Sequence[str]
+    ended_in: Location | None
+    shortcuts: Sequence[str]
+    notes: Sequence[str]

@@ -1,0 +1,296 @@
+"""The probe inside the script's process: what was asked, where events go, and how the process is ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lintrain.evidence.ending import EndingKind
+from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StateLoad
+from lintrain.model.location import Location
+from lintrain.runtime.child.channel import Channel
+from lintrain.runtime.child.frames import failure_of, own_files
+from lintrain.runtime.child.garbage import Thresholds
+from lintrain.runtime.child.library import version_of
+from lintrain.runtime.child.waiting import wait_for_the_others
+from lintrain.runtime.measure.accelerator import measure_device
+from lintrain.runtime.measure.objects.objects import Objects, tells_without_training
+from lintrain.runtime.reproduction.reproducer import Reproducer
+from lintrain.runtime.sandbox.files.keeper import Keeper
+from lintrain.runtime.sandbox.network.network import Network
+
+if TYPE_CHECKING:
+    from typing import Unpack  # Python 3.11; a script may run in 3.10
+
+    from lintrain.evidence.fields import EvidenceFields
+
+END = os._exit
+"""The original: the script's own call of it is watched."""
+
+PACKAGES = (
+    "torch",
+    "transformers",
+    "datasets",
+    "accelerate",
+    "evaluate",
+    "peft",
+    "trl",
+    "tokenizers",
+    "keras",
+    "tf_keras",
+    "tensorflow",
+    "lightning",
+)
+ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
+
+
+class ProbeSession:
+    """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through.
+
+    `knows_origins` where it was seen which weights of a model a checkpoint filled.
+    """
+
+    def __init__(self, request: dict[str, Any], channel: Channel) -> None:
+        self.temporary: str = request["temporary"]
+        self.exchange: str = request["exchange"]
+        self.device: str = request["device"]
+        self.overfit: int = request["overfit"]
+        self.also = frozenset[str](request["also"])
+        self.device_memory: int | None = request.get("device_memory")
+        self.sample_rows: int = request["sample_rows"]
+        self.batches: int = request["batches"]
+        self.script: str = request["script"]
+        self.channel = channel
+        timeline = request.get("timeline")
+        self.processes = 2 if timeline and timeline["purpose"] == "ranks" else 1
+        self.keeper = Keeper(self.temporary, request.get("downloads", ()))
+        self.network = Network(request)
+        self.thresholds = Thresholds()
+        self.started = time.perf_counter()
+        self.measuring = False
+        self.construction_error: BaseException | None = None
+        self.construction_location: Location | None = None
+        self.shortcuts: list[str] = list(request["shortcuts"])
+        self.notes: list[str] = []
+        self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
+        self.conflicts: dict[str, LabelConflicts | None] = {}
+        self.state_loads: list[StateLoad] = []
+        self.objects = Objects()
+        self.watch: Any = None
+        self.timeline: Any = None
+        self.launcher = ""
+        self.signs_of_construction: list[Callable[[BaseException], bool]] = []
+        self.knows_origins = True
+        self._ended = False
+        # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
+        # Reentrant, for reporting measures objects, which may raise into `on_own_error`.
+        self._lock = threading.RLock()
+        self._root = self._find_root()  # the script may clear its environment
+
+    def _find_root(self) -> str:
+        return os.environ.setdefault(ROOT_PROCESS, str(os.getpid()))
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this process runs the script itself, not a worker that the script started."""
+        return self._root == str(os.getpid())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a loop of the script is followed, or was."""
+        return self.watch is not None and self.watch.run is not None
+
+    @property
+    def has_gone_through(self) -> bool:
+        """Whether the loop is over when the script's last line has run; it may go on in a thread."""
+        return self.has_begun and (self.watch.is_in_main_thread or self.watch.run.is_settled)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last word was said."""
+        return self._ended
+
+    def new_keys(self, count: int) -> list[str]:
+        """The names of keys that were left for a program which this process starts; none where it has none itself."""
+        signer = self.channel.signer
+        return [] if signer is None else signer.leave_named_keys(self.exchange, count)
+
+    def folder(self, name: str) -> str:
+        """A folder for files that must not stay, made at the first use."""
+        path = os.path.join(self.temporary, "redirected", name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def shorten(self, text: str) -> None:
+        """Remember something that was changed in order to be quick; said once in the report."""
+        if text not in self.shortcuts:
+            self.shortcuts.append(text)
+
+    def note(self, text: str) -> None:
+        """Remember something that the report should say."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def facts(self) -> EvidenceFields:
+        """The fields that every evidence of this process has."""
+        versions = {"python": sys.version.split()[0]}
+        versions.update({name: found for name in PACKAGES if (found := version_of(name))})
+        return {
+            "script": self.script,
+            "framework": "transformers",
+            "device": self.device,
+            "versions": versions,
+            "state_loads": self.state_loads,
+        }
+
+    def report_run(self, **fields: Unpack[EvidenceFields]) -> None:
+        """Send that a training run was reached, with what is known of it."""
+        self.channel.send("run", run=0, values=fields)
+
+    def report_stage(self, stage: Stage) -> None:
+        """Send the result of a stage."""
+        self.channel.send("stage", run=0, stage=stage)
+
+    def measured(self, **fields: Unpack[EvidenceFields]) -> None:
+        """Send fields of `Evidence`; a later value of a field replaces an earlier one."""
+        self.channel.send("measured", run=0, values=fields)
+
+    def elapsed(self) -> float:
+        """Seconds since Python started on the script."""
+        return time.perf_counter() - self.started
+
+    def on_error(self, error: BaseException) -> None:
+        """Report an error that ends the script: in the run that it is in, or before any."""
+        # Before anything else: an error that the guard caused must not be reported as one of the script, in whatever
+        # stage it is.
+        if (refusal := self.refusal(error)) is not None:
+            self._end(EndingKind.REFUSED, refusal)
+            return
+        # The error comes after an optimizer step that no loop repeats: what was measured so far is kept, and the end
+        # is reported as `stopped`.
+        if self.watch is not None and self.watch.is_behind(error):
+            self.watch.on_exit()
+            self._end(EndingKind.STOPPED, f"{type(error).__name__}: {error}")
+            return
+        if self.watch is not None and self.watch.on_error(error):
+            self._end(EndingKind.MEASURED, "")
+            return
+        self._report_failure(failure_of(error, None), in_construction=self._is_construction(error))
+
+    def refusal(self, error: BaseException) -> str | None:
+        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        return self.network.refusal(error) or self.keeper.refusal(error)
+
+    def on_exit(self) -> None:
+        """Report that the script came to its end without a training call."""
+        if self._ended or not self.is_root:
+            return
+        if self.timeline is not None and self.timeline.purpose == "ranks":
+            self.timeline.report(done=True, left=True)
+            return
+        if self.watch is not None and self.watch.on_exit():
+            self._end(EndingKind.MEASURED, "")
+            return
+        if self.construction_error is not None:
+            failure = failure_of(self.construction_error, self.construction_location)
+            self._report_failure(failure, in_construction=True)
+        elif self.watch is not None and self.watch.backwards_by_hand:
+            self._end(EndingKind.BY_HAND, f"{self.watch.backwards_by_hand} backward passes")
+        else:
+            # Nothing trains, but a loader that yields nothing or a model that is moved twice can still be judged.
+            self._tell_of_objects()
+            self._end(EndingKind.NO_TRAINING, "")
+
+    def on_training_elsewhere(self) -> None:
+        """An optimizer steps in a process that the script started by itself: only the script's own is followed."""
+        self._end(EndingKind.ELSEWHERE, "it trains in processes that it starts itself")
+
+    def restart(self, reason: str) -> NoReturn:
+        """End this process because a shortcut turned out to be unsound; the parent starts a pass without it."""
+        self._end(EndingKind.NEEDS_FULL_DATA, reason)
+        self._exit()
+
+    def _measure_device(self) -> None:
+        if self.device != "cpu" and (found := measure_device()) is not None:
+            self.measured(accelerator=found)
+
+    def _objects(self, *, is_measured: bool = False) -> ObjectEvidence:
+        return self.objects.evidence(self.note, is_measured=is_measured)
+
+    def _tell_of_objects(self) -> None:
+        """Nothing was trained; what the script made may be enough to judge by, and is a run of its own then."""
+        found = self._objects()
+        if tells_without_training(found):
+            self._report_without_training(found)
+            self.report_stage(Stage.passed(StageName.SCRIPT, self.elapsed()))
+
+    def finish(self) -> NoReturn:
+        """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
+        self._end(EndingKind.MEASURED, "")
+        # A spawned rank that is not measured: if it ended now, the collective operations of the measured one would
+        # fail.
+        if self.channel.is_muted:
+            wait_for_the_others()
+        self._exit()
+
+    def stop(self, reason: str) -> NoReturn:
+        """End the process because what the script wants to train cannot be put together."""
+        self._end(EndingKind.CRASHED, reason)
+        self._exit()
+
+    def on_own_error(self, error: BaseException) -> None:
+        """End because lintrain itself failed; the parent says so and keeps what was measured until then."""
+        where = traceback.extract_tb(error.__traceback__)
+        location = f" ({os.path.basename(where[-1].filename)}:{where[-1].lineno})" if where else ""
+        self._end(EndingKind.PROBE_FAILED, f"{type(error).__name__}: {error}{location}")
+
+    def _is_construction(self, error: BaseException) -> bool:
+        if any(is_sign(error) for is_sign in self.signs_of_construction):
+            return True
+        seen = error
+        while seen is not None and seen is not self.construction_error:
+            seen = seen.__cause__ or seen.__context__  # type: ignore[assignment]
+        return seen is not None
+
+    def _report_without_training(self, objects: ObjectEvidence) -> None:
+        fields: EvidenceFields = {**self.facts(), "objects": objects, "shortcuts": self.shortcuts}
+        self.report_run(**fields)
+
+    def _report_failure(self, failure: Failure, *, in_construction: bool) -> None:
+        if self._ended:
+            return
+        if self.timeline is not None:
+            self.timeline.report(failure=f"{failure.type}: {failure.message}")
+        self._report_without_training(self._objects())
+        if in_construction:
+            self.report_stage(Stage.passed(StageName.SCRIPT, self.elapsed()))
+            self.report_stage(Stage.failed(StageName.CONSTRUCTION, failure))
+        else:
+            self.report_stage(Stage.failed(StageName.SCRIPT, failure, self.elapsed()))
+        self._end(EndingKind.CRASHED, f"{failure.type}: {failure.message}")
+
+    def _end(self, kind: EndingKind, reason: str) -> None:
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                if kind is EndingKind.MEASURED:
+                    self._measure_device()
+                    self.measured(objects=self._objects(is_measured=True))
+                notes = [*self.notes, *self.keeper.summary(), *self.network.summary(self.keeper.others)]
+                self.channel.send("end", kind=kind, reason=reason, notes=notes, files=own_files(), pid=os.getpid())
+
+    @staticmethod
+    def _exit() -> NoReturn:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                continue  # a stream that the script closed or replaced
+        # No `finally:` and no exit handler of the script runs: it must not save a checkpoint of two steps over a real
+        # one, or report success.
+        END(0)

@@ -1,0 +1,80 @@
+"""Where in its text the script stands: in a loop or behind it, and in which statement of its top level."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Iterator
+from types import CodeType, TracebackType
+
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import is_users, shown
+
+Line = tuple[CodeType, int]
+
+
+def lines_now() -> list[Line]:
+    """The lines of the user's code that are being carried out."""
+    found: list[Line] = []
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def statement_now(script: str) -> Location | None:
+    """The whole statement of a script's top level that is being carried out; None where there is none by now."""
+    for code, line in lines_now():
+        if code.co_name != "<module>" or shown(code.co_filename) != shown(script):
+            continue
+        statements = _tree_of(code).body
+        for each in (each for each in statements if _holds(each, line)):
+            return Location(shown(code.co_filename), each.lineno, 1, each.end_lineno or line, 1)
+    return None
+
+
+def is_behind(error: BaseException, step: list[Line]) -> bool:
+    """Whether an error stands where no loop can come back to a step; False where that is not clear.
+
+    Where both are under the same line of the script, that line may call a library's loop.
+    """
+    # The same function may be on the stack in both; its two lines decide whether a loop holds them.
+    numbers = {_owner(code): line for code, line in step}
+    found = [(code, numbers.get(_owner(code)), line) for code, line in _lines_of(error.__traceback__)]
+    pairs = [(code, first, line) for code, first, line in found if first is not None]
+    return bool(pairs) and not any(
+        first == second or _has_common_loop(code, first, second) for code, first, second in pairs
+    )
+
+
+def _owner(code: CodeType) -> object:
+    """What some code belongs to: the cells of a notebook are one module."""
+    return code.co_filename if code.co_name == "<module>" else code
+
+
+def _lines_of(traceback: TracebackType | None) -> Iterator[Line]:
+    while traceback is not None:
+        yield traceback.tb_frame.f_code, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _has_common_loop(code: CodeType, first: int, second: int) -> bool:
+    """Whether one loop of a function (or module) holds both lines; True where its text cannot be read."""
+    tree = _tree_of(code)
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While | ast.AsyncFor)]
+    return not tree.body or any(_holds(loop, first) and _holds(loop, second) for loop in loops)
+
+
+def _tree_of(code: CodeType) -> ast.Module:
+    """The file of some code; an empty one where its text cannot be read."""
+    try:
+        return ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+def _holds(loop: ast.stmt, line: int) -> bool:
+    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)

@@ -1,0 +1,115 @@
+"""Intercept Keras, on torch and on TensorFlow: where a model is compiled, its first `fit` or `train_on_batch`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lintrain.runtime.child.frames import frame_location, users_frame
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.kinds import is_row
+from lintrain.runtime.child.probe_session import ProbeSession
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.keras.backend import Backend
+
+
+def install(session: ProbeSession, hooks: AfterImport) -> None:
+    """Patch the classes as soon as the script imports Keras, of whatever backend, or the Keras of before."""
+    hooks.add("keras.src.trainers.trainer", lambda module: _follow_compile(module.Trainer))
+    hooks.add("keras.src.backend.torch.trainer", lambda module: _patch(session, module.TorchTrainer, _torch))
+    hooks.add(
+        "keras.src.backend.tensorflow.trainer", lambda module: _patch(session, module.TensorFlowTrainer, _tensorflow)
+    )
+    hooks.add("tf_keras.src.engine.training", lambda module: _patch_older(session, module.Model))
+    hooks.add("transformers.modeling_tf_utils", lambda module: _mark_pretrained(module.TFPreTrainedModel))
+
+
+def _torch() -> Backend:
+    from lintrain.runtime.frameworks.keras.on_torch import TORCH
+
+    return TORCH
+
+
+def _tensorflow() -> Backend:
+    from lintrain.runtime.frameworks.tensorflow.on_tensorflow import TENSORFLOW
+
+    return TENSORFLOW
+
+
+def _older() -> Backend:
+    from lintrain.runtime.frameworks.tensorflow.on_tensorflow import TF_KERAS
+
+    return TF_KERAS
+
+
+def _patch_older(session: ProbeSession, model: Any) -> None:
+    _follow_compile(model)
+    _patch(session, model, _older)
+
+
+def _mark_pretrained(model: Any) -> None:
+    """Remember which models have the weights of a checkpoint."""
+    load = model.from_pretrained.__func__
+
+    @functools.wraps(load)
+    def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        loaded = load(cls, *args, **kwargs)
+        made: Any = loaded[0] if is_row(loaded) else loaded
+        object.__setattr__(made, "lintrain_pretrained", True)
+        return loaded
+
+    model.from_pretrained = classmethod(from_pretrained)
+
+
+def _follow_compile(model: Any) -> None:
+    build = model.compile
+
+    @functools.wraps(build)
+    def compile_(self: Any, *args: Any, **kwargs: Any) -> Any:
+        location = frame_location(users_frame(skip=self))
+        result = build(self, *args, **kwargs)
+        object.__setattr__(self, "lintrain_compiled", location)
+        return result
+
+    model.compile = compile_
+
+
+def _patch(session: ProbeSession, trainer: Any, find_backend: Callable[[], Backend]) -> None:
+    for name in ("fit", "train_on_batch"):
+        _patch_training(session, trainer, name, find_backend)
+
+
+def _patch_training(session: ProbeSession, trainer: Any, name: str, find_backend: Callable[[], Backend]) -> None:
+    original = getattr(trainer, name)
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # A model that is not compiled makes Keras raise with its own text, which is the best one.
+        if session.measuring or not session.is_root or not _is_compiled(self):
+            return original(self, *args, **kwargs)
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError:
+            return original(self, *args, **kwargs)  # Keras says what is wrong with the call
+        bound.apply_defaults()
+        from lintrain.runtime.frameworks.keras.stages import measure
+
+        session.measuring = True
+        location = frame_location(users_frame(skip=self))
+        given = {name: value for name, value in bound.arguments.items() if name != "self"}
+        try:
+            backend = find_backend()
+            measure(backend.run(session, self, location, given, f"Model.{name}"), backend)
+        except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
+            session.on_own_error(error)
+        return session.finish()
+
+    setattr(trainer, name, train)
+
+
+def _is_compiled(model: Any) -> bool:
+    return bool(getattr(model, "compiled", False) or getattr(model, "_is_compiled", False))

@@ -1,0 +1,116 @@
+"""A `fit` of Keras under measurement: its model, its data and its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lintrain.model.location import Location
+from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.child.probe_session import ProbeSession
+
+WHOLE = "Model.fit"
+UNKNOWN_LENGTH = 100
+OF_FIT: dict[str, Any] = {
+    "epochs": 1,
+    "callbacks": None,
+    "validation_split": 0.0,
+    "validation_data": None,
+    "shuffle": False,
+    "steps_per_epoch": None,
+    "validation_batch_size": None,
+}
+"""What `fit` would be given where a script hands over one batch at a time."""
+
+
+def rows_of(x: Any) -> int | None:
+    """The rows of the first array of inputs; None where there is none."""
+    parts = list(x.values()) if is_mapping(x) else x if is_row(x) else [x]
+    return next((int(part.shape[0]) for part in parts if getattr(part, "shape", ())), None)
+
+
+class Weights:
+    """The variables of a Keras model as the parameters of a module, by their paths in the model."""
+
+    def __init__(self, model: Any) -> None:
+        self.keras = model
+        self.training = True
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """Every variable, those that train first; the state of random generators, whole numbers, is none."""
+        for variable in (*self.keras.trainable_variables, *self.keras.non_trainable_variables):
+            weight = getattr(variable, "_value", variable.value)
+            if weight.is_floating_point():
+                yield variable.path.replace("/", "."), weight
+
+    def parameters(self) -> Iterator[Any]:
+        """Their tensors."""
+        return (weight for _, weight in self.named_parameters())
+
+
+class KerasRun(MeasuredRun):
+    """`given` are the arguments of `fit`, those of `train_on_batch` as if one batch were all of the data; `iterator`
+    gives batches as Keras takes them, and `waiting` is a loss whose backward pass waits. `logged` are the names that
+    an epoch ends with, as far as its parts went through."""
+
+    def __init__(
+        self, session: ProbeSession, model: Any, call: Location | None, given: dict[str, Any], trainer: str
+    ) -> None:
+        super().__init__(session, call)
+        self.keras = model
+        self.trainer = trainer
+        self.given: dict[str, Any] = (
+            given if trainer == WHOLE else {**OF_FIT, "batch_size": rows_of(given["x"]), **given}
+        )
+        self.logged: tuple[str, ...] = ()
+        self.iterator: Any = None
+        self.waiting: Any = None
+        self.validation: Any = self.given["validation_data"]
+        self._weights = Weights(model)
+
+    @property
+    def package(self) -> str:
+        """The package that the model is of."""
+        return "keras"
+
+    @property
+    def slicing(self) -> Any:
+        """The module of the library that takes validation rows off arrays."""
+        return library("keras.src.trainers.data_adapters.array_slicing")
+
+    @property
+    def planned_steps(self) -> int:
+        """Steps of all epochs; `UNKNOWN_LENGTH` for an epoch whose length is not known."""
+        length: int | None = getattr(self.iterator, "num_batches", None)
+        epochs: int = self.given["epochs"]
+        return max(1, int(length or UNKNOWN_LENGTH) * epochs)
+
+    @property
+    def model(self) -> Any:
+        """The weights by name: shared measurements ask for nothing else of a model."""
+        return self._weights
+
+    @property
+    def collator(self) -> Any:
+        """What Keras puts around the data."""
+        return getattr(self.iterator, "data_adapter", None)
+
+    @property
+    def clipped_at(self) -> float | None:
+        """The norm that the optimizer clips to."""
+        names = ("global_clipnorm", "clipnorm")
+        limits = [limit for name in names if (limit := getattr(self.keras.optimizer, name, None))]
+        return float(limits[0]) if limits else None
+
+    @property
+    def scale(self) -> float:
+        """What the optimizer multiplies the loss by in mixed precision."""
+        return float(getattr(self.keras.optimizer, "dynamic_scale", None) or 1.0)
+
+    def parts(self, batch: Any) -> tuple[Any, Any, Any]:
+        """Inputs, targets and sample weights of a batch."""
+        adapters = library("keras.src.trainers.data_adapters.data_adapter_utils")
+        x, y, weights = adapters.unpack_x_y_sample_weight(batch)
+        return x, y, weights

@@ -1,0 +1,197 @@
+"""A run of Lightning: what a loop shows, with what the module and its Trainer say themselves."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from lintrain.evidence.fields import EvidenceFields
+from lintrain.evidence.run import Stage, StageName
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import failure_of
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.frameworks.lightning.facts import (
+    Scalar,
+    given_arguments,
+    logged_names,
+    planned,
+    planned_epochs,
+    planned_steps,
+)
+from lintrain.runtime.frameworks.lightning.schedule import schedule_evidence
+from lintrain.runtime.frameworks.loop.loop_run import AFTER_DATASET, MEASURED_STEPS, LoopRun
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
+from lintrain.runtime.frameworks.loop.metrics import MetricUses
+from lintrain.runtime.measure.gradients import Gradients
+from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.seen import Iteration
+
+
+class LightningRun(LoopRun):
+    """The module, its Trainer and what one stage leaves for the next.
+
+    `first_weights` are those before the first step, kept only if a batch is overfitted.
+
+    Lightning tells when a batch begins and ends, so that steps are compared over whole batches: an optimizer's closure
+    makes the gradients inside of the step, and several optimizers take turns in one batch.
+    """
+
+    def __init__(
+        self,
+        session: ProbeSession,
+        trainer: Any,
+        module: Any,
+        call: Location | None,
+        state: LoopState,
+        metrics: MetricUses,
+    ) -> None:
+        super().__init__(session, call, state, metrics)
+        self.trainer = trainer
+        self.module = module
+        self._model = pretrained_part(module) or module
+        self._arguments: dict[str, Scalar] = given_arguments(trainer)
+        self._taken: Counter[int] = Counter()
+        self.first_weights: dict[str, Any] = {}
+
+    @property
+    def optimizers(self) -> tuple[Any, ...]:
+        """Those that `configure_optimizers` gave."""
+        return tuple(self.trainer.optimizers)
+
+    def start(self) -> None:
+        """The call was reached."""
+        facts: EvidenceFields = {
+            **self._facts(),
+            "framework": "lightning",
+            "trainer": type(self.trainer).__name__,
+            "construction": self.trainer.__dict__.get("lintrain_construction"),
+            "arguments": self._arguments,
+        }
+        self.report_run(**facts)
+        self.record(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
+
+    def on_construction(self) -> None:
+        """Module and optimizers are put together."""
+        self.record(Stage.passed(StageName.CONSTRUCTION))
+
+    def on_loaders(self, loaders: list[Any]) -> None:
+        """The loaders of training are there, and the run is not shortened yet."""
+        self.loader = next(iter(loaders), None)
+        # Now, for shortening the run changes the planned batches and steps.
+        self._arguments.update(planned(self.trainer))
+        self.measured(arguments=self._arguments)
+        with self._state.paused():
+            self.attempt(StageName.DATASET, self._measure_dataset)
+            self._play_schedule()
+
+    def _play_schedule(self) -> None:
+        """The schedule as it will go; a class of the script's own may not bear being copied."""
+        steps, epochs = planned_steps(self.trainer), planned_epochs(self.trainer)
+        for configured in self.trainer.lr_scheduler_configs[:1]:
+            try:
+                self.measured(schedule=schedule_evidence(configured, steps, epochs))
+            except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will tell
+                self.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
+
+    def on_evaluation_loaders(self, loaders: list[Any]) -> None:
+        """The loaders of a call that only evaluates are there."""
+        self.loader = next(iter(loaders), None)
+        with self._state.paused():
+            self.attempt(StageName.DATASET, lambda: self.measured(model=measure_model(self)))
+
+    def on_evaluation_only(self) -> None:
+        """There is no training to be seen before it."""
+        self.is_settled, self._settled_at = True, time.perf_counter()
+
+    @property
+    def peak_rates(self) -> list[float]:
+        """The peak learning rate of each parameter group."""
+        return [group.learning_rate for group in self._groups]
+
+    # training
+
+    def on_batch_start(self, batch: Any) -> None:
+        """A batch is about to be trained on: the first one is described, and the weights before it are kept."""
+        if len(self.batches) < MEASURED_STEPS and batch is not None:
+            self.batches.append(batch)
+        if StageName.BATCH in self.statuses:
+            return
+        if batch is None:
+            self.skip(StageName.BATCH, "`training_step` fetches its own batches")
+        else:
+            self.attempt(StageName.BATCH, self._describe_batch)
+        self._gradients = Gradients(self)
+        self._remember()
+        self.first_weights = self._before if self.session.overfit else {}
+
+    def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
+        """A loss is there; the output is what the module, or the last part of it that it called, gave."""
+        own = set(self.module.modules())
+        last = next((each for each in reversed(iteration.forwards) if each.module in own and each.records), None)
+        if last is not None:
+            last.module = self._model
+        super().on_backward_start(iteration, loss)
+
+    def _took_step(self, optimizer: Any) -> None:
+        self._taken[id(optimizer)] += 1
+
+    def on_batch_end(self) -> None:
+        """A batch was trained on: once every optimizer has stepped, the weights are compared."""
+        taken = [self._taken[id(optimizer)] for optimizer in self.optimizers]
+        # A GAN's optimizers alternate: comparing after the first one's steps would report the other's weights as
+        # unchanged.
+        if self._before and taken and min(taken) >= MEASURED_STEPS:
+            self._steps = MEASURED_STEPS
+            self._compare(self.optimizers[0])
+
+    def settle(self) -> None:
+        """Training was seen; where nothing stepped, there are no weights to compare."""
+        if not self._taken:
+            self._before = {}
+        super().settle()
+
+    def _counts(self) -> dict[str, int]:
+        """Lightning divides every loss by the batches of a step, be it one: no second division of the script's own."""
+        divided_by = self._arguments.get("accumulate_grad_batches")
+        counts = super()._counts()
+        # Lightning divides the loss by `accumulate_grad_batches` also where that is 1, and the graph shows a division
+        # that the script did not write.
+        if divided_by == 1 and self._arguments.get("automatic_optimization"):
+            counts["divided_twice"] = 0
+        return counts
+
+    @property
+    def is_evaluating(self) -> bool:
+        """Lightning says so, also before the training."""
+        return self.is_settled or bool(getattr(self.trainer.state.stage, "evaluating", False))
+
+    # the end
+
+    def on_error(self, error: BaseException, stage: StageName) -> None:
+        """The call ended in a stage; those after it are not reached."""
+        self.record_failure(stage, error)
+        self.skip_missing((StageName.CONSTRUCTION, StageName.DATASET, *AFTER_DATASET), f"the {stage} stage failed")
+
+    def close(self) -> None:
+        """Nothing more will be seen."""
+        self._arguments["logged"] = ", ".join(logged_names(self.trainer))
+        self.measured(arguments=self._arguments)
+        if StageName.EVALUATION not in self.statuses and not self.evaluation.batches:
+            self.skip(StageName.EVALUATION, "no validation data is given, or the module has no step for it")
+        super().close()
+
+    def on_construction_error(self, error: BaseException) -> None:
+        """What the call was given cannot be put together: there is nothing to judge."""
+        self.record_failure(StageName.CONSTRUCTION, error)
+        failure = failure_of(error, self.call)
+        self.session.stop(f"{failure.type}: {failure.message}")
+
+
+def pretrained_part(module: Any) -> Any:
+    """The one model of transformers that holds all parameters of a module; None where there is none."""
+    parts = [part for part in module.children() if hasattr(part, "save_pretrained") and hasattr(part, "config")]
+    if len(parts) != 1:
+        return None
+    inside = {id(weight) for weight in parts[0].parameters()}
+    return parts[0] if all(id(weight) in inside for weight in module.parameters()) else None

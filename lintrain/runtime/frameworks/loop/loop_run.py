@@ -1,0 +1,263 @@
+"""A run in a loop of the script's own: its evidence, stage by stage, from what the watch hands over."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from lintrain.evidence.fields import EvidenceFields
+from lintrain.evidence.run import OptimizerGroup, ReachedWeights, Stage, StageName
+from lintrain.evidence.stages import TRAINING_STAGES
+from lintrain.model.location import Location
+from lintrain.runtime.child.label_conflicts import of_training
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.surroundings import statement_now
+from lintrain.runtime.frameworks.loop.evaluation import FollowedEvaluation
+from lintrain.runtime.frameworks.loop.facts import framework, group_of, peak_of
+from lintrain.runtime.frameworks.loop.loader_run import LoaderRun
+from lintrain.runtime.frameworks.loop.loop_evidence import forward_evidence, loop_evidence, step_evidence
+from lintrain.runtime.frameworks.loop.loop_responses import non_finite_module_of, responses_of
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
+from lintrain.runtime.frameworks.loop.memory import CountedStep
+from lintrain.runtime.frameworks.loop.metrics import MetricUses
+from lintrain.runtime.frameworks.loop.model import batch_of, held_by, is_about, output_of, trained_module
+from lintrain.runtime.frameworks.loop.overfit import FirstBatch
+from lintrain.runtime.measure.batch import describe
+from lintrain.runtime.measure.gradients import Gradients, backward_evidence
+from lintrain.runtime.measure.graph import reached_weights
+from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch
+from lintrain.runtime.measure.outputs import number, shape_of
+from lintrain.runtime.measure.seen import Iteration, LossCall
+from lintrain.runtime.measure.standard_loss import standard_loss
+from lintrain.runtime.measure.subset import number_of_rows
+from lintrain.runtime.measure.tokenizer import measure_tokenizer
+from lintrain.runtime.measure.updates import Frozen
+from lintrain.runtime.measure.weights import is_felt, pulls, snapshot, trainable
+
+MEASURED_STEPS = 2
+"""Steps that are taken at the peak learning rate and compared."""
+AFTER_DATASET = (*TRAINING_STAGES, StageName.EVALUATION)
+
+
+class LoopRun(LoaderRun):
+    """The evidence of a loop of the script's own: the watch calls a method here for each thing that happens in it."""
+
+    def __init__(self, session: ProbeSession, call: Location | None, state: LoopState, metrics: MetricUses) -> None:
+        super().__init__(session, call)
+        self.is_settled = False
+        self._state = state
+        self.memory = CountedStep(self, state)
+        self._model: Any = None
+        self._gradients: Gradients | None = None
+        self._is_fresh_backward = self._is_own_loss = True
+        self._before: dict[str, Any] = {}
+        self._pulled: set[str] = set()
+        self._groups: tuple[OptimizerGroup, ...] = ()
+        self._rates: list[float] = []
+        self._steps = 0
+        self._first: Iteration | None = None
+        self._frozen: Frozen | None = None
+        self._non_finite: NonFiniteModule | None = None
+        self._search = NonFiniteSearch()
+        self._loss: LossCall | None = None
+        self._reached: ReachedWeights | None = None
+        self.evaluation = FollowedEvaluation(self, state, metrics)
+        self._first_batch: FirstBatch | None = None
+
+    @property
+    def model(self) -> Any:
+        """The module that was called and that the optimizer trains."""
+        return self._model
+
+    @property
+    def optimizers(self) -> tuple[Any, ...]:
+        """Those that hold a parameter of the model."""
+        own = {id(weight) for weight in self.model.parameters()}
+        return tuple(optimizer for optimizer in self._state.optimizers if own & held_by(optimizer))
+
+    # stages
+
+    def enter(self, loader: Any, iteration: Iteration, *, loss: Any = None, failed: StageName | None = None) -> None:
+        """The loop was reached: say so, and look at its data; `failed` names the stage that the script ended in."""
+        self.loader = loader
+        self._model = trained_module(iteration, self._state.optimizers, loss)
+        self._first_batch = FirstBatch(self, self._state) if self.session.overfit else None
+        self.begin(**self._facts())
+        self.attempt(StageName.DATASET, self._measure_dataset)
+        if failed is StageName.BATCH:
+            return
+        batch = batch_of(iteration)
+        if batch is None:
+            self.skip(StageName.BATCH, "the loop does not take its batches from a `DataLoader`")
+        else:
+            self.batches.append(batch)
+            self.attempt(StageName.BATCH, self._describe_batch)
+
+    def _facts(self) -> EvidenceFields:
+        return {
+            "framework": framework(self.session),
+            "trainer": "a loop",
+            "construction": None,
+            "device": str(next((weight.device for weight in self.model.parameters()), "cpu")),
+            "arguments": {},
+        }
+
+    def _measure_dataset(self) -> None:
+        self.measured(model=measure_model(self), tokenizer=measure_tokenizer(self))
+        self.measure_split("train_dataset", self.loader)
+        rows = number_of_rows(getattr(self.loader, "dataset", None))
+        self.measured(conflicts=of_training(self.session, rows))
+
+    def _describe_batch(self) -> None:
+        self.batch_evidence = [describe(self, "train_dataset", self.batches)]
+        self.measured(batches=self.batch_evidence)
+
+    def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
+        """A loss is there; where several models are trained side by side, the others' are left alone."""
+        # Asked once per step: walking the graph for every micro-batch would be slow, and the answer does not change
+        # within a step.
+        if self._is_fresh_backward or not self._state.effects.per_step:
+            self._is_own_loss = is_about(loss, self.model, held_by(*self._state.optimizers))
+        if not self._is_own_loss:
+            return
+        # The plain cross-entropy without the division by accumulation steps: that is the number which is compared
+        # with ln(classes).
+        standard = standard_loss(iteration, loss)
+        if not self._state.effects.per_step:  # later ones come from weights that steps at the peak rate have changed
+            self.losses.append(
+                number(loss) / self._state.effects.scale if standard is None else number(standard.result)
+            )
+        if self._first is None:
+            self._first = iteration
+            self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
+            self._loss = standard
+            self._reached = self._reached_weights(iteration, loss)
+            # Only then: the search needs a forward pass of its own.
+            if self.losses and not math.isfinite(self.losses[0]):
+                self._non_finite = non_finite_module_of(self, iteration)
+            self.attempt(StageName.FORWARD, self._measure_forward)
+            self.responses = responses_of(self, iteration, loss)
+            self._search.watch(loss, self.model)
+            if self._first_batch is not None:
+                self._first_batch.keep(iteration, loss)
+
+    def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
+        known = {id(weight) for forward in iteration.forwards for weight in forward.module.parameters()}
+        return reached_weights(loss, held_by(*self._state.optimizers), known)
+
+    def _measure_forward(self) -> None:
+        self.measured(forward=forward_evidence(self, self._non_finite, self._loss))
+
+    def on_backward_end(self) -> None:
+        """Gradients are there: those of the first batch since a step are read."""
+        self._search.close()
+        if self._gradients is None:
+            self._gradients = Gradients(self)
+        if not self._is_fresh_backward or not self._is_own_loss:
+            return
+        # With accumulation only the first micro-batch of a step is read; later ones hold the sum of all before.
+        self._is_fresh_backward = False
+        gradients = self._gradients
+        if StageName.BACKWARD not in self.statuses:
+            self.attempt(StageName.BACKWARD, lambda: gradients.read(self._state.effects.scale, keep=True))
+            if self.responses is not None:
+                self.responses.measure()
+        else:
+            gradients.read(self._state.effects.scale, keep=True)
+        gradients.non_finite = self._search.found
+        self._measure_forward()
+        self.measured(backward=backward_evidence(self, gradients))
+
+    def on_step_start(self, optimizer: Any) -> None:
+        """A step is about to be taken: the first ones at the peak learning rate."""
+        if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
+            return
+        if not self._before:
+            self._remember()
+        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
+        for group in optimizer.param_groups:
+            # A warm-up starts at or near 0, where a step moves nothing. The script's rate is put back after the step.
+            group["lr"] = peak_of(group)
+
+    def on_step_end(self, optimizer: Any) -> None:
+        """A step was taken."""
+        self._is_fresh_backward = True
+        if not any(optimizer is own for own in self.optimizers) or self._steps >= MEASURED_STEPS:
+            return
+        weights = trainable(self).items()
+        self._pulled |= {name for name, weight in weights if pulls(weight) and is_felt(optimizer, weight)}
+        for group, rate in zip(optimizer.param_groups, self._rates, strict=False):
+            group["lr"] = rate
+        self._took_step(optimizer)
+
+    def _remember(self) -> None:
+        """Keep the weights as they are before the measured steps."""
+        self._before, self._frozen = snapshot(self), Frozen(self)
+        self._groups = tuple(group_of(group) for own in self.optimizers for group in own.param_groups)
+
+    def _took_step(self, optimizer: Any) -> None:
+        self._steps += 1
+        if self._steps == MEASURED_STEPS:
+            self._compare(optimizer)
+
+    def _compare(self, optimizer: Any) -> None:
+        self.attempt(StageName.STEP, lambda: self._measure_step(optimizer))
+
+    def _measure_step(self, optimizer: Any) -> None:
+        before, frozen = self._before, self._frozen
+        self.measured(step=step_evidence(self, optimizer, self._groups, before, self._pulled, frozen, self._steps))
+        self._before = {}
+
+    # the end
+
+    def settle(self) -> None:
+        """Training was seen; evaluation may follow."""
+        self.is_settled = True
+        # Before the stages are settled: it has no stage yet if the loop ended within its step.
+        self.memory.on_abort()
+        self._state.loaders.timed.record(self, self._state.iteration)
+        if self._before:
+            self._compare(self.optimizers[0])
+        self.skip_missing(TRAINING_STAGES, "the loop did not reach it")
+        self._send()
+        self.starts(StageName.EVALUATION)
+        self._settled_at = time.perf_counter()
+
+    @property
+    def is_evaluating(self) -> bool:
+        """Whether what happens now is evaluation."""
+        return self.is_settled
+
+    def on_evaluation_batch(self, loader: Any, batch: Any) -> None:
+        """A loader other than that of the training gave a batch."""
+        self.evaluation.on_batch(loader, batch)
+
+    def close(self) -> None:
+        """Nothing more will be seen."""
+        self._send()
+        self.measured(evaluation=self.evaluation.evidence())
+        if StageName.EVALUATION not in self.statuses:
+            if self.evaluation.is_seen:
+                self.record(Stage.passed(StageName.EVALUATION, time.perf_counter() - self._settled_at))
+            else:
+                self.skip(StageName.EVALUATION, self._state.bounds.why_no_evaluation())
+        if self._first_batch is not None:
+            self._first_batch.overfit()
+        self.measured(ended_in=statement_now(self.session.script))
+        self.finish()
+
+    def on_error(self, error: BaseException, stage: StageName) -> None:
+        """The script ended in a stage; those after it are not reached."""
+        if stage in self.statuses:  # it went through before: the next one fails
+            stage = next((name for name in AFTER_DATASET if name not in self.statuses), stage)
+        self.record_failure(stage, error)
+        self.skip_missing(AFTER_DATASET, f"the {stage} stage failed")
+
+    def _send(self) -> None:
+        iteration = self._first or self._state.iteration
+        self.measured(loop=loop_evidence(self._state, iteration, self._reached, self._counts()))
+
+    def _counts(self) -> dict[str, int]:
+        return dict(self._state.effects.counts)

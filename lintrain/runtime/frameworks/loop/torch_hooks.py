@@ -1,0 +1,191 @@
+"""Where a loop is hooked: the points of torch that every training loop goes through."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import loaded
+from lintrain.runtime.frameworks.loop.batches import WatchedBatches
+from lintrain.runtime.frameworks.loop.watch import Watch
+
+LOSSES = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "ctc_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+)
+
+
+def hook_torch(watch: Watch, hooks: AfterImport) -> None:
+    """Let the watch see loaders, modules, losses, backward passes, clipping, scaling, steps and schedules."""
+    hooks.add("torch.utils.data.dataloader", functools.partial(_hook_loaders, watch))
+    hooks.add("torch.nn.modules.module", functools.partial(_hook_modules, watch))
+    hooks.add("torch.nn.functional", functools.partial(_hook_losses, watch))
+    hooks.add("torch._tensor", functools.partial(_hook_backward, watch))
+    hooks.add("torch.nn.utils.clip_grad", functools.partial(_hook_clipping, watch))
+    hooks.add("torch.amp.grad_scaler", functools.partial(_hook_scaler, watch))
+    hooks.add("torch.optim.optimizer", functools.partial(_hook_optimizers, watch))
+    hooks.add("torch.optim.lr_scheduler", functools.partial(_hook_schedules, watch))
+
+
+def _hook_loaders(watch: Watch, module: Any) -> None:
+    loader = module.DataLoader
+    build, iterate = loader.__init__, loader.__iter__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        if watch.session.is_root and self.num_workers:
+            watch.session.shorten("data loaders run without worker processes")
+            self.__dict__["lintrain_workers"] = self.num_workers
+            self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
+            self.__dict__["persistent_workers"] = False
+
+    @functools.wraps(iterate)
+    def iter_(self: Any) -> Iterator[Any]:
+        batches: Iterator[Any] = iterate(self)
+        if not watch.is_on or not watch.on_loader_start(self):
+            return batches
+        # The iterator is wrapped, not the loader: `len(loader)`, its sampler and its attributes stay the script's.
+        return WatchedBatches(watch, self, batches)
+
+    loader.__init__, loader.__iter__ = init, iter_
+
+
+def _hook_modules(watch: Watch, module: Any) -> None:
+    call = module.Module.__call__
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Only the outermost module: a model calls its parts thousands of times, and the batch is what the whole one
+        # gets.
+        if watch.depth or not watch.is_on:
+            return call(self, *args, **kwargs)
+        watch.depth += 1
+        watch.passes.reads(args, kwargs)
+        try:
+            output = call(self, *args, **kwargs)
+        finally:
+            watch.depth -= 1
+        watch.on_forward(self, args, kwargs, output)
+        return output
+
+    module.Module.__call__ = called
+
+
+def _hook_losses(watch: Watch, module: Any) -> None:
+    for name in LOSSES:
+        setattr(module, name, _watched_loss(watch, name, getattr(module, name)))
+
+
+def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+        call = watch.on_loss(name, input, target, args, kwargs) if watch.is_on else None
+        result = function(input, target, *args, **kwargs)
+        if call is not None:
+            call.result = result
+        return result
+
+    return loss
+
+
+def _hook_backward(watch: Watch, module: Any) -> None:
+    backward = module.Tensor.backward
+
+    @functools.wraps(backward)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not watch.is_on:
+            return backward(self, *args, **kwargs)
+        watch.on_backward_start(self)
+        backward(self, *args, **kwargs)
+        watch.on_backward_end()
+        return None
+
+    module.Tensor.backward = watched
+
+
+def _hook_clipping(watch: Watch, module: Any) -> None:
+    by_norm, by_value = module.clip_grad_norm_, module.clip_grad_value_
+
+    @functools.wraps(by_norm)
+    def clip_norm(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
+        given = [parameters] if hasattr(parameters, "grad") else list(parameters)
+        if watch.is_on:
+            watch.on_clipping(given, max_norm)
+        return by_norm(given, max_norm, *args, **kwargs)
+
+    @functools.wraps(by_value)
+    def clip_value(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        given = [parameters] if hasattr(parameters, "grad") else list(parameters)
+        if watch.is_on:
+            watch.on_clipping(given, None)
+        return by_value(given, *args, **kwargs)
+
+    for owner in (module, loaded("torch.nn.utils")):
+        if owner is not None:  # it hands both on, and may have been imported before
+            owner.clip_grad_norm_, owner.clip_grad_value_ = clip_norm, clip_value
+
+
+def _hook_scaler(watch: Watch, module: Any) -> None:
+    scaler = module.GradScaler
+    scale, unscale = scaler.scale, scaler.unscale_
+
+    @functools.wraps(scale)
+    def watched_scale(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.effects.on_scaling(by=float(self.get_scale()) if self.is_enabled() else None)
+        return scale(self, *args, **kwargs)
+
+    @functools.wraps(unscale)
+    def watched_unscale(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.effects.on_unscaling()
+        return unscale(self, *args, **kwargs)
+
+    scaler.scale, scaler.unscale_ = watched_scale, watched_unscale
+
+
+def _hook_optimizers(watch: Watch, module: Any) -> None:
+    build = module.Optimizer.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        watch.on_optimizer(self)
+
+    module.Optimizer.__init__ = init
+    module.register_optimizer_step_pre_hook(watch.on_step_start)
+    module.register_optimizer_step_post_hook(watch.on_step_end)
+
+
+def _hook_schedules(watch: Watch, module: Any) -> None:
+    for name in ("LRScheduler", "ReduceLROnPlateau"):
+        schedule = getattr(module, name, None)
+        if schedule is not None and "step" in vars(schedule):
+            schedule.__init__ = _made_schedule(watch, schedule.__init__)
+            schedule.step = _watched_schedule(watch, schedule.step)
+
+
+def _made_schedule(watch: Watch, build: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        watch.schedules.on_schedule(self)
+
+    return init
+
+
+def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.on_schedule_step(self)
+        return step(self, *args, **kwargs)
+
+    return watched

@@ -1,0 +1,172 @@
+"""Intercept transformers' Trainer: quiet its arguments, remember where it is built, and measure at its first call."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.state_loading import watch_loading
+from lintrain.runtime.frameworks.trainer.setfit import follow
+from lintrain.runtime.frameworks.trainer.weightless import loaded_or_empty
+
+ENTRIES = ("train", "evaluate", "predict")
+
+
+def install(session: ProbeSession, hooks: AfterImport) -> None:
+    """Patch the classes as soon as the script imports them."""
+    hooks.add("transformers.training_args", lambda module: _patch_arguments(session, module.TrainingArguments))
+    hooks.add("transformers.trainer", lambda module: _patch_trainer(session, module.Trainer))
+    hooks.add("transformers.modeling_utils", lambda module: _patch_loading(session, module.PreTrainedModel))
+    hooks.add("setfit.trainer", follow)
+    hooks.add("torch.nn.modules.module", lambda module: watch_loading(session, module.Module))
+
+
+def _patch_arguments(session: ProbeSession, arguments: Any) -> None:
+    prepare, build = arguments.__post_init__, arguments.__init__
+
+    @functools.wraps(prepare)
+    def post_init(self: Any, *args: Any, **kwargs: Any) -> None:
+        # Before the library's own check of the device, which raises for `bf16` or `tf32` without a GPU.
+        if session.device == "cpu":
+            _use_cpu(self)
+        _leave_out_compilation(session, self)
+        prepare(self, *args, **kwargs)
+        quieten(session, self)
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            build(self, *args, **kwargs)
+        except Exception as error:
+            _remember(session, error, frame_location(users_frame(skip=self)))
+            raise
+
+    arguments.__post_init__, arguments.__init__ = post_init, init
+
+
+def _remember(session: ProbeSession, error: Exception, location: Location | None) -> None:
+    if session.construction_error is None:
+        session.construction_error, session.construction_location = error, location
+
+
+def _use_cpu(arguments: Any) -> None:
+    for name in ("use_cpu", "no_cuda"):
+        if hasattr(arguments, name):
+            setattr(arguments, name, True)
+            break
+    if getattr(arguments, "tf32", None):
+        arguments.tf32 = None  # raises without a GPU, and says nothing about the script
+
+
+def _leave_out_compilation(session: ProbeSession, arguments: Any) -> None:
+    """Compiling takes longer than all measurements together and changes none of them."""
+    settings = ("torch_compile", "torch_compile_backend", "torch_compile_mode")
+    names = [name for name in settings if hasattr(arguments, name)]
+    if any(getattr(arguments, name) for name in names):
+        session.shorten("`torch_compile` was left out")
+    for name in names:
+        setattr(arguments, name, False if name == "torch_compile" else None)
+
+
+def quieten(session: ProbeSession, arguments: Any) -> None:
+    """No tracker, no upload, no checkpoint, and an output folder that goes away; what the user asked is kept aside."""
+    if not hasattr(arguments, "lintrain_asked"):
+        asked = ("output_dir", "save_strategy", "report_to", "push_to_hub")
+        object.__setattr__(arguments, "lintrain_asked", {name: getattr(arguments, name, None) for name in asked})
+        _say_what_is_off(session, arguments)
+    changes: dict[str, Any] = {"output_dir": session.folder("output"), "report_to": [], "push_to_hub": False}
+    changes["save_strategy"] = type(arguments.save_strategy)("no")
+    if getattr(arguments, "logging_dir", None):
+        changes["logging_dir"] = session.folder("logs")
+    for name, value in changes.items():
+        object.__setattr__(arguments, name, value)
+
+
+def _say_what_is_off(session: ProbeSession, arguments: Any) -> None:
+    trackers = [str(name) for name in arguments.report_to or () if name != "none"]
+    if trackers:
+        session.note(f"nothing is reported to {', '.join(trackers)}")
+    if arguments.push_to_hub:
+        session.note("`push_to_hub` was requested but not executed")
+    session.note("the Trainer saves no checkpoint, and its `output_dir` is a temporary folder")
+
+
+def _patch_trainer(session: ProbeSession, trainer: Any) -> None:
+    build = trainer.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        location = frame_location(users_frame(skip=self))
+        self.__dict__["lintrain_construction"] = location
+        # Arguments may be made in another process or read from a file, past the patched `__init__`.
+        for value in (*args, *kwargs.values()):
+            if hasattr(value, "lintrain_asked"):
+                quieten(session, value)
+        try:
+            build(self, *args, **kwargs)
+        except Exception as error:
+            _remember(session, error, location)
+            raise
+        _make_the_folder_asked_for(self)
+
+    trainer.__init__ = init
+    for entry in ENTRIES:
+        setattr(trainer, entry, _entered(session, entry, getattr(trainer, entry)))
+
+
+def _make_the_folder_asked_for(trainer: Any) -> None:
+    """A Trainer makes its output folder (transformers 5.23), in which the script may look for a checkpoint."""
+    arguments = getattr(trainer, "args", None)
+    folder = getattr(arguments, "lintrain_asked", {}).get("output_dir")
+    if folder is not None and getattr(arguments, "should_save", False):
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)  # as if the script did: in a layer that goes away
+
+
+def _entered(session: ProbeSession, entry: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if session.measuring:
+            return original(self, *args, **kwargs)
+        from lintrain.runtime.frameworks.trainer.stages import measure
+
+        # From here on every call of the library is the probe's own: the interceptors let it pass, and no loop is
+        # followed.
+        session.measuring = True
+        location = frame_location(users_frame(skip=self))
+        try:
+            measure(session, self, entry, location, args, kwargs)
+        except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
+            session.on_own_error(error)
+        return session.finish()
+
+    return call
+
+
+def _patch_loading(session: ProbeSession, model_class: Any) -> None:
+    """Keep which parameters no checkpoint filled: the library says so only in a log line."""
+    load = model_class.from_pretrained.__func__
+
+    @functools.wraps(load)
+    def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # The library returns what it did not find in the checkpoint only on this request; the script gets the form
+        # that it asked for.
+        wanted = kwargs.pop("output_loading_info", False)
+        model, loaded = loaded_or_empty(session, load, cls, args, kwargs)
+        object.__setattr__(model, "lintrain_fresh", tuple(sorted(_names(loaded))))
+        return (model, loaded) if wanted else model
+
+    model_class.from_pretrained = classmethod(from_pretrained)
+
+
+def _names(loaded: Any) -> set[str]:
+    missing = {str(name) for name in loaded.get("missing_keys", ())}
+    mismatched = {str(entry[0]) for entry in loaded.get("mismatched_keys", ())}
+    return missing | mismatched

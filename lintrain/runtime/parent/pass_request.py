@@ -1,0 +1,65 @@
+"""What the parent asks of a probed process: written to a file, read by its `sitecustomize`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import field
+from pathlib import Path
+
+from lintrain.startup.lazy_dataclass import dataclass
+
+SAMPLE_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRequest:
+    """A pass that only follows the first optimizer steps, so many of them, to be compared with another pass.
+
+    `purpose`: `save` a checkpoint on the way, `resume` from the one at `checkpoint`, `repeat` what another start does,
+    or do the part of one of several `ranks`.
+    """
+
+    purpose: str
+    steps: int
+    checkpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRequest:
+    """One pass over a script: on which device, where redirected files go, and which extras are wanted.
+
+    `exchange` is a folder that is new with each pass, also where two of them share the folder of the script's files:
+    what lintrain and the script's process have to tell each other, and nothing that an earlier pass put there.
+    `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
+    the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
+    taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
+    add to them. `compiles` says whether lintrain's own modules may be kept compiled. `reproduces` asks to keep what a
+    failing stage needs to fail again. `offline` asks to reach no other machine; `secret` marks to the kernel the
+    connections that the guard watches. With a `timeline` nothing is measured but the first steps.
+    """
+
+    script: str
+    folder: str
+    package: str
+    temporary: str
+    exchange: str
+    device: str
+    overfit: int = 0
+    device_memory: int | None = None
+    also: tuple[str, ...] = ()
+    sample_rows: int = SAMPLE_ROWS
+    batches: int = 4
+    shortcuts: tuple[str, ...] = ()
+    downloads: tuple[str, ...] = ()
+    reproduces: bool = False
+    compiles: bool = field(default_factory=lambda: not sys.dont_write_bytecode)
+    timeline: TimelineRequest | None = None
+    offline: bool = False
+    secret: int = field(default_factory=lambda: int.from_bytes(os.urandom(8), "big") >> 1 | 1, repr=False)
+
+
+def new_exchange(temporary: Path) -> Path:
+    """A folder for one pass, in that of the script's files: the script's process may write there."""
+    return Path(tempfile.mkdtemp(dir=temporary, prefix="pass-"))
