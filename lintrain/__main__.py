@@ -5,11 +5,11 @@ import sys
 
 
 def leave_working_folder_out() -> None:
-    """Take the folder that `python -m` puts first off the path: what lies there is to be read, and not to be run."""
+    """Remove the current folder, which `python -m` adds, from the path: its modules are checked, not imported."""
     try:
-        here = os.getcwd()  # noqa: PTH109 - `pathlib` would be looked for in that folder
+        here = os.getcwd()  # noqa: PTH109 - `pathlib` would be searched in that folder
     except OSError:
-        return  # it is gone, and Python has put none
+        return  # it was deleted, so Python added none
     if sys.path[:1] == [here] and not sys.flags.safe_path:
         del sys.path[0]
 

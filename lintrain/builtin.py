@@ -1,4 +1,4 @@
-"""The findings that no rule file makes: about files, about suppressions, and about names that do not exist."""
+"""The findings without a rule file: about files, suppressions, and undefined names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STAGE = "file"
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """One such finding, with its page; `is_unconditional` when neither `--select` nor a comment leaves it out."""
+    """A built-in finding with its page; neither `--select` nor a comment leaves out one that `is_unconditional`."""
 
     name: str
     level: Level
@@ -25,12 +25,12 @@ class Builtin:
 
     @property
     def stage(self) -> str:
-        """The stage that selects it, together with the other findings of this kind."""
+        """The stage of all built-in findings."""
         return STAGE
 
     @property
     def manual(self) -> Manual:
-        """The manual page, taken apart."""
+        """The manual page, parsed."""
         from lintrain.model.manual import read_manual
 
         return read_manual(self.page)
@@ -41,8 +41,8 @@ SYNTAX_ERROR = Builtin(
     Level.ERROR,
     """A file that Python cannot parse.
 
-Nothing in such a file runs, and lintrain can say nothing else about it. Files are read with the grammar of the Python
-that runs lintrain, so syntax of a newer Python needs lintrain installed in that one.
+Such a file cannot run, and lintrain cannot check it. Files are parsed with the grammar of the Python that runs
+lintrain, so syntax of a newer Python needs lintrain installed in that Python.
 
 ## Bad
 
@@ -54,9 +54,8 @@ that runs lintrain, so syntax of a newer Python needs lintrain installed in that
 
 ## When it is fine
 
-A file that is a template and no program belongs under `exclude`, unless `{{…}}` in its name leaves it out already;
-`--select` never leaves this finding out and no comment silences it, for what cannot be parsed cannot be checked;
-`--ignore` does.
+Exclude a file that is a template (`exclude`); files with `{{…}}` in their name are excluded by default. Neither
+`--select` nor a comment suppresses this finding, since the file cannot be checked; `--ignore` does.
 """,
     is_unconditional=True,
 )
@@ -66,8 +65,8 @@ UNREADABLE_FILE = Builtin(
     Level.ERROR,
     """A file whose text cannot be read.
 
-It may not be opened, is not in UTF-8 and declares no other encoding, holds null bytes, is called .ipynb and is no
-notebook, or is nested more deeply than a parser can follow. The other files of the run are read all the same.
+The file cannot be opened, is not UTF-8 and declares no other encoding, contains null bytes, has the extension .ipynb
+but is not a notebook, or is nested too deeply for a parser. Other files are still checked.
 
 ## Good
 
@@ -77,8 +76,8 @@ Save the file as UTF-8, or declare its encoding in the first line:
 
 ## When it is fine
 
-A file that is made broken on purpose (a test's input) belongs under `exclude`; `--select` never leaves this finding
-out and no comment silences it, `--ignore` does.
+Exclude a file that is broken on purpose, such as the input of a test (`exclude`). Neither `--select` nor a comment
+suppresses this finding; `--ignore` does.
 """,
     is_unconditional=True,
 )
@@ -86,10 +85,10 @@ out and no comment silences it, `--ignore` does.
 UNUSED_SUPPRESSION = Builtin(
     "unused-suppression",
     Level.WARNING,
-    """A comment `# lintrain: ignore[…]` that silences nothing.
+    """A comment `# lintrain: ignore[…]` that suppresses nothing.
 
-The mistake that it silences is fixed, or its rule is misspelt; left in place it would hide the next mistake of that
-kind on this line. It is only reported if the rule that it names ran.
+The mistake is fixed, or the name of the rule is misspelt. If the comment stays, it hides the next mistake of that kind
+on this line. It is only reported if the rule that it names was run.
 
 ## Bad
 
@@ -101,11 +100,10 @@ kind on this line. It is only reported if the rule that it names ran.
 
 ## When it is fine
 
-A comment for a rule that only `lintrain probe` can decide is never called unused by `lintrain check`. Suppressions
-are written in these ways:
+`lintrain check` never reports a comment for a rule that needs `lintrain probe`. The forms of a suppression:
 
     x = f()  # lintrain: ignore[raw-dataset] -- the collator tokenizes
-    # lintrain: ignore[raw-dataset, missing-labels] -- on a line of its own: for the next line of code
+    # lintrain: ignore[raw-dataset, missing-labels] -- on its own line: for the next line of code
     # lintrain: ignore-file[raw-dataset] -- above the first line of code: for the whole file
     # lintrain: ignore-file
 """,
@@ -114,11 +112,11 @@ are written in these ways:
 UNDEFINED_NAME = Builtin(
     "undefined-name",
     Level.ERROR,
-    """A name that nothing defines or imports.
+    """A name that is never defined or imported.
 
-The run ends with NameError when it gets there, which may be after hours of training: names in the metric function or
-in the evaluation are looked up only then. These findings come from ruff (F821 and F823), which is run beside lintrain
-on files that use a machine-learning library; names in annotations that Python never evaluates are left out.
+The run ends with NameError at this line, which may be after hours of training: names in the metric function or in the
+evaluation are looked up only then. These findings come from ruff (F821 and F823), which lintrain runs on files that use
+a machine-learning library; names in annotations that Python never evaluates are left out.
 
 ## Bad
 
@@ -136,8 +134,8 @@ on files that use a machine-learning library; names in annotations that Python n
 
 ## When it is fine
 
-Names that the surroundings bring (a notebook's `display`, a file run by `exec` with names of its own): suppress them
-here, or with ruff's own `# noqa: F821`, which is honoured.
+Names that the environment provides (a notebook's `display`, a file that `exec` runs with its own names): suppress them
+here or with ruff's `# noqa: F821`.
 
 ## References
 
@@ -149,11 +147,11 @@ Ruff's documentation: undefined-name (F821), undefined-local (F823).
 BUILTINS = {builtin.name: builtin for builtin in (SYNTAX_ERROR, UNREADABLE_FILE, UNDEFINED_NAME, UNUSED_SUPPRESSION)}
 
 UNCONDITIONAL = frozenset(name for name, builtin in BUILTINS.items() if builtin.is_unconditional)
-"""Names of findings without which nothing can be said of a file: only `--ignore` leaves them out."""
+"""Findings in files that cannot be checked: only `--ignore` leaves them out."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndefinedName:
-    """The claim of `undefined-name`: whether the line is sure to run, so that a script which ran past it refutes it."""
+    """The claim of `undefined-name`: if the line is certain to run, a script that ran past it refutes the finding."""
 
     is_certain: bool = False

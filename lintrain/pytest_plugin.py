@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lintrain_probe() -> ProbeFixture:
-    """Probe what a test names, and fail it with the report where something is not right."""
+    """Probe a script or objects, and fail the test with the report if a mistake is confirmed."""
     return ProbeFixture()
 
 
 class ProbeFixture:
     """Called with the path of a script or a notebook, or with what `lintrain.probe` takes.
 
-    A path is probed as `lintrain probe` does, in a process of its own; `arguments` are those of the script, `timeout`
-    is in seconds. Anything else is measured in the process of the test and restored. The test fails with the report
-    where a mistake is confirmed, a stage fails, or nothing could be judged. Gives the `lintrain.Report` otherwise.
+    A path is probed in its own process, like `lintrain probe`; `arguments` are those of the script, `timeout` is in
+    seconds. Other objects are measured in the process of the test and restored. The test fails with the report if a
+    mistake is confirmed, a stage failed, or nothing could be judged. Otherwise returns the `lintrain.Report`.
     """
 
     def __call__(self, target: Any = None, *more: Any, **given: Any) -> Report:
-        """The report; fails the test unless everything could be judged and nothing is confirmed."""
+        """Return the report; fails the test unless everything could be judged and nothing is confirmed."""
         from lintrain.api.probing import probe
         from lintrain.api.scripts import probe_path
 

@@ -1,4 +1,4 @@
-"""The rules that lintrain knows: every file of the rule folder, loaded by its place in it."""
+"""The rules of lintrain: one per file of the rule folder, loaded when it is used."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ RULE_MODULES = "lintrain_rule_files"
 
 
 CHECKS = (b"\n    def check(self, pipeline", b"\n    def judge(self, arguments")
-WORDS = b'\n    keywords = "'
+KEYWORDS = b'\n    keywords = "'
 NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
-"""How a rule's class says that it reads text, and of which files it has something to say; tests hold all to it."""
+"""How the text of a rule file tells, without importing it, which files the rule applies to; tests enforce the form."""
 
 
 class RuleFileError(Exception):
-    """A file in the rule folder that holds no single rule; the text names the file."""
+    """A file in the rule folder that does not define exactly one rule; the text names the file."""
 
 
-class _Outside(NamedTuple):
-    """What every check asks of every rule: told by the text of its file, so that few rules are loaded."""
+class _Summary(NamedTuple):
+    """What every check needs from every rule, read from the text of its file, so that few rules are imported."""
 
     reads_text: bool
-    may_be_young: bool
+    may_be_preview: bool
     keywords: str
     needs_training: bool
     matters_in_tests: bool
 
     @classmethod
-    def of(cls, rule: Rule) -> _Outside:
+    def of(cls, rule: Rule) -> _Summary:
         return cls(
             type(rule).check is not _base().check,
             rule.is_preview,
@@ -50,47 +50,47 @@ class _Outside(NamedTuple):
         )
 
     @classmethod
-    def read(cls, path: Path) -> _Outside:
+    def read(cls, path: Path) -> _Summary:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a `Path` costs more than the reading
             text = file.read()
-        _, _, behind = text.partition(WORDS)
+        _, _, rest = text.partition(KEYWORDS)
         return cls(
             any(begin in text for begin in CHECKS),
             b"is_preview" in text,
-            behind.partition(b'"')[0].decode(),
+            rest.partition(b'"')[0].decode(),
             NEEDS_NO_TRAINING not in text,
             MATTERS_IN_TESTS in text,
         )
 
 
 class RuleFile:
-    """One rule with the file that it was read from and its manual page, loaded when they are asked for."""
+    """One rule with its file and its manual page, loaded when they are needed."""
 
     def __init__(self, path: Path, rule: Rule | None = None, page: str = "") -> None:
         self.path = path
         self.name = path.stem.replace("_", "-")
         """The name of its file, with dashes."""
         self.stage = path.parent.name
-        """Its pipeline stage: the folder that its file lies in."""
+        """Its pipeline stage: the folder of its file."""
         self._loaded = (rule, page) if rule else None
 
     def __reduce__(self) -> tuple[type[RuleFile], tuple[Path]]:
-        """To another process a rule goes as its file."""
+        """A rule is pickled as the path of its file."""
         return RuleFile, (self.path,)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether its code was loaded yet."""
+        """Whether its code is loaded."""
         return self._loaded is not None
 
     @property
     def rule(self) -> Rule:
-        """The rule itself; raises RuleFileError where the file defines none."""
+        """The rule itself; raises RuleFileError if the file does not define one."""
         return self._load()[0]
 
     @property
     def manual(self) -> Manual:
-        """The rule's page, taken apart."""
+        """The rule's page, parsed."""
         from lintrain.model.manual import read_manual
 
         return read_manual(self._load()[1])
@@ -101,34 +101,34 @@ class RuleFile:
         return self._loaded
 
     @cached_property
-    def _outside(self) -> _Outside:
-        return _Outside.of(self._loaded[0]) if self._loaded else _Outside.read(self.path)
+    def _summary(self) -> _Summary:
+        return _Summary.of(self._loaded[0]) if self._loaded else _Summary.read(self.path)
 
     @property
     def is_preview(self) -> bool:
-        """Whether the rule is young, and only heard where somebody asks for such rules."""
-        return self._outside.may_be_young and self.rule.is_preview
+        """Whether the rule is a preview rule, which runs on request only."""
+        return self._summary.may_be_preview and self.rule.is_preview
 
     @property
     def reads_text(self) -> bool:
-        """Whether the rule finds anything without running the script."""
-        return self._outside.reads_text
+        """Whether the rule can find mistakes without running the script."""
+        return self._summary.reads_text
 
     @cached_property
     def keywords(self) -> tuple[tuple[str, ...], ...]:
-        """The keywords without which the rule has nothing to say of a script: one of each group."""
-        said = self._outside.keywords
-        return tuple(tuple(group.split("|")) for group in said.split(" & ")) if said else ()
+        """The keywords of the rule: a script needs one of each group for the rule to apply."""
+        keywords = self._summary.keywords
+        return tuple(tuple(group.split("|")) for group in keywords.split(" & ")) if keywords else ()
 
     @property
     def needs_training(self) -> bool:
-        """Whether the rule has something to say only of a script that trains."""
-        return self._outside.needs_training
+        """Whether the rule applies only to scripts that train."""
+        return self._summary.needs_training
 
     @property
     def matters_in_tests(self) -> bool:
-        """Whether the rule has something to say of unit tests."""
-        return self._outside.matters_in_tests
+        """Whether the rule applies to unit tests."""
+        return self._summary.matters_in_tests
 
     @property
     def reads_evidence(self) -> bool:
@@ -136,17 +136,17 @@ class RuleFile:
         return type(self.rule).verify is not _base().verify or type(self.rule).inspect is not _base().inspect
 
     @property
-    def mends(self) -> bool:
+    def has_fix(self) -> bool:
         """Whether the rule offers a fix."""
         return type(self.rule).fix is not _base().fix
 
     @property
     def fix_safety(self) -> str:
-        """`safe` or `unsafe` where all of the rule's fixes are, `either` where the script decides, "" without fixes.
+        """`safe` or `unsafe` if all fixes of the rule are, `either` if it depends on the script, "" without fixes.
 
-        Read from the code of `fix`, which says `safe=` of each.
+        Read from the code of `fix`, which passes `safe=` to each.
         """
-        if not self.mends:
+        if not self.has_fix:
             return ""
         import ast
         import inspect
@@ -160,7 +160,7 @@ class RuleFile:
 
 
 def rule_folder() -> Path:
-    """The folder of the shipped rules: inside the package when installed, beside it in a checkout."""
+    """The folder of the rules: inside the package if installed, next to it in a checkout."""
     package = Path(__file__).parent
     installed = package / "rules"
     return installed if installed.is_dir() else package.parent / "rules"
@@ -168,13 +168,13 @@ def rule_folder() -> Path:
 
 @cache
 def find_rules() -> tuple[RuleFile, ...]:
-    """Every shipped rule, ordered by stage and name; a run that meets nothing to judge loads none."""
+    """Every rule, ordered by stage and name; a run without a training script loads none."""
     return tuple(RuleFile(path) for path in sorted(rule_paths(rule_folder())))
 
 
 @cache
 def load_rules(folder: Path | None = None) -> tuple[RuleFile, ...]:
-    """Every rule of a folder, ordered by stage and name, each of them loaded."""
+    """Every rule of a folder, ordered by stage and name, loaded."""
     if folder is None:
         return tuple(file for file in find_rules() if file.rule)
     return tuple(read_rule_file(path) for path in sorted(rule_paths(folder)))
@@ -193,7 +193,7 @@ def _unhidden(folder: str | Path) -> Iterator[os.DirEntry[str]]:
 
 
 def read_rule_file(path: Path) -> RuleFile:
-    """Load one rule file; raises RuleFileError when it does not define exactly one rule with a page."""
+    """Load one rule file; raises RuleFileError if it does not define exactly one rule with a page."""
     file = RuleFile(path)
     _ = file.rule
     return file
@@ -208,9 +208,9 @@ def _read(path: Path) -> tuple[Rule[Any], str]:
         if isinstance(member, type) and member.__module__ == module.__name__ and issubclass(member, _base())
     ]
     if len(rules) != 1:
-        raise RuleFileError(f"{path}: defines {len(rules)} rules, a rule file holds exactly one")
+        raise RuleFileError(f"{path}: defines {len(rules)} rules, but a rule file must define exactly one")
     if not module.__doc__:
-        raise RuleFileError(f"{path}: has no manual page (module docstring)")
+        raise RuleFileError(f"{path}: no manual page (module docstring)")
     rule = rules[0]
     rule.name = path.stem.replace("_", "-")
     rule.stage = path.parent.name

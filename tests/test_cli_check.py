@@ -45,7 +45,7 @@ def test_elsewhere_than_on_a_terminal_the_report_is_concise(project: Path, capsy
     run(["check"])
     assert capsys.readouterr().out.splitlines() == [
         "t.py:3:1: error[planted] `mistake()` is planted",
-        "1 finding (1 error) in 1 file; can be fixed: 1 safely (`--fix`)",
+        "1 finding (1 error) in 1 file; fixable: 1 with `--fix`",
     ]
 
 
@@ -60,9 +60,9 @@ t.py:3:1: error[planted] `mistake()` is planted
 3 │ mistake()
   │ ^^^^^^^^^
   = why: It hurts every test that meets it.
-  = fix: write `right()` (`--fix` writes it)
+  = fix: write `right()` (fixable with `--fix`)
 
-1 finding (1 error) in 1 file; can be fixed: 1 safely (`--fix`)
+1 finding (1 error) in 1 file; fixable: 1 with `--fix`
 """
     )
 
@@ -220,8 +220,8 @@ def test_a_notebook_may_come_through_stdin(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(notebook(BAD, "nowhere").encode())))
     assert run(["check", "-", "--stdin-filename", "n.ipynb"]) == 1
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "n.ipynb:cell 1:3:1: error[planted] `mistake()` is planted (line 22 of the file)",
-        "n.ipynb:cell 2:1:1: error[undefined-name] `nowhere` is never defined or imported (line 42 of the file)",
+        "n.ipynb:cell 1:3:1: error[planted] `mistake()` is planted (file line 22)",
+        "n.ipynb:cell 2:1:1: error[undefined-name] `nowhere` is never defined or imported (file line 42)",
     ]
 
 

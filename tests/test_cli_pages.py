@@ -60,7 +60,7 @@ def test_a_page_is_printed_with_its_sections_and_examples() -> None:
 planted: A call that was planted.
 
 stage: garden    level: error
-found by `lintrain check`; can be fixed with `--fix`, in some scripts only with `--unsafe-fixes`
+found by `lintrain check`; fixable with `--fix`, in some scripts with `--unsafe-fixes`
 
 It hurts every test that meets
 it.

@@ -119,7 +119,7 @@ def test_verdicts_on_another_state_of_the_script_are_left_out(capsys: pytest.Cap
     joined = merged(write_check(), probe)
     assert (outcomes(joined), joined["probes"]) == ([None] * 5, [])
     assert capsys.readouterr().err == (
-        f"lintrain: {SCRIPT}: was probed in another state than it was checked in; those verdicts are left out\n"
+        f"lintrain: {SCRIPT}: changed between check and probe, so verdicts on it are left out\n"
     )
 
 

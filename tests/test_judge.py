@@ -191,7 +191,7 @@ def test_evidence_of_a_script_that_changed_is_judged_with_its_findings_of_that_t
     judged = command(tmp_path, "judge", "evidence.json", "--json")
     assert judged.code == 1
     assert judged.verdicts == [("undefined-name", 3, "confirmed")]
-    assert "is not the script that was probed any more" in judged.err
+    assert "changed since the probe" in judged.err
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.text.stages import numbers
+from lintrain.report.text.stage_numbers import numbers
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.timeline import Gathered, Timeline
 from lintrain.runtime.passes.ranks import gathers_of
@@ -154,12 +154,12 @@ def test_the_stage_tells_what_differs() -> None:
     ranks = replace(APART, is_joined=False, gathers=(GATHER,), schedules=(RankSchedule("LambdaLR", 2, 60),))
     told = numbers(replace(MEASURED, ranks=replace(ranks, same_batches=1)), "ranks")
     for part in (
-        "2 processes that form no group, 2 steps",
+        "2 processes without a process group, 2 steps",
         "0 of 4 differ at the start",
         "1 trained weights differ before step 2",
         "1 of 2 steps",
-        "`gather` gives 64 rows of 52",
-        "LambdaLR goes 2 steps on with each of the optimizer",
+        "`gather` returns 64 of 52 rows",
+        "LambdaLR advances 2 steps per optimizer step",
     ):
         assert part in told
 

@@ -23,7 +23,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
-from lintrain.report.text.stages import numbers
+from lintrain.report.text.stage_numbers import numbers
 from lintrain.rulebook import load_rules
 
 HERE = Location("train.py", 3, 1, 3, 5)
@@ -123,8 +123,8 @@ def test_a_report_tells_what_moves_the_answers() -> None:
     spread = SpreadEvidence(8, "float32", 0.0)
     measured = replace(MEASURED, responses=ResponseEvidence(0.0, spread, mask, future))
     assert numbers(measured, "forward") == (
-        "loss 1.000 over 1 batch; 8 different rows get the same answer; without the mask answers move by 0.25 of the "
-        "largest; a changed next token moves them by 0"
+        "loss 1.000 over 1 batch; 8 different rows have the same output; without the mask the output "
+        "changes by 0.25 of its maximum; changing the next token changes it by 0"
     )
 
 
@@ -132,7 +132,8 @@ def test_a_report_tells_of_dead_layers_and_of_the_weakest() -> None:
     layers = (LayerGradient("body.0", (0.0,), 2.0, 1), *(LayerGradient(f"body.{n}", (n,), 2.0, 1) for n in (1, 4)))
     measured = replace(MEASURED, backward=BackwardEvidence(layers, (5.0,), True))
     assert numbers(measured, "backward") == (
-        "gradient norm 5, by layer 0.0e+00 to 4.0e+00; 0 in body.0; beside its weights least in body.1 (5.0e-01)"
+        "gradient norm 5, by layer 0.0e+00 to 4.0e+00; zero in body.0; smallest relative to its weights "
+        "in body.1 (5.0e-01)"
     )
 
 
@@ -147,6 +148,6 @@ def test_a_report_tells_how_far_a_step_moves_the_layers_and_what_else_moved() ->
         frozen_statistics=2,
     )
     assert numbers(replace(MEASURED, step=step), "step").endswith(
-        "4 of 4 tensors changed, each step by 1.0e-03 to 2.0e-02 of a layer's weights; a, b and 1 more moved "
-        "without being trained; 2 frozen batch norms took up statistics"
+        "4 of 4 tensors changed, by 1.0e-03 to 2.0e-02 of a layer's weights per step; frozen a, b and 1 more "
+        "changed; running statistics of 2 frozen batch norms changed"
     )

@@ -102,8 +102,8 @@ def test_comments_for_young_rules_are_not_called_unused(project: Path, capsys: p
 
 def test_tables_and_pages_say_what_is_in_preview() -> None:
     lines = list(table(pages([PLANTED, SAPLING]), Style(120)))
-    assert [line.endswith("A call that was planted. (in preview)") for line in lines[1:3]] == [False, True]
+    assert [line.endswith("A call that was planted. (preview)") for line in lines[1:3]] == [False, True]
     young, old = (page_text(page, Style()) for page in pages([SAPLING, PLANTED])[:2])
-    said = "in preview: runs only with `--preview`, and may still change"
+    said = "preview rule: runs only with `--preview`, and may still change"
     assert said in young.replace("\n", " ")
     assert said not in old

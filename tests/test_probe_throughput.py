@@ -8,7 +8,7 @@ import pytest
 
 from lintrain.evidence.run import Evidence
 from lintrain.evidence.throughput import ThroughputEvidence
-from lintrain.report.text.stages import numbers
+from lintrain.report.text.stage_numbers import numbers
 from tests.support.probing import MENDED, probe
 from tests.test_probe_memory import LIGHTNING
 

@@ -15,7 +15,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.text.findings import cure_of
+from lintrain.report.text.findings import fix_text_of
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.server.measured import measured_findings
@@ -133,7 +133,7 @@ def test_only_what_is_confirmed_is_mended_in_an_editor(tmp_path: Path) -> None:
     report = {"findings": [entry_of(1, "confirmed"), entry_of(2, "inconclusive")]}
     ((_, seen),) = measured_findings(report, str(tmp_path)).values()
     assert [one.fix.title if one.fix else None for one in seen] == ['average over the classes: `"macro"`', None]
-    assert cure_of(seen[0]) == 'average over the classes: `"macro"` (an editor offers it after a probe)'
+    assert fix_text_of(seen[0]) == 'average over the classes: `"macro"` (fixable in an editor after a probe)'
 
 
 def test_a_rule_that_failed_on_a_run_mends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from lintrain.evidence.run import BackwardEvidence, DeviceEvidence, Evidence, ForwardEvidence, MemoryEvidence
-from lintrain.report.text.devices import device_lines
+from lintrain.report.text.stages import device_lines
 from lintrain.runtime.measure.accelerator import measure_device
 from lintrain.runtime.parent.environment import script_environment
 
@@ -41,8 +41,8 @@ def test_a_pass_on_the_cpu_alone_has_no_line() -> None:
 
 def test_a_gpu_is_told_with_its_peak_and_compared_with_the_cpu() -> None:
     assert list(device_lines([CPU, GPU])) == [
-        "cuda:0, Large GPU: at most 10 GiB of 80 GiB held, 12 GiB reserved",
-        "cuda:0 beside the CPU: first loss 0.816 against 0.8, 2.0% apart; first gradient norm 5 against 4, 25.0% apart",
+        "cuda:0, Large GPU: 10 GiB of 80 GiB allocated at the peak, 12 GiB reserved",
+        "cuda:0 vs. CPU: first loss 0.816 vs. 0.8 (2.0% difference); first gradient norm 5 vs. 4 (25.0% difference)",
     ]
 
 

@@ -179,14 +179,14 @@ def test_a_fingerprint_stays_when_its_line_moves_and_goes_when_the_line_changes(
 def test_junit_is_read_by_its_parser() -> None:
     parsed = JUnitXml.fromstring(text("junit").encode())
     suites = {suite.name: list(suite) for suite in parsed}
-    assert list(suites) == [SCRIPT, NOTEBOOK, "lintrain failed"]
+    assert list(suites) == [SCRIPT, NOTEBOOK, "lintrain crashed"]
     assert (parsed.tests, parsed.failures, parsed.errors) == (6, 5, 1)
     first = suites[SCRIPT][0]
     assert first.name == "raw-dataset: `raw` is raw"
     assert first.classname == SCRIPT.removesuffix(".py")
     assert isinstance(first.result[0], Failure)
     assert "fix: pass `encoded`" in first.result[0].text
-    assert isinstance(suites["lintrain failed"][0].result[0], Error)
+    assert isinstance(suites["lintrain crashed"][0].result[0], Error)
     assert len({(case.classname, case.name) for cases in suites.values() for case in cases}) == 6
     assert f'line="{line_in_notebook()}"' in text("junit")
 

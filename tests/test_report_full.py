@@ -66,7 +66,7 @@ def test_a_finding_is_drawn_with_its_code_its_reasons_its_cure_and_its_verdict()
         '7 │     train_dataset=raw_datasets["train"],',
         "  │                   ^^^^^^^^^^^^^^^^^^^^^",
         "  = why: Trainer drops the text columns",
-        '  = fix: pass `tokenized_datasets["train"]` (`--fix --unsafe-fixes` writes it)',
+        '  = fix: pass `tokenized_datasets["train"]` (fixable with `--fix --unsafe-fixes`)',
         "  = probe: confirmed · no `input_ids` in columns [label, idx]",
     ]
 
@@ -111,7 +111,7 @@ def test_a_place_far_to_the_right_is_moved_into_view() -> None:
 def test_a_place_over_several_lines_says_that_it_goes_on() -> None:
     source = Source("t.py", "x = f(\n    1,\n)\n")
     lines = report(Reported(finding(Location("t.py", 1, 5, 3, 2))), source)
-    assert lines[2:4] == ["1 │ x = f(", "  │     ^^ and below"]
+    assert lines[2:4] == ["1 │ x = f(", "  │     ^^ (continues below)"]
 
 
 def test_characters_that_steer_a_terminal_are_shown_not_obeyed() -> None:
@@ -140,7 +140,7 @@ def test_lines_of_several_cells_are_shown_under_their_cells() -> None:
     at = location(source, "f(raw, 1)")
     one = Reported(finding(at, Related(location(source, "raw = load()"), "made here")))
     assert report(one, source) == [
-        "n.ipynb:cell 3:2:1: error[raw-dataset] `raw` reaches Trainer (line 48 of the file)",
+        "n.ipynb:cell 3:2:1: error[raw-dataset] `raw` reaches Trainer (file line 48)",
         "  │",
         "  │ cell 2",
         "1 │ raw = load()   made here",
@@ -179,7 +179,7 @@ def test_signs_outside_ascii_are_left_out_where_they_cannot_be_written() -> None
 def test_concise_is_one_line_with_place_level_and_rule() -> None:
     source = read_bytes("n.ipynb", notebook("f(a)").encode())
     lines = list(concise([Reported(finding(location(source, "a")))], {"n.ipynb": source}.get, Style()))
-    assert lines == ["n.ipynb:cell 1:1:3: error[raw-dataset] `raw` reaches Trainer (line 20 of the file)"]
+    assert lines == ["n.ipynb:cell 1:1:3: error[raw-dataset] `raw` reaches Trainer (file line 20)"]
 
 
 def many(*levels: Level) -> list[Reported]:
@@ -204,10 +204,8 @@ def test_the_closing_line_counts(reported: list[Reported], files: int, fixed: in
 def test_the_closing_line_tells_what_can_be_fixed() -> None:
     at = Location("t.py", 1, 1, 1, 2)
     safe, unsafe = Reported(finding(at), Fix.of("t", safe=True)), Reported(finding(at), Fix.of("t", safe=False))
-    assert summary([safe, unsafe], 1).endswith(
-        "; can be fixed: 1 safely (`--fix`), 1 unsafely (`--fix --unsafe-fixes`)"
-    )
-    assert summary([unsafe], 1).endswith("; can be fixed: 1 unsafely (`--fix --unsafe-fixes`)")
+    assert summary([safe, unsafe], 1).endswith("; fixable: 1 with `--fix`, 1 with `--fix --unsafe-fixes`")
+    assert summary([unsafe], 1).endswith("; fixable: 1 with `--fix --unsafe-fixes`")
 
 
 def test_statistics_count_by_rule_the_most_frequent_first() -> None:

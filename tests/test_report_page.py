@@ -142,8 +142,8 @@ def test_the_stage_that_fails_is_marked_in_the_picture(name: StageName) -> None:
     text = shown(failed_at(name))
     Elements(text)
     assert text.count('class="part failed"') == 2  # once in the wide picture, once in the tall one
-    assert f"✗ {name}: fails" in text
-    assert f"✗ the {name} stage fails" in text
+    assert f"✗ {name}: failed" in text
+    assert f"✗ the {name} stage failed" in text
 
 
 def test_what_users_write_is_text_wherever_it_stands() -> None:
@@ -175,7 +175,7 @@ def test_everything_that_was_measured_is_shown() -> None:
     assert "66.4 M weights" in text
     assert "30 (33%)" in text
     assert "16 to 21: 10" in text
-    assert "ten times that: 1.100 to 1.500" in text
+    assert "10 times the rate: 1.100 to 1.500" in text
     assert "share</code> 0.25" in text
     assert '<mark class="finding-mark">rate=1</mark>' in text
 

@@ -64,21 +64,18 @@ def words(text: str) -> str:
 def test_every_extra_has_a_section_with_its_numbers() -> None:
     said = {title: words(text) for title, text in sections(MEASURED).items()}
     memory = said["Memory of a training step"]
-    assert "20 MiB at the peak with 8 rows of 36 tokens, projected, give or take 15%" in memory
+    assert "20 MiB at the peak with 8 rows of 36 tokens, projected, ±15%" in memory
     assert "weights 4 MiB gradients 4 MiB AdamW 8 MiB activations 4 MiB" in memory
     assert "on 100 MiB: 88 rows would fit" in memory
-    assert "1,000 rows, 36,000 tokens per second" in said["Pace"]
-    assert "loading a batch 2 ms training on it 6 ms" in said["Pace"]
-    assert "2 0.9 0.8 ✗" in said["Two starts of the script"]
-    assert (
-        "not the same: 2 of 10 weights before the first step random numbers of numpy"
-        in (said["Two starts of the script"])
-    )
+    assert "1,000 rows, 36,000 tokens per second" in said["Throughput"]
+    assert "loading a batch 2 ms training on it 6 ms" in said["Throughput"]
+    assert "2 0.9 0.8 ✗" in said["Determinism"]
+    assert "different: 2 of 10 weights before the first step random numbers of numpy" in (said["Determinism"])
     assert "rank 1 16 29 480" in said["Several processes"]
-    assert "✗ the same gradients after backward 1 of 40 differ" in said["Several processes"]
+    assert "✗ same gradients after backward 1 of 40 differ" in said["Several processes"]
     resumed = said["Resuming from a checkpoint"]
     assert "✗ next loss 1.5, uninterrupted 1 ✓ weights 0 of 40 differ ✗ optimizer state 1 of 80" in resumed
-    assert "? next batch not known" in resumed
+    assert "? next batch unknown" in resumed
     assert "loss 1.25" in said["Evaluation"]
     assert "f1_score [16, 3] float32 [16] int64 raises ValueError" in said["Evaluation"]
     assert "head 1.00e-02 body 1.00e-04" in said["Updates"]
@@ -92,10 +89,10 @@ def test_what_users_write_is_text_in_the_extras_too() -> None:
 def test_a_batch_that_does_not_fit_is_set_off() -> None:
     text = sections(MEASURED)["Memory of a training step"]
     assert re.findall(r"([\d,]+ rows(?: \(.*?\))?)\s+([\d.]+ MiB)", text) == [
-        ("8 rows (now)", "20 MiB"),
+        ("8 rows (this run)", "20 MiB"),
         ("16 rows", "28 MiB"),
         ("32 rows", "44 MiB"),
-        ("88 rows (the most)", "100 MiB"),
+        ("88 rows (max)", "100 MiB"),
         ("128 rows", "140 MiB"),
     ]
     drawn = str(facts_of(replace(MEASURED, throughput=None, step=None, checkpoint=None)))

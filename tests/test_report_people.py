@@ -27,18 +27,18 @@ def test_grouped_lists_the_findings_of_a_file_under_its_name() -> None:
         "  8:5   note[unused-suppression] `raw` is raw (refuted)",
         "",
         f"{NOTEBOOK}:",
-        f"  cell 3:2:7  error[raw-dataset] `raw` is raw (line {line_in_notebook()} of the file)",
+        f"  cell 3:2:7  error[raw-dataset] `raw` is raw (file line {line_in_notebook()})",
     ]
 
 
 @pytest.mark.parametrize("name", ["concise", "full", "grouped"])
 def test_of_a_notebook_the_cell_and_the_line_of_the_file_are_named(name: str) -> None:
     (line,) = [line for line in lines(name) if "cell 3:2:7" in line]
-    assert line.endswith(f"(line {line_in_notebook()} of the file)")
+    assert line.endswith(f"(file line {line_in_notebook()})")
 
 
 def page(*probes: ProbeEntry) -> str:
-    return checked_page(outcome().reported, outcome().sources.get, "5 findings in 2 files; can be fixed: 1", probes)
+    return checked_page(outcome().reported, outcome().sources.get, "5 findings in 2 files; fixable: 1", probes)
 
 
 def test_the_page_of_a_check_is_whole_asks_nobody_and_shows_text_as_text() -> None:

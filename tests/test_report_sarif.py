@@ -150,7 +150,7 @@ def test_a_fix_is_the_text_that_it_puts_in() -> None:
     put_in = [one["insertedContent"]["text"] for one in change["replacements"]]
     assert put_in == ["import math\n", "math.encoded"]
     unsafe = run_of(report())["results"][4]
-    assert unsafe["fixes"][0]["description"]["text"] == "mend (may change a correct run)"
+    assert unsafe["fixes"][0]["description"]["text"] == "mend (unsafe fix)"
     assert unsafe["properties"]["fixIsSafe"] is False
 
 
@@ -198,7 +198,7 @@ def test_after_a_probe_what_it_refuted_has_passed() -> None:
 def test_a_failed_rule_is_told_as_a_failure_of_the_run() -> None:
     (invocation,) = run_of(report())["invocations"]
     assert invocation["executionSuccessful"] is False
-    assert invocation["toolExecutionNotifications"][0]["message"]["text"] == "`unwell` failed: ValueError: no luck"
+    assert invocation["toolExecutionNotifications"][0]["message"]["text"] == "`unwell` crashed: ValueError: no luck"
 
 
 def test_brackets_in_a_message_are_no_links() -> None:
@@ -210,5 +210,5 @@ def test_what_the_baseline_hides_is_suppressed_from_outside() -> None:
     script, book = found.files
     hidden = replace(found, files=(script, replace(book, reported=(), known=book.reported)))
     last = run_of(check_report(hidden, hidden.sources.get))["results"][-1]
-    suppression = {"kind": "external", "status": "accepted", "justification": "kept in the baseline"}
+    suppression = {"kind": "external", "status": "accepted", "justification": "recorded in the baseline"}
     assert (last["ruleId"], last["suppressions"]) == ("raw-dataset", [suppression])

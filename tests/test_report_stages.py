@@ -22,7 +22,8 @@ from lintrain.evidence.run import (
     StepEvidence,
 )
 from lintrain.report.text.columns import columns
-from lintrain.report.text.stages import failure_lines, numbers, run_lines, samples
+from lintrain.report.text.stage_numbers import numbers
+from lintrain.report.text.stages import failure_lines, run_lines, samples
 from lintrain.report.text.style import Style
 from lintrain.text.shown import for_terminal
 
@@ -45,7 +46,7 @@ def test_no_line_of_a_probe_is_wider_than_the_terminal(width: int) -> None:
     measured = replace(MEASURED, stages=(failed,), notes=("`push_to_hub` was called but not executed " * 3,))
     lines = [*run_lines(measured, Style(width=width)), *failure_lines(measured, Style(width=width))]
     assert max(columns(line) for line in lines) <= width
-    assert LONG.split() == " ".join(lines[lines.index("the forward stage fails") + 1 :]).split()[1:]
+    assert LONG.split() == " ".join(lines[lines.index("the forward stage failed") + 1 :]).split()[1:]
 
 
 def test_one_batch_is_one_batch() -> None:
@@ -57,8 +58,8 @@ def test_one_batch_is_one_batch() -> None:
     ("measured", "text"),
     [
         (evaluated(called=True, accuracy=0.25), "16 rows: accuracy 0.25"),
-        (evaluated(called=True, table=None), "16 rows: the metric function gave no number"),
-        (evaluated(called=False), "16 rows: the metric function was not called"),
+        (evaluated(called=True, table=None), "16 rows: the metric function returned no number"),
+        (evaluated(called=False), "16 rows, metric function not called"),
     ],
 )
 def test_what_the_metric_function_did_is_told(measured: Evidence, text: str) -> None:
@@ -100,8 +101,9 @@ def test_the_numbers_of_an_extra_stand_below_each_other(*, coloured: bool) -> No
     measured = replace(MEASURED, determinism=starts, stages=(Stage.passed(StageName.DETERMINISM, 26.4),))
     lines = [unstyle(for_terminal(line)) for line in run_lines(measured, Style(width=80, coloured=coloured))]
     assert lines[2:] == [
-        "  ✓ determinism   26.40 s  losses      1, 0.9 in one start; 1, 0.8 in the other",
-        "                           not alike   1 of 10 weights before the first step; 1",
+        "  ✓ determinism   26.40 s  losses      1, 0.9 in the first run; 1, 0.8 in the",
+        "                                       second",
+        "                           different   1 of 10 weights before the first step; 1",
         "                                       of 2 batches, made of the same rows;",
         "                                       random numbers of numpy",
     ]
@@ -114,8 +116,8 @@ def test_an_evaluation_that_was_followed_tells_what_its_metrics_got() -> None:
     seen = replace(evaluation, passes_in_training_mode=1, metric_uses=(use, raising), losses=(1.0, 2.0))
     assert numbers(replace(MEASURED, evaluation=seen), "evaluation") == (
         "data 16 rows in 2 batches; model 2 passes, 1 with dropout or batch norm in training mode, without gradients; "
-        "loss 1.500; f1_score gets [16] int64 and [16] int64 and gives 0.25; "
-        "accuracy_score gets [16, 3] int64 and [16] int64 and raises ValueError"
+        "loss 1.500; f1_score receives [16] int64 and [16] int64 and returns 0.25; "
+        "accuracy_score receives [16, 3] int64 and [16] int64 and raises ValueError"
     )
 
 

@@ -152,7 +152,7 @@ def test_a_fix_mends_the_finding(connect: Connect, tmp_path: Path) -> None:
         "lintrain: insert `optimizer.zero_grad()` before `backward`",
         "lintrain: ignore `missing-zero-grad` here",
         "lintrain: explain `missing-zero-grad`",
-        "lintrain: fix all that is safe to fix",
+        "lintrain: apply all safe fixes",
     ]
     assert (actions[0]["isPreferred"], actions[0]["diagnostics"]) == (True, shown)
     client.change(uri, 2, {"text": applied(LOOP, actions[0]["edit"]["changes"][uri])})
@@ -209,7 +209,7 @@ def test_a_comment_silences_a_finding_and_asks_for_a_reason(connect: Connect, tm
     uri = client.open(written(tmp_path))
     action = next(each for each in client.actions(uri, everything(LOOP)) if "ignore" in each["title"])
     after = applied(LOOP, action["edit"]["changes"][uri])
-    assert "loss.backward()  # lintrain: ignore[missing-zero-grad] -- say why it is fine here\n" in after
+    assert "loss.backward()  # lintrain: ignore[missing-zero-grad] -- explain why this is fine\n" in after
     client.change(uri, 2, {"text": after})
     assert client.diagnostics(uri, 2) == []
 

@@ -85,7 +85,7 @@ def test_a_probe_shows_its_steps_and_what_it_comes_to(
     start(client, uri)
     assert progress(client, "begin")["value"] == {
         "kind": "begin",
-        "title": "lintrain probes train.py",
+        "title": "probing train.py",
         "cancellable": True,
     }
     assert progress(client, "report")["value"]["message"] == "passed script (0.10 s)"
@@ -119,7 +119,7 @@ def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, m
     start(client, uri)
     assert "broadcast-loss" in rules(client.diagnostics(uri))
     (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "squeeze" in each["title"]]
-    assert action["title"] == "lintrain: squeeze the target (may change a correct run)"
+    assert action["title"] == "lintrain: squeeze the target (unsafe fix)"
     assert applied(text, action["edit"]["changes"][uri]) == text.replace("y)\n", "y.squeeze(-1))\n")
 
 
@@ -180,8 +180,8 @@ def test_a_probe_ends_with_its_server(connect: Connect, tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("code", "report", "said", "told"),
     [
-        (2, "", "lintrain: no such file", "train.py could not be probed: no such file"),
-        (1, "{broken", "", "train.py could not be probed: exit code 1"),
+        (2, "", "lintrain: no such file", "probing train.py failed: no such file"),
+        (1, "{broken", "", "probing train.py failed: exit code 1"),
         (130, "", "", "the probe of train.py was cancelled"),
     ],
 )
@@ -200,9 +200,9 @@ def test_what_is_not_saved_is_not_probed(connect: Connect, tmp_path: Path, monke
     uri = client.open(written(tmp_path))
     client.change(uri, 2, {"range": span(0, 0, 0), "text": "#\n"})
     start(client, uri)
-    assert shown(client) == "lintrain: train.py has unsaved changes; save it first, for a probe runs the file"
+    assert shown(client) == "lintrain: train.py has unsaved changes; save it first, since a probe runs the file"
     start(client, "untitled:Untitled-1")
-    assert shown(client) == "lintrain: untitled:Untitled-1 is no file on the disk; a probe runs the file"
+    assert shown(client) == "lintrain: untitled:Untitled-1 is not saved as a file; a probe runs the file"
 
 
 def test_the_settings_go_to_the_probe() -> None:

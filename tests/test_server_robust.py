@@ -30,7 +30,7 @@ def test_a_malformed_configuration_is_told_once_and_that_of_before_goes_on(conne
         client.change(uri, version, {"range": span(0, 0, 0), "text": "#\n"})
         assert client.diagnostics(uri, version) == []
     (message,) = client.messages()
-    assert "lintrain.toml: not TOML" in message
+    assert "lintrain.toml: invalid TOML" in message
     settings.write_text("")
     client.change(uri, 4, {"range": span(0, 0, 0), "text": "#\n"})
     assert rules(client.diagnostics(uri, 4)) == ["missing-zero-grad"]

@@ -36,8 +36,8 @@ def test_every_setting_is_read() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"selct": []}, "`lintrain.selct` is unknown; nearest: `select`"),
-        ({"probe": {"pyton": ""}}, "`lintrain.probe.pyton` is unknown; nearest: `python`"),
+        ({"selct": []}, "`lintrain.selct` is unknown (did you mean `select`?)"),
+        ({"probe": {"pyton": ""}}, "`lintrain.probe.pyton` is unknown (did you mean `python`?)"),
         ({"enable": "yes"}, "`lintrain.enable` must be a boolean"),
         ({"ignore": "raw-dataset"}, "`lintrain.ignore` must be a list"),
         ([1], "`lintrain`: must be a table, not `[1]`"),
@@ -76,7 +76,7 @@ def test_a_wrong_setting_is_told_once(connect: Connect, tmp_path: Path) -> None:
     client = connect(options={"selct": ["data"]})
     for name in ("a.py", "b.py"):
         assert rules(client.diagnostics(client.open(written(tmp_path, LOOP, name)))) == ["missing-zero-grad"]
-    assert client.messages() == ["lintrain: the editor's setting `lintrain.selct` is unknown; nearest: `select`"]
+    assert client.messages() == ["lintrain: the editor's setting `lintrain.selct` is unknown (did you mean `select`?)"]
 
 
 def test_an_unknown_rule_in_the_settings_is_told_and_nothing_is_lost(connect: Connect, tmp_path: Path) -> None:

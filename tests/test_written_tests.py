@@ -55,13 +55,13 @@ def names(evidence: Evidence) -> list[str]:
 
 def test_what_was_measured_becomes_tests() -> None:
     assert names(SEEN) == [
-        "a_batch_holds_these_tensors",
-        "its_tensors_have_their_axes_and_rows",
-        "a_row_has_its_size",
+        "batch_has_these_tensors",
+        "tensors_have_their_dimensions_and_rows",
+        "rows_have_their_size",
         "labels_are_classes",
         "the_loss_is_a_finite_number",
-        "new_weights_know_nothing",
-        "there_is_a_logit_for_every_class",
+        "initial_loss_is_at_chance_level",
+        "logits_have_one_entry_per_class",
         "gradients_reach_every_weight",
     ]
 
@@ -75,20 +75,22 @@ def test_the_script_and_its_arguments_are_those_of_the_run(tmp_path: Path) -> No
 def test_what_was_not_seen_to_hold_is_not_demanded() -> None:
     assert SEEN.forward
     trained = replace(SEEN, forward=replace(SEEN.forward, fresh_head=False))
-    assert "new_weights_know_nothing" not in names(trained)
+    assert "initial_loss_is_at_chance_level" not in names(trained)
     partly = BackwardEvidence((LayerGradient("head", (1.0,), 2.0, 2, ("pooler.weight",)),), (1.0,), True)
     assert "gradients_reach_every_weight" not in names(replace(SEEN, backward=partly))
     sound = (TensorEvidence("input_values", (8, 900), "float32"), TensorEvidence("attention_mask", (8, 900), "int64"))
-    assert "a_row_has_its_size" not in names(replace(SEEN, batches=(BatchEvidence("train_dataset", "pad", sound, 8),)))
+    assert "rows_have_their_size" not in names(
+        replace(SEEN, batches=(BatchEvidence("train_dataset", "pad", sound, 8),))
+    )
 
 
 @pytest.mark.parametrize(
     ("runs", "reason"),
     [
         ((), "no training call was reached"),
-        ((replace(SEEN, stages=(Stage.passed(StageName.BATCH), FAILED)),), "the forward stage fails"),
-        ((replace(SEEN, batches=()),), "no batch was seen in a forward pass"),
-        ((replace(SEEN, framework="keras"),), "tests are written for runs of torch"),
+        ((replace(SEEN, stages=(Stage.passed(StageName.BATCH), FAILED)),), "the forward stage failed"),
+        ((replace(SEEN, batches=()),), "no forward pass of a batch was measured"),
+        ((replace(SEEN, framework="keras"),), "tests are supported for torch, not for Keras"),
     ],
 )
 def test_where_nothing_can_be_tested_the_reason_is_said(runs: tuple[Evidence, ...], reason: str) -> None:
@@ -100,7 +102,7 @@ def outcomes(folder: Path, script: str, mistake: str) -> list[tuple[str, str]]:
     """The outcomes of the tests that are written of a script, on it and on one with a mistake in it."""
     probed = probe(folder, script, "--write-tests", "test_right.py")
     assert probed.code == 0
-    assert "test_right.py is written" in probed.err
+    assert "wrote test_right.py" in probed.err
     (folder / "wrong.py").write_text(mistake)
     text = (folder / "test_right.py").read_text()
     (folder / "test_wrong.py").write_text(text.replace("train.py", "wrong.py"))
@@ -122,8 +124,8 @@ def test_tests_of_a_trainer_pass_on_its_script_and_fail_without_the_number_of_la
     assert right == {"PASSED"}
     assert wrong == {
         "the_loss_is_a_finite_number",
-        "new_weights_know_nothing",
-        "there_is_a_logit_for_every_class",
+        "initial_loss_is_at_chance_level",
+        "logits_have_one_entry_per_class",
         "gradients_reach_every_weight",
     }
 
@@ -132,5 +134,5 @@ def test_tests_of_a_trainer_pass_on_its_script_and_fail_without_the_number_of_la
 def test_tests_of_a_loop_pass_on_its_script_and_fail_with_weights_of_the_wrong_size(tmp_path: Path) -> None:
     found = outcomes(tmp_path, HEAD + EPOCHS, HEAD + "model[0].weight.data *= 1e3\n" + EPOCHS)
     failed = [name for name, outcome in found if outcome != "PASSED"]
-    assert failed == ["test_wrong_new_weights_know_nothing"]
+    assert failed == ["test_wrong_initial_loss_is_at_chance_level"]
     assert len(found) == 14

@@ -13,7 +13,7 @@ from typing import Any
 from lintrain.check.selection import Selection, asked, chosen_for, split
 from lintrain.rulebook import RuleFile
 from lintrain.settings.loading import load_settings
-from lintrain.settings.settings import FORMATS, MOST_JOBS, TELL_SUPPRESSED, Settings, UsageError, checked_version
+from lintrain.settings.settings import FORMATS, MOST_JOBS, WITH_SUPPRESSED, Settings, UsageError, checked_version
 from lintrain.startup.command_line import PlainReader
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -91,7 +91,7 @@ def check_consistency(options: CheckOptions) -> None:
     """Raise UsageError for options that contradict each other or would do nothing."""
     if options.statistics and options.output_format not in (None, *STATISTICS_FORMATS):
         raise UsageError(f"--statistics supports the output formats {', '.join(STATISTICS_FORMATS)}")
-    if options.hide_suppressed and options.output_format not in (None, *TELL_SUPPRESSED):
+    if options.hide_suppressed and options.output_format not in (None, *WITH_SUPPRESSED):
         raise UsageError("--hide-suppressed needs --output-format json or sarif")
     if options.stdin_filename and not options.reads_stdin:
         raise UsageError("--stdin-filename needs `-` as the path")

@@ -20,7 +20,7 @@ from lintrain.report.text.summary import summary
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import LARGEST_EVIDENCE
 from lintrain.settings.loading import load_settings
-from lintrain.settings.settings import FOR_PEOPLE, FORMATS, TELL_SUPPRESSED, UsageError
+from lintrain.settings.settings import FOR_PEOPLE, FORMATS, WITH_SUPPRESSED, UsageError
 from lintrain.source.plain_files import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -43,7 +43,7 @@ class MergeOptions:
 
 def merge_reports(options: MergeOptions) -> int:
     """Run the command and return its exit code; raises CommandError."""
-    if options.hide_suppressed and options.output_format not in (None, *TELL_SUPPRESSED):
+    if options.hide_suppressed and options.output_format not in (None, *WITH_SUPPRESSED):
         raise CommandError("--hide-suppressed needs --output-format json or sarif")
     joined = join([read_report(file) for file in options.files])
     report = without_suppressed(joined.report) if options.hide_suppressed else joined.report

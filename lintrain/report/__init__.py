@@ -1,1 +1,1 @@
-"""What a run says to people and to programs: one file per form of it."""
+"""Reports of checks and probes: for a terminal, as an HTML page, and for other programs."""

@@ -1,4 +1,4 @@
-"""A rule's page as Markdown: for viewers of findings, for editors, and for the pages of the documentation."""
+"""A rule's page as Markdown: for SARIF, for editors, and for the documentation."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.text.shown import shown
 
 SIGNS = lazy_pattern(r"[!-/:-@\[-`{-~]")
-"""The ASCII signs, which Markdown shows as they are after a backslash."""
+"""ASCII punctuation, which Markdown shows literally after a backslash."""
 
 WITHIN_PARAGRAPH = lazy_pattern(r"(?<=\S)\n(?=\S)(?![-*+|>#]|\d+[.)] )")
-"""Where a line ends and its paragraph goes on: no item of a list begins there, and no row of a table."""
+"""A line end within a paragraph: no list item and no table row begins after it."""
 
 
 BRIEF = ("When it is fine",)
-"""The sections of the short page: the examples of the mistake are for the whole one."""
+"""The sections of the short page, which has no examples."""
 
 
 def markdown(page: Page) -> str:
-    """The whole page with its title, its examples fenced so that they are highlighted."""
+    """The whole page with its title, its examples as fenced code."""
     sections = (f"## {heading}\n\n{flowing(text)}" for heading, text in page.manual.sections.items())
     return "\n\n".join([f"# {page.name}: {page.manual.title}", flowing(page.manual.why), *sections])
 
 
 def brief_markdown(page: Page) -> str:
-    """The page for a small window, without large titles: the mistake, why it hurts, and when it is fine."""
+    """The page for a hover: the mistake, its consequence, and when it is fine."""
     texts = page.manual.sections
     sections = (f"**{heading}**\n\n{flowing(texts[heading])}" for heading in BRIEF if heading in texts)
     return "\n\n".join([f"**{page.name}**: {page.manual.title}", flowing(page.manual.why), *sections])
 
 
 def escaped_markdown(text: str) -> str:
-    """A text that Markdown shows as it is, without links, images and HTML; code between backticks stays code."""
+    """A text that Markdown shows literally, without links, images and HTML; text between backticks stays code."""
     text = shown(text)
     if "``" in text or text.count("`") % 2:
         return SIGNS.sub(r"\\\g<0>", text)
@@ -45,13 +45,13 @@ def escaped_markdown(text: str) -> str:
 
 
 def flowing(text: str) -> str:
-    """A text with fenced code whose paragraphs are one line each: windows of editors wrap as wide as they are."""
+    """A text with fenced code and one line per paragraph, which editors wrap themselves."""
     parts = re.split(r"(^```.*?^```$)", fenced(text), flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else WITHIN_PARAGRAPH.sub(" ", part) for part in parts)
 
 
 def fenced(text: str) -> str:
-    """A text with each indented block of code between fences."""
+    """A text with indented code as fenced code."""
     return "\n".join(_blocks(text.strip("\n").split("\n")))
 
 

@@ -12,7 +12,7 @@ SHAPED = ("format", "--line-length", "100")
 
 
 def formatted(text: str) -> str:
-    """The text with its imports sorted, the needless ones left out, and formatted; as it is where there is no ruff."""
+    """The code formatted, with imports sorted and unused ones removed; unchanged without ruff."""
     program = find_ruff()
     for command in (SORTED, SHAPED) if program else ():
         words = [program or "", *command, "--isolated", "-"]
@@ -22,10 +22,10 @@ def formatted(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A string literal of the text, in ASCII and in double quotes."""
+    """A string literal of the text, in ASCII and double quotes."""
     return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
 
 
 def in_docstring(text: str) -> str:
-    """The text as a line of a docstring, which it cannot end."""
+    """The text escaped for a line of a docstring."""
     return shown(text).replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""A failing stage as a small script of its own, tried out before it is handed over."""
+"""A failing stage as a small script, verified before it is written."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 RECIPE, SCRIPT = "recipe.json", "repro.py"
 SECONDS = 180.0
-"""The written script is stopped after that."""
+"""Time limit of the written script."""
 LARGEST_RECIPE = 8 * 2**20
-HEAD = '''"""The {stage} stage of {script} fails: {raised_by} raises this again, on a CPU.
+HEAD = '''"""Reproduces the error of the {stage} stage of {script} on the CPU: {raised_by} raises it.
 
     {error}
 """
@@ -29,23 +29,23 @@ README = """# {type} in the {stage} stage of {script}
     pip install -r requirements.txt
     python repro.py
 
-ends with the error that `lintrain probe {script}` met:
+raises the error that `lintrain probe {script}` found:
 
     {error}
 
-{raised_by} raises it. Written by lintrain {version} under Python {python}; the weights of a model are new ones.
+{raised_by} raises it. Written by lintrain {version} with Python {python}; model weights are newly initialized.
 {modules}"""
 
 
 class NoReproductionError(Exception):
-    """Nothing is written; the text says why."""
+    """No reproduction can be written; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What the probed process kept: code in parts, beside the files that it reads, or the `reason` why there is none.
+    """What the probed process recorded: parts of the code, or the `reason` why there are none.
 
-    `modules` are files of the user that the code imports.
+    `modules` are the user's modules that the code imports.
     """
 
     stage: str
@@ -58,15 +58,15 @@ class Recipe:
 
 
 def write_reproduction(record: Record, kept: Path, folder: Path) -> Failure:
-    """Write a script that fails as the run did, with what it needs, and give the error; raises NoReproductionError."""
+    """Write a script that fails as the run did, and return the error; raises NoReproductionError."""
     evidence, recipe = _failing(record, kept)
     failure = evidence.failure
     if failure is None or recipe.reason:
-        raise NoReproductionError(f"the {recipe.stage} stage fails, but {recipe.reason or 'without an error'}")
+        raise NoReproductionError(f"the {recipe.stage} stage failed, but {recipe.reason or 'without an error'}")
     (kept / RECIPE).unlink()
     try:
         (kept / SCRIPT).write_text(_script(record, evidence, recipe, failure), encoding="utf-8")
-        _demand_the_same_error(record.python, kept, failure)
+        _verify_error(record.python, kept, failure)
         (kept / "requirements.txt").write_text(_requirements(evidence), encoding="utf-8")
         (kept / "README.md").write_text(_readme(record, evidence, recipe, failure), encoding="utf-8")
         copy_plain_files(kept, folder)
@@ -78,21 +78,21 @@ def write_reproduction(record: Record, kept: Path, folder: Path) -> Failure:
 def _failing(record: Record, kept: Path) -> tuple[Evidence, Recipe]:
     evidence = next((run for run in record.runs if run.failed_stage), None)
     if evidence is None or evidence.failed_stage is None:
-        raise NoReproductionError("no stage fails")
+        raise NoReproductionError("no stage failed")
     if not (kept / RECIPE).is_file():
         stage = evidence.failed_stage.name
-        raise NoReproductionError(f"the {stage} stage fails, and the script itself shows that without any training")
+        raise NoReproductionError(f"the {stage} stage failed, which running the script reproduces")
     return evidence, _read_recipe(kept / RECIPE)
 
 
 def _read_recipe(file: Path) -> Recipe:
-    """The recipe that the script's process left; raises NoReproductionError for what lintrain's code never leaves."""
+    """The recipe that the script's process wrote; raises NoReproductionError if it is not valid."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
         return TypeAdapter(Recipe).validate_json(read_plain(file, LARGEST_RECIPE))
     except (OSError, ValidationError) as error:
-        raise NoReproductionError("what the script left cannot be read as a recipe") from error
+        raise NoReproductionError("the recipe of the reproduction is not valid") from error
 
 
 def _first_line(failure: Failure) -> str:
@@ -122,27 +122,29 @@ def _script(record: Record, evidence: Evidence, recipe: Recipe, failure: Failure
 
 
 def _is_of_user(line: str, recipe: Recipe) -> bool:
-    """Whether an import needs the folder of the script."""
+    """Whether a line imports a module of the user."""
     return any(re.match(rf"from {re.escape(module)} import ", line) for module in recipe.modules)
 
 
-def _demand_the_same_error(python: str, kept: Path, failure: Failure) -> None:
-    """Run what was written, within the bounds of a probe, for the script's process wrote most of it.
+def _verify_error(python: str, kept: Path, failure: Failure) -> None:
+    """Run the written script in the sandbox of a probe, since the probed script provided most of it.
 
-    Raises NoReproductionError where it does not end as the script did.
+    Raises NoReproductionError if it does not raise the same error.
     """
     entry = Entry(kept / SCRIPT)
     done = probe_script(Wanted(entry, python, Bounds(SECONDS), is_on_cpu=True), lambda _: None).ending
     if done.kind == "time":
-        raise NoReproductionError(f"what was written of it did not end within {SECONDS:g} s")
+        raise NoReproductionError(f"the reproduction did not end within {SECONDS:g} s")
     if not _ends_with(done.output, failure):
         last = done.output.strip().splitlines()[-1:] if done.kind == "crashed" else []
-        last = last or ["without an error"]
-        raise NoReproductionError(f"it does not come again outside of the script: what was written ends {last[0]}")
+        last = last or ["no error"]
+        raise NoReproductionError(
+            f"the error does not occur outside of the script: the reproduction ends with {last[0]}"
+        )
 
 
 def _ends_with(output: str, failure: Failure) -> bool:
-    """Whether a traceback ends with an error; addresses in its message differ from run to run."""
+    """Whether a traceback ends with an error, apart from addresses in its message."""
     wanted = _without_addresses(f"{failure.type}: {failure.message}".removesuffix(" …").strip().removesuffix(":"))
     found = _without_addresses(output)
     return re.search(rf"^(?:[\w.]+\.)?{re.escape(wanted)}", found, flags=re.MULTILINE) is not None
@@ -153,7 +155,7 @@ def _without_addresses(text: str) -> str:
 
 
 def _requirements(evidence: Evidence) -> str:
-    """The versions of the run, without the builds of a local index."""
+    """The versions of the run, without local build tags."""
     versions = ((name, version.partition("+")[0]) for name, version in evidence.versions.items() if name != "python")
     return "".join(f"{name}=={version}\n" for name, version in versions)
 

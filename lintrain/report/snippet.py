@@ -1,4 +1,4 @@
-"""A report as a piece of HTML for a notebook's output: no script, no request, readable on light and dark pages."""
+"""A report as HTML for a notebook: no script, no request, readable on light and dark pages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from html import escape
 from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence, StageName
 from lintrain.model.verdict import Outcome
-from lintrain.report.text.findings import cure_of
+from lintrain.report.text.findings import fix_text_of
 from lintrain.report.text.frame import frame
-from lintrain.report.text.stages import failure_lines, numbers, samples
+from lintrain.report.text.stage_numbers import numbers
+from lintrain.report.text.stages import failure_lines, samples
 from lintrain.report.text.style import Style
 from lintrain.source.written_places import FindSource, location_of
 
@@ -23,7 +24,7 @@ PLAIN = Style()
 def html_snippet(
     runs: Sequence[Evidence], judged: Sequence[Reported], find_source: FindSource, reason: str, *, is_ok: bool
 ) -> str:
-    """The conclusion, the stages of every run, and what is confirmed in full; the rest can be unfolded."""
+    """The conclusion, the stages of every run, and confirmed findings; the rest is collapsed."""
     parts = [f'<p style="margin:.3em 0">{_coloured(f"lintrain: {reason}", "passed" if is_ok else "failed")}</p>']
     for run in runs:
         parts += _stages(run, find_source)
@@ -32,7 +33,7 @@ def html_snippet(
     parts += [_finding(one, find_source) for one in confirmed]
     if others:
         inner = "".join(_finding(one, find_source) for one in others)
-        parts.append(f"<details><summary>{len(others)} more: refuted or inconclusive</summary>{inner}</details>")
+        parts.append(f"<details><summary>{len(others)} refuted or inconclusive</summary>{inner}</details>")
     return f'<div class="lintrain" style="max-width:60em">{"".join(parts)}</div>'
 
 
@@ -71,7 +72,7 @@ def _finding(one: Reported, find_source: FindSource) -> str:
     finding, verdict = one.finding, one.verdict
     head = f"{location_of(finding.location, find_source)}: {finding.level.value}[{finding.rule}] {finding.message}"
     remarks = [("probe", f"{verdict.outcome.value} · {verdict.reason}")] if verdict else []
-    remarks += [("why", finding.why), ("fix", cure_of(one))]
+    remarks += [("why", finding.why), ("fix", fix_text_of(one))]
     said = "".join(f"<div><b>{name}</b>: {escape(text)}</div>" for name, text in remarks if text)
     outcome = verdict.outcome.value if verdict else ""
     return (

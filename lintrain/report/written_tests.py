@@ -1,4 +1,4 @@
-"""Tests of a pipeline, written from what a probe measured of it: what its batches hold, and its forward pass."""
+"""Tests of a pipeline, written from the evidence of a probe: its batches and its forward pass."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lintrain.report.python_code import formatted, in_docstring, literal
 from lintrain.runtime.parent.record import Record
 from lintrain.text.shown import shown
 
-HEAD = '''"""What {script} trains on, and its forward pass.
+HEAD = '''"""Tests of the batches and the forward pass of {script}.
 
-Written by lintrain {version} from a run of the script; change the tests as you change the pipeline.
+Written by lintrain {version} from a run of the script; change the tests when you change the pipeline.
 """
 
 import math
@@ -29,32 +29,32 @@ ARGUMENTS = {arguments}
 
 @pytest.fixture(scope="module")
 def run():
-    """The script, run up to its training: its model, its first batch, and the loss of that."""
+    """The script, run up to its training call: its model, its first batch and the loss."""
     return lintrain.training_run(SCRIPT, *ARGUMENTS)
 
 '''
 LEAST_ROOM = 0.5
-"""The loss of new weights may be so far from chance; it varies from seed to seed."""
+"""Least tolerance for the initial loss around chance level, since it varies from seed to seed."""
 WHOLE = ("uint8", "int8", "int16", "int32", "int64")
 
 
 class NoTestsError(Exception):
-    """Nothing can be tested of this run; the text says why."""
+    """No tests can be written for this run; the text gives the reason."""
 
 
 def pipeline_tests(record: Record, file: Path) -> str:
-    """The text of a test file for the first run of a record, to be put at `file`; raises NoTestsError."""
+    """The content of a test file for the first run of a record, to be written to `file`; raises NoTestsError."""
     evidence = record.runs[0] if record.runs else None
     if evidence is None:
         raise NoTestsError("no training call was reached")
     if evidence.framework == "keras":
-        raise NoTestsError("tests are written for runs of torch, and `Model.fit` makes its batches by itself")
+        raise NoTestsError("tests are supported for torch, not for Keras")
     if record.script.endswith(".ipynb"):
-        raise NoTestsError("tests run a script, and this is a notebook")
+        raise NoTestsError("tests of notebooks are not supported")
     batch = evidence.batch()
     if batch is None or not batch.tensors or not evidence.passed("forward"):
         failed = evidence.failed_stage
-        raise NoTestsError(f"the {failed.name} stage fails" if failed else "no batch was seen in a forward pass")
+        raise NoTestsError(f"the {failed.name} stage failed" if failed else "no forward pass of a batch was measured")
     head = HEAD.format(
         script=in_docstring(Path(record.script).name),
         version=in_docstring(record.lintrain),
@@ -66,7 +66,7 @@ def pipeline_tests(record: Record, file: Path) -> str:
 
 
 def _location(record: Record, file: Path) -> str:
-    """The script beside the tests or in the folders around them, in words of Python."""
+    """A Python expression for the script's path, relative to the tests."""
     script = os.path.relpath(Path(record.script).absolute(), file.absolute().parent)
     return f"Path(__file__).parent / {literal(script)}"
 
@@ -77,7 +77,7 @@ def _test(name: str, *lines: str) -> str:
 
 def _of_batch(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
     types = ", ".join(f"{literal(tensor.name)}: {_dtype(tensor)}" for tensor in batch.tensors)
-    yield _test("a_batch_holds_these_tensors", "found = {name: tensor.dtype for name, tensor in run.tensors.items()}",
+    yield _test("batch_has_these_tensors", "found = {name: tensor.dtype for name, tensor in run.tensors.items()}",
                 f"assert found == {{{types}}}")  # fmt: skip
     yield from _of_shapes(batch)
     yield from _of_mask(batch)
@@ -87,7 +87,7 @@ def _of_batch(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
 
 def _dtype(tensor: TensorEvidence) -> str:
     if not tensor.dtype.isidentifier():
-        raise NoTestsError(f"{shown(tensor.dtype)} is no type of torch")
+        raise NoTestsError(f"{shown(tensor.dtype)} is not a torch dtype")
     return f"torch.{tensor.dtype}"
 
 
@@ -97,15 +97,15 @@ def _of_shapes(batch: BatchEvidence) -> Iterator[str]:
     of_rows = [tensor.name for tensor in batch.tensors if tensor.shape and tensor.shape[0] == batch.rows]
     if batch.rows and len(of_rows) == len(batch.tensors):
         lines.append(f"assert {{len(tensor) for tensor in run.tensors.values()}} == {{{batch.rows}}}")
-    yield _test("its_tensors_have_their_axes_and_rows", *lines)
+    yield _test("tensors_have_their_dimensions_and_rows", *lines)
     fixed = [tensor for tensor in batch.tensors if _is_of_fixed_size(batch, tensor)]
     if fixed:
         sizes = [f"assert run.tensors[{literal(tensor.name)}].shape[1:] == {tensor.shape[1:]}" for tensor in fixed]
-        yield _test("a_row_has_its_size", *sizes)
+        yield _test("rows_have_their_size", *sizes)
 
 
 def _is_of_fixed_size(batch: BatchEvidence, tensor: TensorEvidence) -> bool:
-    """Whether every row has this shape: rows of tokens and of sound have their own lengths."""
+    """Whether every row has the same shape, unlike rows of tokens or audio."""
     is_ragged = batch.tensor("attention_mask") is not None or batch.attended_tokens is not None
     return tensor.dtype not in WHOLE and len(tensor.shape) > 1 and not is_ragged
 
@@ -150,7 +150,7 @@ def _of_labels(evidence: Evidence, batch: BatchEvidence) -> Iterator[str]:
 
 
 def _labels(evidence: Evidence, batch: BatchEvidence) -> TensorEvidence | None:
-    """The tensor of class labels: by its name, or by the shape of the first loss's targets."""
+    """The tensor of class labels, found by its name or by the shape of the loss targets."""
     whole = [tensor for tensor in batch.tensors if tensor.dtype in WHOLE]
     named = next((tensor for tensor in whole if tensor.name == "labels"), None)
     losses = evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop else ()
@@ -159,7 +159,7 @@ def _labels(evidence: Evidence, batch: BatchEvidence) -> TensorEvidence | None:
 
 
 def _classes(evidence: Evidence) -> int | None:
-    """How many classes the logits have; None where they have none."""
+    """The number of classes of the logits; None if there are none."""
     shape = evidence.forward.logits_shape if evidence.forward else ()
     return shape[-1] if shape and shape[-1] > 1 else None
 
@@ -174,7 +174,7 @@ def _of_forward(evidence: Evidence) -> Iterator[str]:
         if room < forward.chance:
             classes = round(math.exp(forward.chance))
             yield _test(
-                "new_weights_know_nothing",
+                "initial_loss_is_at_chance_level",
                 f"assert run.loss.item() == pytest.approx(math.log({classes}), abs={room:.2g})",
             )
     yield from _of_logits(evidence)
@@ -182,7 +182,7 @@ def _of_forward(evidence: Evidence) -> Iterator[str]:
 
 
 def _is_whole(evidence: Evidence) -> bool:
-    """Whether the loss that goes backward is the mean over its batch, not a part of it or a sum with others."""
+    """Whether the loss is the mean over its batch, not a part of it or a sum with other losses."""
     loop, forward = evidence.loop, evidence.forward
     if loop is None:
         return forward is not None and forward.standard_loss
@@ -193,7 +193,7 @@ def _of_logits(evidence: Evidence) -> Iterator[str]:
     forward = evidence.forward
     if forward is None or "logits" not in forward.returned_keys or len(forward.logits_shape) < 2:
         return
-    yield _test("there_is_a_logit_for_every_class", f"assert run.output.logits.shape[-1] == {forward.logits_shape[-1]}")
+    yield _test("logits_have_one_entry_per_class", f"assert run.output.logits.shape[-1] == {forward.logits_shape[-1]}")
 
 
 def _of_gradients(evidence: Evidence) -> Iterator[str]:

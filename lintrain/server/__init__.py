@@ -1,1 +1,1 @@
-"""The language server: what editors ask for while somebody writes."""
+"""The language server: findings, fixes, documentation and probes for editors."""

@@ -1,4 +1,4 @@
-"""Code actions: the quick fix of a finding, all safe fixes, a comment that silences it, and its page."""
+"""Code actions: the quick fix of a finding, all safe fixes, a suppression comment, and the rule's page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = (lsp.CodeActionKind.QuickFix, FIX_ALL_OURS)
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that can be done; `number` is the finding's among those of the answer, None for all of them."""
+    """An action to offer; `number` is the index of the finding, None for all findings."""
 
     what: str
     title: str
@@ -41,7 +41,7 @@ class Offer:
 
 
 async def code_actions(session: EditorSession, given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-    """What can be done at a place."""
+    """The actions at a range."""
     uri = given.text_document.uri
     document = session.documents.find(uri)
     checked = await session.checked(document) if document else None
@@ -58,14 +58,14 @@ async def code_actions(session: EditorSession, given: lsp.CodeActionParams) -> l
             actions.append(_explain(one.finding.rule, shown))
     kind = wanted.fix_all(is_on=session.settings_for(document.path).fix_all)
     if kind and any(one.fix and one.fix.safe for one in checked.file.reported):
-        offer = Offer("fix-all", "lintrain: fix all that is safe to fix", kind)
+        offer = Offer("fix-all", "lintrain: apply all safe fixes", kind)
         actions.append(await _action(session, document, offer, []))
     return [action for action in actions if action.edit or action.data or action.command]
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The kinds that a client asks for; none means all."""
+    """The kinds of actions that a client asks for; none means all."""
 
     only: tuple[str, ...]
 
@@ -73,7 +73,7 @@ class _Wanted:
         return not self.only or any(kind == each or kind.startswith(f"{each}.") for each in self.only)
 
     def fix_all(self, *, is_on: bool) -> str:
-        """The kind to offer all fixes under: the one that was asked for, since some clients compare exactly."""
+        """The kind of the action for all fixes: the requested one, since some clients compare exactly."""
         if FIX_ALL_OURS in self.only:
             return FIX_ALL_OURS
         if not is_on or not self.takes(FIX_ALL_OURS):
@@ -86,7 +86,7 @@ def _text(kind: object) -> str:
 
 
 def _near(session: EditorSession, checked: Checked, uri: str, where: lsp.Range) -> Iterator[tuple[int, Reported]]:
-    """The findings that touch a stretch, with their numbers."""
+    """The findings that touch a range, with their indexes."""
     viewer = session.viewer
     for number, one in enumerate(checked.file.reported):
         at = viewer.locate(checked, one.finding.location)
@@ -105,7 +105,7 @@ def _point(at: lsp.Position) -> tuple[int, int]:
 def _offers(number: int, one: Reported) -> Iterator[Offer]:
     quick = lsp.CodeActionKind.QuickFix.value
     if one.fix:
-        warning = "" if one.fix.safe else " (may change a correct run)"
+        warning = "" if one.fix.safe else " (unsafe fix)"
         yield Offer("fix", f"lintrain: {one.fix.title}{warning}", quick, number, one.fix.safe)
     if one.finding.rule not in BEYOND_COMMENTS:
         yield Offer("ignore", f"lintrain: ignore `{one.finding.rule}` here", quick, number)
@@ -122,7 +122,7 @@ def _explain(rule: str, shown: Sequence[lsp.Diagnostic]) -> lsp.CodeAction:
 async def _action(
     session: EditorSession, document: Document, offer: Offer, shown: Sequence[lsp.Diagnostic]
 ) -> lsp.CodeAction:
-    """The action with its edit, or with what is needed to make it when it is chosen."""
+    """The action with its edit, or with the data to compute the edit when it is chosen."""
     action = lsp.CodeAction(
         title=offer.title,
         kind=offer.kind,
@@ -138,7 +138,7 @@ async def _action(
 
 
 async def resolved(session: EditorSession, action: lsp.CodeAction) -> lsp.CodeAction:
-    """The action with its edit; without one where the document has changed since it was offered."""
+    """The action with its edit; without an edit if the document has changed since the offer."""
     given: object = action.data
     data = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else EMPTY
     document = session.documents.find(str(data.get("uri")))
@@ -167,12 +167,12 @@ async def _edit(session: EditorSession, document: Document, what: str, number: i
     return changes.edit(raw) if raw is not None else None
 
 
-REASON = "say why it is fine here"
-"""Stands in a comment that silences a finding until the author writes a reason."""
+REASON = "explain why this is fine"
+"""The placeholder for the reason in a suppression comment."""
 
 
 def fixed(checked: Checked, one: Reported) -> bytes | None:
-    """The document's file with one fix in it; None where it cannot be written."""
+    """The document's file with one fix applied; None if it cannot be applied."""
     from lintrain.fix import FixError, apply
 
     source = checked.file.source
@@ -185,9 +185,9 @@ def fixed(checked: Checked, one: Reported) -> bytes | None:
 
 
 def ignored(checked: Checked, one: Reported) -> bytes | None:
-    """The document's file with a comment that silences a finding; None where no line can hold it.
+    """The document's file with a comment that suppresses a finding; None if no line can have one.
 
-    The reason is what a probe measured, where it refuted the finding.
+    If a probe refuted the finding, the reason is its measurement.
     """
     source = checked.file.source
     if source is None:
@@ -203,20 +203,20 @@ def ignored(checked: Checked, one: Reported) -> bytes | None:
 
 
 def all_fixed(checked: Checked, request: CheckRequest) -> bytes | None:
-    """The document's file with every safe fix; None where there is nothing to write."""
+    """The document's file with every safe fix applied; None if there is none."""
     return fix_files(request, checked.outcome, unsafe=False).contents.get(checked.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """An edited file as the client takes edits: with the version that they are for, where it understands that."""
+    """An edited file as a workspace edit, with document versions if the client supports them."""
 
     document: Document
     units: Units
     takes_versions: bool
 
     def edit(self, raw: bytes) -> lsp.WorkspaceEdit:
-        """The edits that turn the open texts into those of the file."""
+        """The edits that turn the open texts into those of the edited file."""
         changed = [
             (text, line_edits(text.text, after, self.units, text.newline))
             for text, after in self.document.new_texts(raw)

@@ -1,4 +1,4 @@
-"""The check of one open document, in the worker's thread, on everything as it was when it was asked for."""
+"""The check of one open document, in the worker thread, on a snapshot of everything it depends on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lintrain.cache.noted import noted_files
 from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported
-from lintrain.server.project import InForce, Projects
+from lintrain.server.project import EffectiveConfiguration, Projects
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 
 class OutdatedError(BaseException):
-    """The document was changed: nobody waits for the answer any more. No fault: what survives faults lets it pass."""
+    """The document has changed, so the result is not needed. Not an Exception, which would be reported as a crash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Snapshot:
 
     path: str
     given: Mapping[str, bytes]
-    in_force: InForce
+    in_force: EffectiveConfiguration
     is_outdated: Callable[[], bool] = field(default=lambda: False)
 
     @property
@@ -36,24 +36,24 @@ class Snapshot:
         return self.given[self.path]
 
     def go_on(self) -> None:
-        """Raise OutdatedError where the document has changed."""
+        """Raise OutdatedError if the document has changed."""
         if self.is_outdated():
             raise OutdatedError
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found in the document and in other files (by their absolute paths).
+    """What a check found in the document and in other files (by absolute path).
 
-    `looked_at` are the files that the answer depends on, `problem` is why the configuration could not be read,
-    `documentation` is where the pages of rules can be read.
+    `dependencies` are the files that the result depends on, `problem` is an error of the configuration, `documentation`
+    is the address of the documentation site.
     """
 
     path: str
     raw: bytes
     outcome: CheckResult
     elsewhere: Mapping[str, FileOutcome] = field(default_factory=dict[str, FileOutcome])
-    looked_at: frozenset[str] = frozenset()
+    dependencies: frozenset[str] = frozenset()
     problem: str = ""
     documentation: str | None = None
 
@@ -64,12 +64,12 @@ class Checked:
         return next(mine, FileOutcome(self.path, None))
 
     def source_of(self, path: str) -> Source | None:
-        """The text that places of a file speak of."""
+        """The source of a file with findings."""
         return self.outcome.sources.get(path)
 
 
 def request_of(snapshot: Snapshot, projects: Projects) -> CheckRequest:
-    """What is asked of a run over the document."""
+    """The request for a check of the document."""
     in_force = snapshot.in_force
     return CheckRequest(
         [snapshot.path],
@@ -85,7 +85,7 @@ def request_of(snapshot: Snapshot, projects: Projects) -> CheckRequest:
 
 
 def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] = ()) -> Checked:
-    """Check a document; `measured` are findings that only a run of just this text showed. Raises OutdatedError."""
+    """Check a document; `measured` are findings of a probe of the same text. Raises OutdatedError."""
     snapshot.go_on()
     if snapshot.in_force.excludes.leave_out_within(snapshot.path):
         return Checked(snapshot.path, snapshot.raw, CheckResult(()), problem=snapshot.in_force.problem)
@@ -93,39 +93,39 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
         outcome = _outcome(snapshot, projects)
     for file in outcome.files:
         if file.source is not None and file.path == snapshot.path:
-            file.source.forget_tree()  # the answer is kept as long as the document is open
+            file.source.forget_tree()  # the result is kept as long as the document is open
     outcome = _with_measured(outcome, snapshot.path, measured)
     elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100
     given = snapshot.in_force
-    looked_at = frozenset(noted)
-    return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, looked_at, given.problem, given.documentation)
+    dependencies = frozenset(noted)
+    return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, dependencies, given.problem, given.documentation)
 
 
 def _outcome(snapshot: Snapshot, projects: Projects) -> CheckResult:
     try:
         with projects.trees.serving(snapshot.path):
             return CheckRun(request_of(snapshot, projects)).check()
-    except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
+    except Exception as error:  # noqa: BLE001 - a crash is reported, and the server keeps running
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
         return CheckResult((FileOutcome(snapshot.path, None, crashes=(crash,)),))
 
 
 def _with_measured(outcome: CheckResult, path: str, measured: Sequence[Reported]) -> CheckResult:
-    """The outcome with what only a run showed."""
+    """The outcome with the findings of a probe."""
     if not measured:
         return outcome
     files = [
-        replace(file, reported=(*file.reported, *_unsaid(measured, file))) if file.path == path else file
+        replace(file, reported=(*file.reported, *_missing_from(measured, file))) if file.path == path else file
         for file in outcome.files
     ]
     return replace(outcome, files=tuple(files))
 
 
-def _unsaid(measured: Sequence[Reported], file: FileOutcome) -> list[Reported]:
+def _missing_from(measured: Sequence[Reported], file: FileOutcome) -> list[Reported]:
     said = {(one.finding.rule, one.finding.location, one.finding.message) for one in file.reported}
     return [one for one in measured if (one.finding.rule, one.finding.location, one.finding.message) not in said]
 
 
 def digest_of(raw: bytes) -> str:
-    """What tells one text from another."""
+    """A digest that identifies a text."""
     return hashlib.sha256(raw).hexdigest()

@@ -1,4 +1,4 @@
-"""The client: what it can do, and what is told to it."""
+"""The client: its capabilities, and messages to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_MESSAGE = 2_000
 
 
 def without_links(text: str) -> str:
-    """A message for a window of the editor: VS Code makes `[text](command:…)` in one a link that runs a command."""
+    """A message for the editor without links: in VS Code, `[text](command:…)` would run a command."""
     lines = inert(text[:LONGEST_MESSAGE]).replace("](", "] (")
     return f"{lines}…" if len(text) > LONGEST_MESSAGE else lines
 
@@ -26,36 +26,36 @@ class Client:
     """The other end of the connection."""
 
     server: LanguageServer
-    told: dict[str, str] = field(default_factory=dict[str, str])
+    shown: dict[str, str] = field(default_factory=dict[str, str])
 
     def can(self, path: str) -> bool:
-        """Whether the client says that it has an ability: `window.show_document.support`."""
-        ability: object = self.server.client_capabilities
+        """Whether the client has a capcapability such as `window.show_document.support`."""
+        capability: object = self.server.client_capabilities
         for name in path.split("."):
-            ability = getattr(ability, name, None)
-            if ability is None:
+            capability = getattr(capability, name, None)
+            if capability is None:
                 return False
-        return bool(ability)
+        return bool(capability)
 
     @property
     def units(self) -> Units:
-        """How it counts columns."""
+        """How the client counts columns."""
         encoding = self.server.server_capabilities.position_encoding
         return Units(str(getattr(encoding, "value", encoding)))
 
     @property
     def pulls(self) -> bool:
-        """Whether it asks for diagnostics: then none are sent unasked."""
+        """Whether the client pulls diagnostics, so that none are pushed."""
         return self.can("text_document.diagnostic")
 
     @property
     def takes_versions(self) -> bool:
-        """Whether edits may name the version that they are for."""
+        """Whether edits may have document versions."""
         return self.can("workspace.workspace_edit.document_changes")
 
     @property
     def resolves_edits(self) -> bool:
-        """Whether it asks for the edit of a code action when that is chosen."""
+        """Whether the client requests the edit of a code action when it is chosen."""
         support = self.server.client_capabilities.text_document
         action = support.code_action if support else None
         return bool(action and action.resolve_support and "edit" in action.resolve_support.properties)
@@ -72,14 +72,14 @@ class Client:
         self.server.window_show_message(lsp.ShowMessageParams(type=kind, message=f"lintrain: {without_links(text)}"))
 
     def warn_once(self, about: str, text: str) -> None:
-        """Show a warning, unless it is the one that was last shown about the same; an empty one shows nothing."""
-        if self.told.get(about, "") != text:
-            self.told[about] = text
+        """Show a warning unless it repeats the last one on the same topic; an empty text shows nothing."""
+        if self.shown.get(about, "") != text:
+            self.shown[about] = text
             if text:
                 self.say(text, lsp.MessageType.Warning)
 
     def log(self, text: str) -> None:
-        """Write a line into the client's log."""
+        """Write a line to the client's log."""
         self.server.window_log_message(lsp.LogMessageParams(type=lsp.MessageType.Info, message=inert(text)))
 
     def publish(self, uri: str, version: int | None, diagnostics: list[lsp.Diagnostic]) -> None:
@@ -89,14 +89,14 @@ class Client:
         )
 
     def refresh(self) -> None:
-        """Ask a client that pulls to ask again; code lenses may have changed, too."""
+        """Ask the client to pull diagnostics again, and to refresh code lenses."""
         if self.pulls and self.can("workspace.diagnostics.refresh_support"):
             self.server.workspace_diagnostic_refresh(None)
         if self.can("workspace.code_lens.refresh_support"):
             self.server.workspace_code_lens_refresh(None)
 
     async def settings(self, scopes: list[str | None]) -> list[object]:
-        """What the user has set, for the folders with these addresses."""
+        """The user's settings for the folders with these URIs."""
         items = [lsp.ConfigurationItem(scope_uri=scope, section="lintrain") for scope in scopes]
         answer: Any = await self.server.workspace_configuration_async(lsp.ConfigurationParams(items=items))
         return cast("list[object]", list(answer or ()))

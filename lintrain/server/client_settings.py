@@ -1,4 +1,4 @@
-"""What the editor's user sets; it comes on top of the project's configuration."""
+"""The settings of the editor, which override the project's configuration."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ SECTION = "lintrain"
 
 
 def camel(name: str) -> str:
-    """The name of a field as clients write it."""
+    """The name of a field in camel case, as clients write it."""
     first, *rest = name.split("_")
     return first + "".join(word.title() for word in rest)
 
 
 CONFIG: dict[str, Any] = {"extra": "forbid", "alias_generator": camel, "strict": True}
-"""For pydantic, which is loaded when a client has settings."""
+"""The configuration for pydantic, which is imported when a client has settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """How the code lens starts a probe: what `lintrain probe` gets."""
+    """The options that the code lens passes to `lintrain probe`."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = CONFIG
 
@@ -38,7 +38,7 @@ class ProbeSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """The settings; `configuration` is a file to read in the stead of the project's own."""
+    """The settings; `configuration` is a file that replaces the project's configuration."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = CONFIG
 
@@ -54,14 +54,14 @@ class ClientSettings:
 
 
 def read_client_settings(given: object) -> tuple[ClientSettings, list[str]]:
-    """The settings that a client sends, and what is wrong with them; what is wrong counts as not set."""
+    """The settings that a client sends, and their errors; wrong settings are ignored."""
     if not given:
         return ClientSettings(), []
     if not isinstance(given, Mapping):
         return ClientSettings(), [f"the editor's settings `{SECTION}`: must be a table, not `{given}`"]
     from pydantic import TypeAdapter, ValidationError
 
-    # As JSON, for of Python's objects a strict dataclass takes its own alone.
+    # As JSON, since a strict dataclass accepts no Python object but its own instances.
     read: Callable[[str], ClientSettings] = TypeAdapter(ClientSettings).validate_json
     table = {name: value for name, value in cast("Mapping[str, object]", given).items() if value is not None}
     problems: list[str] = []
@@ -80,7 +80,7 @@ def _describe(path: list[str], kind: str, message: str) -> str:
     if kind == "unexpected_keyword_argument":
         table = ProbeSettings if len(path) > 1 else ClientSettings
         near = get_close_matches(path[-1], [camel(each.name) for each in fields(table)], n=1, cutoff=0.5)
-        return f"the editor's setting `{name}` is unknown" + (f"; nearest: `{near[0]}`" if near else "")
+        return f"the editor's setting `{name}` is unknown" + (f" (did you mean `{near[0]}`?)" if near else "")
     reason = message.replace("Input should be a valid", "must be a").replace("Input should be", "must be")
-    reason = reason.replace("must be a array", "must be a list")  # as TOML, YAML and people say
+    reason = reason.replace("must be a array", "must be a list")  # the term of TOML and YAML
     return f"the editor's setting `{name}` {reason}"

@@ -1,4 +1,4 @@
-"""The client's settings and folders, and the files that it is to watch."""
+"""The client's settings and folders, and the files that the client watches."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from lintrain.server.publishing import Publisher
 from lintrain.startup.lazy_dataclass import dataclass
 
 READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "csv", "tsv", "parquet")
-"""Endings of what scripts are, and of what they read."""
+"""Extensions of scripts and of files that they read."""
 
 WATCHED = (*(f"**/*.{ending}" for ending in READ), *(f"**/{name}" for name in (*CONFIGURATION_FILES, *VERSION_FILES)))
 
 
 @dataclass(eq=False)
 class Configuration:
-    """What the client says of itself."""
+    """The settings and folders of the client."""
 
     session: EditorSession
     publisher: Publisher
     consent: Consent
 
     def start(self, given: lsp.InitializeParams) -> None:
-        """Take in the folders and the settings that come with the first message."""
+        """Read the folders and settings from the first message."""
         root = given.root_uri or (uri_of(given.root_path) if given.root_path else None)
         for uri in [folder.uri for folder in given.workspace_folders or ()] or ([root] if root else []):
             self._add(uri)
@@ -44,7 +44,7 @@ class Configuration:
             self.session.folders[path] = uri
 
     def _take(self, folder: str, given: object) -> bool:
-        """Set what the user has set for a folder; whether it is another than before."""
+        """Store the settings of a folder; returns whether they changed."""
         settings, problems = read_client_settings(given)
         self.session.client.warn_once(f"settings of {folder}", "; ".join(problems))
         is_new = self.session.settings.get(folder) != settings
@@ -53,7 +53,7 @@ class Configuration:
         return is_new
 
     async def ask(self) -> None:
-        """Ask for the settings, where the client can be asked."""
+        """Request the settings if the client supports it."""
         if not self.session.client.can("workspace.configuration"):
             return
         folders = list(self.session.folders)
@@ -65,14 +65,14 @@ class Configuration:
             self.publisher.all_changed()
 
     async def changed(self, given: lsp.DidChangeConfigurationParams) -> None:
-        """The user changed the settings: they come with the message, or are to be asked for."""
+        """The user changed the settings, which are in the message or have to be requested."""
         if self.session.client.can("workspace.configuration"):
             await self.ask()
         elif self._take("", _section(given.settings, SECTION)):
             self.publisher.all_changed()
 
     async def folders_changed(self, given: lsp.DidChangeWorkspaceFoldersParams) -> None:
-        """Folders came or went."""
+        """Workspace folders were added or removed."""
         for folder in given.event.removed:
             path = file_of(folder.uri) or ""
             self.session.folders.pop(path, None)
@@ -83,7 +83,7 @@ class Configuration:
         self.publisher.all_changed()
 
     async def watch(self) -> None:
-        """Ask to be told of files that others change, and of settings."""
+        """Register for changes of files and settings."""
         registrations: list[lsp.Registration] = []
         if self.session.client.can("workspace.did_change_watched_files.dynamic_registration"):
             watchers = [lsp.FileSystemWatcher(glob_pattern=pattern) for pattern in WATCHED]
@@ -98,7 +98,7 @@ class Configuration:
             )
 
     def files_changed(self, paths: Iterable[str]) -> None:
-        """Files changed on the disk: what says how to check, or what is checked."""
+        """Files changed on disk: configuration, versions or code."""
         changed = list(paths)
         if any(os.path.basename(path) in (*CONFIGURATION_FILES, *VERSION_FILES) for path in changed):  # noqa: PTH119
             self.session.projects.forget()
@@ -108,14 +108,14 @@ class Configuration:
 
 
 def _without_trust(options: object) -> object:
-    """The options less what is no setting."""
+    """The options without the workspace's trust, which is not a setting."""
     if not isinstance(options, Mapping):
         return options
     return {name: value for name, value in cast("Mapping[str, object]", options).items() if name != "trusted"}
 
 
 def _section(given: object, name: str) -> object:
-    """The settings inside what a client sends, with or without the name of their section around them."""
+    """The settings in a message, inside their section or directly."""
     if not isinstance(given, Mapping):
         return given
     table = cast("Mapping[str, object]", given)

@@ -1,4 +1,4 @@
-"""The user's consent to the Python that a probe is started with, where a project or its settings chose it."""
+"""The user's consent to run the Python that a project or its settings choose for a probe."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ START, CANCEL = "Probe", "Cancel"
 
 
 class NoProgramError(Exception):
-    """The setting names a program that is not there; the text says so."""
+    """The setting names a program that does not exist."""
 
 
 @dataclass(eq=False)
 class Consent:
-    """Which interpreters the user lets probes start.
+    """The interpreters that the user allows probes to run.
 
-    Settings may come from a file of the workspace, and a `.venv` is a folder of it: no program that either of them
-    names is started before the user has seen its path and agreed, once for each in a session. A client that asks its
-    user whether a workspace is trusted says so in `initializationOptions`, which come from no file of a workspace:
-    then nothing is asked, and in a workspace that is not trusted nothing is probed.
+    Settings and `.venv` may come from the workspace, so a program that they name is run only after the user has seen
+    its path and agreed, once per program and session. A client with workspace trust reports it in
+    `initializationOptions`, which no file of a workspace can set: then nothing is asked, and an untrusted workspace is
+    never probed.
     """
 
     session: EditorSession
@@ -40,13 +40,13 @@ class Consent:
     _accepted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def take(self, options: object) -> None:
-        """Take in what the client says of the workspace."""
+        """Read whether the client trusts the workspace."""
         if isinstance(options, Mapping):
-            told = cast("Mapping[str, object]", options).get("trusted")
-            self.is_trusted = told if isinstance(told, bool) else None
+            trusted = cast("Mapping[str, object]", options).get("trusted")
+            self.is_trusted = trusted if isinstance(trusted, bool) else None
 
     async def python_for(self, script: str, folder: str, asked: str | None) -> str | None:
-        """The Python to start, or None where the user does not want it; raises NoProgramError."""
+        """The Python to run, or None if the user declined; raises NoProgramError."""
         planned = partial(planned_interpreter, Path(script), Path(folder))
         plan = await self.session.worker.do(Urgency.NOW, planned) if asked is None else None
         if plan is not None and not plan.is_of_project:
@@ -63,12 +63,12 @@ class Consent:
         params = lsp.ShowMessageRequestParams(
             type=lsp.MessageType.Warning,
             message=f"lintrain: probe {shown(os.path.basename(script))} with {shown(python)}? "  # noqa: PTH119 - paths are strings here
-            "The project or a setting names this program, and a probe starts it.",
+            "The project or a setting names this program, and a probe runs it.",
             actions=[lsp.MessageActionItem(title=START), lsp.MessageActionItem(title=CANCEL)],
         )
         try:
             answer = await self.session.client.server.window_show_message_request_async(params)
-        except Exception:  # noqa: BLE001 - a client that cannot ask has not agreed
+        except Exception:  # noqa: BLE001 - a client that cannot ask does not agree
             return False
         if getattr(answer, "title", None) != START:
             return False
@@ -77,11 +77,11 @@ class Consent:
 
 
 def _program(asked: str, folder: str) -> str:
-    """The program that a setting names: a path, from the workspace's folder on, or a name on the search path."""
+    """The program that a setting names: a path relative to the workspace, or a name on PATH."""
     if os.path.dirname(asked):  # noqa: PTH120 - as above
         found: str | None = os.path.abspath(os.path.join(folder, os.path.expanduser(asked)))  # noqa: PTH100, PTH111, PTH118
     else:
         found = find_program(asked, folder)
     if found is None or "\0" in found or not os.path.isfile(found):  # noqa: PTH113 - as above
-        raise NoProgramError(f"`probe.python` names `{asked}`, which is no program")
+        raise NoProgramError(f"`probe.python`: no program `{asked}`")
     return found

@@ -17,7 +17,7 @@ from lintrain.server.checking import Checked
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import TextRange
 from lintrain.server.paths import uri_of
-from lintrain.server.positions import Units, stretch
+from lintrain.server.positions import Units, lsp_range
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
 
@@ -33,14 +33,14 @@ SEVERITIES: Mapping[Level, lsp.DiagnosticSeverity] = {
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """How a client sees findings: the documents that it has open, its columns, and whether it shows other places."""
+    """How a client shows findings: its open documents, its column units, and whether it shows related locations."""
 
     documents: OpenDocuments
     units: Units
     shows_related: bool
 
     def locate(self, checked: Checked, location: Location) -> TextRange | None:
-        """Where a place is for the client; None where its text is not known."""
+        """A location in the client's units; None if the source is not available."""
         source = checked.source_of(location.path)
         if document := self.documents.at(location.path):
             return document.locate(source, location, self.units)
@@ -49,24 +49,24 @@ class Viewer:
         in_file = source.location_in_file(location)
         lines = source.file_text.split("\n")
         ends = (in_file.line, in_file.column), (in_file.end_line, in_file.end_column)
-        return TextRange(uri_of(location.path), stretch(lines, *ends, self.units))
+        return TextRange(uri_of(location.path), lsp_range(lines, *ends, self.units))
 
     def diagnostics(self, checked: Checked, reported: Iterator[Reported]) -> Iterator[tuple[str, lsp.Diagnostic]]:
-        """Each finding as a diagnostic, with the address of the text that it belongs to."""
+        """Each finding as a diagnostic, with the URI of its text."""
         for one in reported:
             at = self.locate(checked, one.finding.location)
             if at is not None:
                 yield at.uri, self._diagnostic(checked, one, at.range)
 
     def not_judged(self, checked: Checked) -> Iterator[tuple[str, lsp.Diagnostic]]:
-        """What says of a file which rules have not judged it, because its budget was spent."""
+        """Diagnostics about files that were not checked completely, because their budget was used up."""
         for path, line in Unjudged.told_together(checked.outcome.unjudged):
             at = self.locate(checked, Location(path, 1, 1, 1, 2))
-            where = at.range if at else stretch([""], (1, 1), (1, 1), self.units)
-            told = lsp.DiagnosticSeverity.Information
+            where = at.range if at else lsp_range([""], (1, 1), (1, 1), self.units)
+            level = lsp.DiagnosticSeverity.Information
             yield (
                 at.uri if at else uri_of(path),
-                lsp.Diagnostic(range=where, message=shown(line), severity=told, code=NOT_JUDGED, source=SOURCE),
+                lsp.Diagnostic(range=where, message=shown(line), severity=level, code=NOT_JUDGED, source=SOURCE),
             )
 
     def _diagnostic(self, checked: Checked, one: Reported, where: lsp.Range) -> lsp.Diagnostic:
@@ -93,14 +93,14 @@ class Viewer:
 
 
 def severity_of(one: Reported) -> lsp.DiagnosticSeverity:
-    """How loud a finding is: what a probe refuted is hardly to be seen."""
+    """The severity of a finding; a refuted one is a hint."""
     if one.verdict and one.verdict.outcome is Outcome.REFUTED:
         return lsp.DiagnosticSeverity.Hint
     return SEVERITIES[one.finding.level]
 
 
 def message_lines(one: Reported) -> Iterator[str]:
-    """What is wrong, what a probe says of it, and what to write instead."""
+    """The message, the verdict of a probe, and the fix."""
     yield one.finding.message
     if one.verdict:
         yield f"{one.verdict.outcome.value} by a probe: {one.verdict.reason}"

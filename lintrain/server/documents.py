@@ -1,4 +1,4 @@
-"""The documents that are open."""
+"""The open documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(eq=False)
 class OpenDocuments:
-    """All that is open, by the address of the document."""
+    """The open scripts and notebooks by URI."""
 
     scripts: dict[str, Script] = field(default_factory=dict[str, Script])
     notebooks: dict[str, OpenNotebook] = field(default_factory=dict[str, OpenNotebook])
@@ -26,7 +26,7 @@ class OpenDocuments:
         return [*self.scripts.values(), *self.notebooks.values()]
 
     def find(self, uri: str) -> Document | None:
-        """The document with this address: a script, a notebook, or the notebook of a cell."""
+        """The document with a URI: a script, a notebook, or the notebook of a cell."""
         if found := self.scripts.get(uri) or self.notebooks.get(uri):
             return found
         return next((each for each in self.notebooks.values() if uri in each.held), None)
@@ -37,11 +37,11 @@ class OpenDocuments:
         return next((each for each in self.all() if each.path == path), None)
 
     def forget_disk(self, path: str) -> None:
-        """A file was written: compare the open document with it again."""
+        """Compare the open document with its file again, which was written."""
         if document := self.at(path):
             document.forget_disk()
 
 
 def is_ours(item: lsp.TextDocumentItem) -> bool:
-    """Whether a document is Python, or a notebook."""
+    """Whether a document is Python or a notebook."""
     return item.language_id == "python" or item.uri.endswith(SUFFIXES)

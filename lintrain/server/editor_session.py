@@ -1,4 +1,4 @@
-"""What the server knows: the folders, the open documents, and the last answer about each of them."""
+"""The state of the server: folders, open documents, and the last result for each document."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class EditorSession:
     projects: Projects = field(default_factory=Projects)
     documents: OpenDocuments = field(default_factory=OpenDocuments)
     folders: dict[str, str] = field(default_factory=dict[str, str])
-    """The addresses of the workspace's folders, by path."""
+    """The URIs of the workspace's folders, by path."""
     settings: dict[str, ClientSettings] = field(default_factory=dict[str, ClientSettings])
-    """What the user set for a folder; under "" for all."""
+    """The user's settings for a folder; under "" for all."""
     measured: dict[str, tuple[str, list[Reported]]] = field(default_factory=dict[str, tuple[str, list[Reported]]])
-    """Findings that only a run showed, by file, with the digest of the text that they are about."""
+    """Findings of probes by file, with the digest of the probed text."""
     turns: dict[str, int] = field(default_factory=dict[str, int])
-    """How often each open document, or something that its answer depends on, has changed."""
+    """How often each open document or one of its dependencies has changed."""
     answers: dict[str, tuple[int, Checked]] = field(default_factory=dict[str, tuple[int, Checked]])
     _running: dict[str, tuple[int, asyncio.Task[Checked]]] = field(
         default_factory=dict[str, "tuple[int, asyncio.Task[Checked]]"]
@@ -45,37 +45,37 @@ class EditorSession:
 
     @property
     def home(self) -> str:
-        """The folder that documents without a file are taken to lie in."""
+        """The folder of documents without a file."""
         return next(iter(self.folders), os.getcwd())  # noqa: PTH109 - paths are strings here
 
     @property
     def viewer(self) -> Viewer:
-        """How the client sees findings."""
+        """How the client shows findings."""
         shows = self.client.can("text_document.publish_diagnostics.related_information")
         pulls = self.client.can("text_document.diagnostic.related_information")
         return Viewer(self.documents, self.client.units, shows or pulls)
 
     def folder_of(self, path: str) -> str | None:
-        """The workspace's folder that a file lies in: the innermost."""
+        """The innermost workspace folder of a file."""
         around = [folder for folder in self.folders if path.startswith(folder.rstrip(os.sep) + os.sep)]
         return max(around, key=len, default=None)
 
     def settings_for(self, path: str) -> ClientSettings:
-        """What the user set for a file."""
+        """The user's settings for a file."""
         general = self.settings.get("") or ClientSettings()
         return self.settings.get(self.folder_of(path) or "", general)
 
     def turn(self, document: Document) -> int:
-        """The answer about a document is outdated: something that it depends on has changed."""
+        """Mark the result of a document as outdated, because one of its dependencies changed."""
         self.turns[document.uri] = self.turns.get(document.uri, 0) + 1
         return self.turns[document.uri]
 
     def dependents(self, path: str) -> list[Document]:
-        """The other open documents whose answers depend on a file."""
+        """The other open documents whose results depend on a file."""
         return [
             document
             for document in self.documents.all()
-            if document.path != path and (answer := self.answers.get(document.uri)) and path in answer[1].looked_at
+            if document.path != path and (answer := self.answers.get(document.uri)) and path in answer[1].dependencies
         ]
 
     def forget(self, document: Document) -> None:
@@ -118,22 +118,22 @@ class EditorSession:
                 del self._running[document.uri]
         if self.turns.get(document.uri) == turn:
             self.answers[document.uri] = turn, checked
-            self._tell_problems(checked)
+            self._show_problems(checked)
         return checked
 
-    def _tell_problems(self, checked: Checked) -> None:
+    def _show_problems(self, checked: Checked) -> None:
         folder = self.folder_of(checked.path) or os.path.dirname(checked.path)  # noqa: PTH120 - as above
         self.client.warn_once(f"configuration of {folder}", checked.problem)
         for crash in checked.file.crashes:
-            if f"crash of {crash.rule}" not in self.client.told:
+            if f"crash of {crash.rule}" not in self.client.shown:
                 self.client.warn_once(f"crash of {crash.rule}", crash.told)
         for note in checked.outcome.notes:
-            if note not in self.client.told:
-                self.client.told[note] = note
+            if note not in self.client.shown:
+                self.client.shown[note] = note
                 self.client.log(f"lintrain: {note}")
 
     def about(self, path: str) -> Iterator[tuple[Checked, Sequence[Reported]]]:
-        """What the answers say of a file: its own first, then those of scripts that show something in it."""
+        """The findings in a file: of its own document first, then of documents that import it."""
         document = self.documents.at(path)
         if document and document.uri in self.answers:
             checked = self.answers[document.uri][1]
@@ -143,7 +143,7 @@ class EditorSession:
                 yield checked, checked.elsewhere[path].reported
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:  # Any: whatever the work gives
-        """Let work go on beside the loop; its failure is told by whoever waits for it."""
+        """Run work as a task; a failure is raised where the task is awaited."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._end)
@@ -152,4 +152,4 @@ class EditorSession:
     def _end(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # has been asked for, so that asyncio prints nothing over the connection
+            task.exception()  # retrieved, so that asyncio prints nothing

@@ -1,4 +1,4 @@
-"""What the server answers to: each message of the protocol, given to the part that knows."""
+"""The server and its handlers, one per message of the protocol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(eq=False)
 class Features:
-    """The handlers; those of notifications end at once, those of questions wait for the worker."""
+    """The handlers; those of notifications return at once, those of requests wait for the worker."""
 
     server: Server
     session: EditorSession = field(init=False)
@@ -49,13 +49,13 @@ class Features:
 
     @property
     def documents(self) -> OpenDocuments:
-        """What is open."""
+        """The open documents."""
         return self.session.documents
 
-    # The start and the end
+    # Start and end
 
     def initialize(self, given: lsp.InitializeParams) -> None:
-        """Take in what the client is, and offer diagnostics to be pulled where it pulls."""
+        """Read the client's capabilities, and offer pull diagnostics if it supports them."""
         self.configuration.start(given)
         if self.session.client.pulls:
             options = lsp.DiagnosticOptions(
@@ -64,12 +64,12 @@ class Features:
             self.server.feature(lsp.TEXT_DOCUMENT_DIAGNOSTIC, options)(_function(self.diagnostic))
 
     async def initialized(self, _given: lsp.InitializedParams) -> None:
-        """Ask for the settings, and to be told of files that change."""
+        """Request the settings, and register for changes."""
         await self.configuration.watch()
         await self.configuration.ask()
 
     async def shutdown(self, _given: None) -> None:
-        """End what was started."""
+        """End all probes."""
         await self.probes.stop()
 
     # Documents
@@ -103,7 +103,7 @@ class Features:
         self.publisher.opened(notebook)
 
     def did_change_notebook(self, given: lsp.DidChangeNotebookDocumentParams) -> None:
-        """Cells were changed, made, moved or removed."""
+        """Cells were changed, added, moved or removed."""
         if notebook := self.documents.notebooks.get(given.notebook_document.uri):
             notebook.change(given.change, given.notebook_document.version, self.session.client.units)
             self.publisher.edited(notebook)
@@ -118,7 +118,7 @@ class Features:
             self.publisher.closed(notebook)
 
     def too_large(self, given: Any) -> None:
-        """A message that nobody read, because of its size: its question is refused, its document is forgotten."""
+        """A message was too large to read: its request is refused, its document is closed."""
         uri, number = given.uri, given.id
         if isinstance(number, str | int):
             self.server.refuse(number, f"a message of {given.length:,} bytes is too large")
@@ -126,37 +126,37 @@ class Features:
         if script is not None:
             self.publisher.closed(script)
         name = PurePath(file_of(uri) or "").name if isinstance(uri, str) else ""
-        what = f"{name or 'a document'} is not checked until it is opened again: a message" if uri else "a message"
-        self.session.client.warn_once(f"size of {uri}", f"{what} of {given.length:,} bytes is too large")
+        subject = f"{name or 'a document'} is not checked until it is opened again: a message" if uri else "a message"
+        self.session.client.warn_once(f"size of {uri}", f"{subject} of {given.length:,} bytes is too large")
 
     def did_change_files(self, given: lsp.DidChangeWatchedFilesParams) -> None:
-        """Files were written, made or removed, by whomever."""
+        """Files were created, changed or deleted."""
         self.configuration.files_changed([path for each in given.changes if (path := file_of(each.uri))])
 
     def _written(self, uri: str) -> None:
         if path := file_of(uri):
             self.configuration.files_changed([path])
 
-    # Questions
+    # Requests
 
     async def diagnostic(self, given: lsp.DocumentDiagnosticParams) -> lsp.DocumentDiagnosticReport:
         """The diagnostics of a text."""
         return await self.publisher.pulled(given.text_document.uri, given.previous_result_id)
 
     async def code_action(self, given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        """What can be done at a place."""
+        """The actions at a range."""
         return await actions.code_actions(self.session, given)
 
     async def code_action_resolve(self, given: lsp.CodeAction) -> lsp.CodeAction:
-        """The edit of an action that was chosen."""
+        """The edit of a chosen action."""
         return await actions.resolved(self.session, given)
 
     async def hover(self, given: lsp.HoverParams) -> lsp.Hover | None:
-        """What is known at a place."""
+        """The hover at a position."""
         return await hovers.hover(self.session, given)
 
     async def code_lens(self, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-        """Where training starts."""
+        """The code lenses of training calls."""
         return await lenses.code_lenses(self.session, given)
 
     # Commands
@@ -166,10 +166,10 @@ class Features:
         self.probes.start(uri)
 
     def explain(self, rule: str) -> str | None:
-        """Show the page of a rule, and give it."""
+        """Show the page of a rule, and return it."""
         page, client = page_of(rule), self.session.client
         if page is None:
-            client.say(f"no rule is called `{rule}`", lsp.MessageType.Warning)
+            client.say(f"unknown rule `{rule}`", lsp.MessageType.Warning)
             return None
         text = markdown(page)
         file = written_page(rule, text) if client.can("window.show_document.support") else None
@@ -180,12 +180,12 @@ class Features:
         return text
 
     def cancel_progress(self, given: lsp.WorkDoneProgressCancelParams) -> None:
-        """End the probe whose progress was cancelled."""
+        """Cancel the probe with this progress token."""
         self.probes.cancel(given.token)
 
 
 def make_server() -> Server:
-    """The server with everything that it answers to."""
+    """The server with all its handlers."""
     server = Server()
     mine = Features(server)
     kinds = [*actions.KINDS]
@@ -229,7 +229,7 @@ def make_server() -> Server:
 
 
 def _function(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that calls a method: pygls marks what it is given, which methods do not bear."""
+    """A function that calls a method: pygls sets attributes on handlers, which methods do not allow."""
     if inspect.iscoroutinefunction(method):
 
         async def answer(given: Any) -> Any:
@@ -240,14 +240,14 @@ def _function(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def serve(*, verbose: bool) -> None:
-    """Serve one client until it leaves."""
+    """Serve one client until it disconnects."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO if verbose else logging.CRITICAL, format="%(name)s: %(message)s"
     )
     talk = sys.stdout.buffer
-    sys.stdout = sys.stderr  # what anything prints must not get between the messages
+    sys.stdout = sys.stderr  # nothing that is printed may get between the messages
     server = make_server()
-    # A collection in the middle of a check costs a fifth of it: the worker collects when nobody waits.
+    # A collection during a check takes a fifth of its time: the worker collects when it is idle.
     gc.freeze()
     gc.set_threshold(1_000_000, 20, 100)
     server.start_io(sys.stdin.buffer, talk)

@@ -1,6 +1,6 @@
-"""Hovers: over a finding what the last probe said of it and its rule's page, over a comment of ours that page.
+"""Hovers: the last verdict and the rule's page for a finding, and the page for a rule in a suppression comment.
 
-The finding's own words are not among them: editors show the diagnostic in the same window.
+The message of the finding is left out, since editors show the diagnostic in the same window.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RULE_NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 async def hover(session: EditorSession, given: lsp.HoverParams) -> lsp.Hover | None:
-    """What is known at a place."""
+    """The hover at a position."""
     uri, at = given.text_document.uri, given.position
     document = session.documents.find(uri)
     checked = await session.checked(document) if document else None
@@ -50,7 +50,7 @@ async def hover(session: EditorSession, given: lsp.HoverParams) -> lsp.Hover | N
 
 
 def _of_finding(one: Reported) -> Iterator[str]:
-    """The last verdict, and the page."""
+    """The last verdict, and the rule's page."""
     if one.verdict:
         yield f"**{one.verdict.outcome.value}** by the last probe: {escaped_markdown(one.verdict.reason)}"
     if page := page_of(one.finding.rule):
@@ -63,7 +63,7 @@ def _holds(location: lsp.Range, at: lsp.Position) -> bool:
 
 
 def _named(session: EditorSession, uri: str, at: lsp.Position) -> str | None:
-    """The page of the rule whose name stands there, in a comment of ours."""
+    """The page of the rule at a position in a suppression comment."""
     document = session.documents.find(uri)
     text = next((text for text in document.texts if text.uri == uri), None) if document else None
     lines = split_lines(text.text) if text else []
@@ -81,7 +81,7 @@ def page_of(name: str) -> Page | None:
 
 
 def written_page(name: str, text: str) -> str | None:
-    """The file with a page in the user's cache folder, for an editor to show; None where it cannot be written."""
+    """Write a page to the user's cache folder for an editor to show; None if that fails."""
     folder = store_folder("pages")
     try:
         make_folder(folder)

@@ -1,4 +1,4 @@
-"""The code lens over each training call, which probes the script."""
+"""The code lens above each training call, which probes the script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TITLE = "Probe this training run"
 
 
 async def code_lenses(session: EditorSession, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-    """A lens over each place where a script starts training; at the top where that lies in one of its modules."""
+    """A lens above each training call of a script; at the top if the call is in an imported module."""
     uri = given.text_document.uri
     document = session.documents.find(uri)
     if document is None or file_of(document.uri) is None or not session.settings_for(document.path).code_lens:

@@ -1,4 +1,4 @@
-"""What a probe's report says: findings with their verdicts, by the file that they are about."""
+"""The findings and verdicts in a probe's report, by file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 from lintrain.verdicts.probed_fix import probed_fix
 
-Json = Mapping[str, Any]  # Any: whatever JSON holds
+Json = Mapping[str, Any]  # Any: JSON
 
 
 def measured_findings(report: Json, folder: str) -> dict[str, tuple[str, list[Reported]]]:
-    """The findings of a report by file, each with the digest of the text that it is about.
+    """The findings of a report by file, with the digest of the text that was probed.
 
-    Paths are relative to the folder that the probe was started in. What the text shows, too, is among them.
+    Paths are relative to the folder that the probe was started in. Findings of the static check are included.
     """
     found: dict[str, list[Json]] = {}
     for one in report["findings"]:
@@ -54,8 +54,8 @@ def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
         tuple(_reason(source, each) for each in one["related"] if each["location"]["path"] == one["location"]["path"]),
         claim=one["claim"],
     )
-    told = one["verdict"]
-    verdict = Verdict(Outcome(told["outcome"]), told["reason"], told["measured"]) if told else None
+    given = one["verdict"]
+    verdict = Verdict(Outcome(given["outcome"]), given["reason"], given["measured"]) if given else None
     rule = rules.get(finding.rule) if verdict and verdict.outcome is Outcome.CONFIRMED else None
     return Reported(finding, probed_fix(rule, finding, source) if rule else None, verdict, is_measured=True)
 
@@ -65,7 +65,7 @@ def _reason(source: Source, each: Json) -> Related:
 
 
 def _location(source: Source, at: Json) -> Location:
-    """The place in the text that is read: of a notebook the joined cells."""
+    """The location in the source; lines of a notebook count in the joined cells."""
     cells = source.notebook.cells if source.notebook else ()
     above = next((cell.first_line - 1 for cell in cells if cell.number == at["cell"]), 0)
     line, end_line = above + at["line"], above + at["end_line"]

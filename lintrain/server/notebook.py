@@ -1,4 +1,4 @@
-"""A notebook in the editor: cells that are texts of their own."""
+"""An open notebook, whose cells are separate texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lsprotocol import types as lsp
 from lintrain.model.location import Location
 from lintrain.server.open_text import Disk, OpenText, TextRange, change_text
 from lintrain.server.paths import file_of, name_of
-from lintrain.server.positions import Units, split_lines, stretch
+from lintrain.server.positions import Units, lsp_range, split_lines
 from lintrain.server.script import NOTEBOOK_SUFFIX
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
@@ -23,7 +23,7 @@ START = lsp.Position(line=0, character=0)
 
 @dataclass(eq=False)
 class OpenNotebook:
-    """A notebook: its cells in order, each a text of its own."""
+    """A notebook: its cells in order, each with its own text."""
 
     uri: str
     path: str
@@ -47,7 +47,7 @@ class OpenNotebook:
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the file while the cells are those of the file, else a notebook of the open cells."""
+        """The bytes of the file if its cells equal the open ones, else a notebook made of the open cells."""
         if self._raw is None:
             made = self._made()
             try:
@@ -62,7 +62,7 @@ class OpenNotebook:
         return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}).encode()
 
     def _cell(self, cell: lsp.NotebookCell, code: str) -> dict[str, object]:
-        """A cell as files have it; ruff reads no notebook whose cells lack a part."""
+        """A cell as JSON, with all keys that ruff requires."""
         if cell.kind != lsp.NotebookCellKind.Code:
             return {"cell_type": "markdown", "metadata": {}, "source": code}
         return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": code}
@@ -73,7 +73,7 @@ class OpenNotebook:
 
     @property
     def is_saved(self) -> bool:
-        """Whether its file on the disk says the same."""
+        """Whether the file on disk equals the document."""
         self.forget_disk()
         return self.disk.holds(self.raw)
 
@@ -83,7 +83,7 @@ class OpenNotebook:
         return [self.held[cell.document] for cell in self.cells if cell.document in self.held]
 
     def locate(self, source: Source | None, location: Location, units: Units) -> TextRange:
-        """The cell, and the place in it."""
+        """The cell, and the range in it."""
         at = source.locate(location) if source else None
         cell = self.cells[at.cell - 1] if at and at.cell and at.cell <= len(self.cells) else None
         text = self.held.get(cell.document) if cell else None
@@ -91,10 +91,10 @@ class OpenNotebook:
             first = self.cells[0].document if self.cells else self.uri
             return TextRange(first, lsp.Range(start=START, end=START))
         end = (at.line + location.end_line - location.line, location.end_column)
-        return TextRange(text.uri, stretch(split_lines(text.text), (at.line, at.column), end, units))
+        return TextRange(text.uri, lsp_range(split_lines(text.text), (at.line, at.column), end, units))
 
     def new_texts(self, raw: bytes) -> Iterator[tuple[OpenText, str]]:
-        """The cells that the edited notebook has otherwise; cells keep their order."""
+        """The cells that differ in the edited notebook, with their new code; cells keep their order."""
         cells = json.loads(raw)["cells"]
         for cell, after in zip(self.cells, cells, strict=True):
             code = "".join(after["source"])
@@ -108,7 +108,7 @@ class OpenNotebook:
         return next((cell.first_line + position.line for cell in cells if cell.number == number), None)
 
     def change(self, given: lsp.NotebookDocumentChangeEvent, version: int, units: Units) -> None:
-        """Take in edits of the client: cells that come, go or move, and what they say."""
+        """Apply edits of the client: cells that are added, removed or moved, and their text."""
         self.version, self._raw = version, None
         if given.cells is None:
             return

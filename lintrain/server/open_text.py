@@ -1,4 +1,4 @@
-"""What a document in an editor is: one text, or several."""
+"""Open documents: one text or several, and the file on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TextRange:
-    """A stretch of one open text: of a document, or of one cell of a notebook."""
+    """A range of an open text: a document or a cell of a notebook."""
 
     uri: str
     range: lsp.Range
@@ -24,7 +24,7 @@ class TextRange:
 
 @dataclass(eq=False)
 class OpenText:
-    """A text under its address: a script, or a cell."""
+    """An open text with its URI: a script or a cell."""
 
     uri: str
     version: int
@@ -32,7 +32,7 @@ class OpenText:
 
     @property
     def newline(self) -> str:
-        """How its lines end, judged by the first."""
+        """The line end, taken from the first line."""
         end = self.text.find("\n")
         if end < 0:
             return "\r" if "\r" in self.text else "\n"
@@ -40,56 +40,56 @@ class OpenText:
 
 
 class Document(Protocol):
-    """What is checked as one: a script or a notebook. `path` is the file that it is, or stands for."""
+    """A script or a notebook; `path` is its file, or the path that an unsaved document gets."""
 
     path: str
 
     @property
     def uri(self) -> str:
-        """Its address."""
+        """Its URI."""
         ...
 
     @property
     def version(self) -> int:
-        """The client's count of its changes."""
+        """The version that the client counts."""
         ...
 
     @property
     def raw(self) -> bytes:
-        """The bytes that its file would have."""
+        """The bytes of the document as a file."""
         ...
 
     @property
     def is_saved(self) -> bool:
-        """Whether its file on the disk says the same."""
+        """Whether the file on disk equals the document."""
         ...
 
     @property
     def texts(self) -> Sequence[OpenText]:
-        """The texts that it is made of, in order."""
+        """The texts of the document, in order."""
         ...
 
     def locate(self, source: Source | None, location: Location, units: Units) -> TextRange:
-        """Where a place of what was read is in the editor; of what could not be read, where it is in the file."""
+        """The range in the editor of a location in the source, or in the file if there is no source."""
         ...
 
     def new_texts(self, raw: bytes) -> Iterator[tuple[OpenText, str]]:
-        """Those texts that an edited file changes, with their new content (lines end with a line feed)."""
+        """The texts that differ in an edited file, with their new content (with line feeds as line ends)."""
         ...
 
     def line_of(self, source: Source, uri: str, position: lsp.Position) -> int | None:
-        """The line (from 1) of what was read for a position in one of the texts."""
+        """The line (from 1) of the source for a position in one of the texts."""
         ...
 
     def forget_disk(self) -> None:
-        """The file was written: compare with it again."""
+        """Compare with the file again, which was written."""
         ...
 
 
 def change_text(
     text: OpenText, changes: Sequence[lsp.TextDocumentContentChangeEvent], version: int, units: Units
 ) -> None:
-    """Take in the edits that a client made in a text."""
+    """Apply the edits of a client to a text."""
     for each in changes:
         where = each.range if isinstance(each, lsp.TextDocumentContentChangePartial) else None
         text.text = changed(text.text, where, each.text, units)
@@ -98,14 +98,14 @@ def change_text(
 
 @dataclass(eq=False)
 class Disk:
-    """What the disk has of an open document: read when it is opened, saved, or changed by somebody else."""
+    """The file of an open document on disk, read when the document is opened, saved or changed on disk."""
 
     path: str
     _held: tuple[bytes, str] | None = None
     _is_read: bool = False
 
     def if_same(self, text: str) -> bytes | None:
-        """The bytes of the file where they hold just this code."""
+        """The bytes of the file if they contain exactly this code."""
         if not self._is_read:
             self._held, self._is_read = _read_disk(self.path), True
         return self._held[0] if self._held and self._held[1] == text else None
@@ -115,7 +115,7 @@ class Disk:
         return self._held is not None and self._held[0] == raw
 
     def forget(self) -> None:
-        """Read it again when it is asked for."""
+        """Read the file again when it is needed."""
         self._is_read = False
 
 

@@ -1,4 +1,4 @@
-"""Addresses of documents and the files that they mean."""
+"""URIs of documents and their files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 DRIVE = lazy_pattern(r"^/[A-Za-z]:")
 
 LONGEST_NAME = 60
-"""Characters of a name that an address without a file gives: no file system takes names of any length."""
+"""The longest file name made from the URI of a document without a file."""
 
 VIRTUAL = lazy_pattern(r"[/\\]\.virtual_documents(?=[/\\]|$)")
-"""The folder that JupyterLab names in the address of each notebook, whose true place is the same without it."""
+"""A folder that JupyterLab adds to the URI of each notebook."""
 
 
 def file_of(uri: str) -> str | None:
-    """The absolute path of a `file:` address; None where it is another kind (an untitled document).
+    """The absolute path of a `file:` URI; None for other URIs (an untitled document).
 
-    An address of another computer (`file://host/share`) means a file on Windows alone.
+    A URI with a host (`file://host/share`) is a file on Windows only.
     """
     try:
         parts = urlsplit(uri)
@@ -41,10 +41,10 @@ def file_of(uri: str) -> str | None:
 
 
 def uri_of(path: str) -> str:
-    """The address of a file."""
+    """The URI of a file."""
     return Path(os.path.abspath(path)).as_uri()  # noqa: PTH100 - as above
 
 
 def name_of(uri: str) -> str:
-    """A file name for a document that lies nowhere."""
+    """A file name for a document without a file."""
     return re.sub(r"\W+", "-", unquote(uri.partition(":")[2])).strip("-")[:LONGEST_NAME] or "untitled"

@@ -31,7 +31,7 @@ class Units:
         return len(text) + sum(ord(character) > BEYOND_UTF_16 for character in text)
 
     def characters(self, line: str, columns: int) -> int:
-        """The characters of a line that so many columns hold; a column inside a character counts as its start."""
+        """The number of characters in a number of columns; a column inside a character counts as its start."""
         if self.encoding == "utf-32" or line.isascii():
             return max(0, min(columns, len(line)))
         taken = 0
@@ -53,13 +53,13 @@ def position(lines: Sequence[str], line: int, column: int, units: Units) -> lsp.
     return lsp.Position(line=index, character=units.count(lines[index][: max(0, column - 1)]))
 
 
-def stretch(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int], units: Units) -> lsp.Range:
-    """From one line and column to another."""
+def lsp_range(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int], units: Units) -> lsp.Range:
+    """The range from one line and column to another."""
     return lsp.Range(start=position(lines, *start, units), end=position(lines, *end, units))
 
 
 def changed(text: str, change: lsp.Range | None, new: str, units: Units) -> str:
-    """The text after an edit of the client; places that the text does not have mean its nearest one."""
+    """The text after an edit of the client; positions outside of the text mean the nearest one."""
     if change is None:
         return new
     start, end = sorted((_offset(text, change.start, units), _offset(text, change.end, units)))
@@ -83,8 +83,8 @@ def _offset(text: str, location: lsp.Position, units: Units) -> int:
 def line_edits(before: str, after: str, units: Units, newline: str) -> list[lsp.TextEdit]:
     """The edits of whole lines that turn one text into another; lines of `after` end with a line feed.
 
-    In a text with mixed line ends a carriage return and a line feed that come to stand side by side would end one line
-    and not two; such a text is written anew.
+    In a text with mixed line ends, a carriage return and a line feed that become adjacent would end one line instead of
+    two; such a text is replaced completely.
     """
     from difflib import SequenceMatcher
 
@@ -116,7 +116,7 @@ def _edited(text: str, edits: Sequence[lsp.TextEdit], units: Units) -> str:
 def _lines_replaced(
     old: Sequence[str], lines: tuple[int, int], new: Sequence[str], units: Units, newline: str
 ) -> lsp.TextEdit:
-    """The edit that puts other lines in the stead of those from `first` up to `last`, which is left."""
+    """The edit that replaces the lines from `first` up to, but not including, `last`."""
     first, last = lines
     if last < len(old):
         location = lsp.Range(start=lsp.Position(line=first, character=0), end=lsp.Position(line=last, character=0))

@@ -1,4 +1,4 @@
-"""Probes that the user starts from the editor: `lintrain probe` in a process of its own, with progress and an end."""
+"""Probes started from the editor: `lintrain probe` in its own process, with progress and cancellation."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from lintrain.verdicts.conclusion import CONFIRMED, NOTHING_CONFIRMED
 PROGRESS_MARK = "probe: "
 INTERRUPTED = 130
 PATIENCE = 10.0
-"""Seconds that a probe gets to end all that it started."""
+"""Seconds for a probe to end all its processes."""
 
 
 @dataclass(eq=False)
 class Probes:
-    """The probes that are under way, one for each script at most."""
+    """The running probes, at most one per script."""
 
     session: EditorSession
     publisher: Publisher
@@ -46,26 +46,28 @@ class Probes:
     _tokens: dict[str, str] = field(default_factory=dict[str, str])
 
     def start(self, uri: str) -> None:
-        """Probe a script; what stands in the way is told."""
+        """Probe a script, or show why that is not possible."""
         client, document = self.session.client, self.session.documents.find(uri)
         name = os.path.basename(document.path) if document else uri  # noqa: PTH119 - paths are strings here
         if document is None or not os.path.isfile(document.path):  # noqa: PTH113 - as above
-            client.say(f"{name} is no file on the disk; a probe runs the file", lsp.MessageType.Warning)
+            client.say(f"{name} is not saved as a file; a probe runs the file", lsp.MessageType.Warning)
         elif self.consent.is_trusted is False:
             client.say("a probe runs the script, and this workspace is not trusted", lsp.MessageType.Warning)
         elif document.path in self._running:
             client.say(f"{name} is being probed")
         elif not document.is_saved:
-            client.say(f"{name} has unsaved changes; save it first, for a probe runs the file", lsp.MessageType.Warning)
+            client.say(
+                f"{name} has unsaved changes; save it first, since a probe runs the file", lsp.MessageType.Warning
+            )
         else:
             self._running[document.path] = None
             self.session.start(self._probe(document, name))
 
     async def _probe(self, document: Document, name: str) -> None:
-        progress = Progress(self.session.client, f"lintrain probes {shown(name)}")
+        progress = Progress(self.session.client, f"probing {shown(name)}")
         try:
             if (python := await self._python(document)) is None:
-                self.session.client.say(f"{name} is not probed: its Python was not agreed to")
+                self.session.client.say(f"{name} is not probed: its Python was declined")
                 return
             await progress.begin()
             self._tokens[progress.token] = document.path
@@ -90,7 +92,7 @@ class Probes:
         process = await asyncio.create_subprocess_exec(
             *command_of(document.path, replace(settings.probe, python=python), settings.configuration),
             cwd=self._folder(document),
-            stdin=asyncio.subprocess.PIPE,  # nothing is written: it ends when this process does
+            stdin=asyncio.subprocess.PIPE,  # nothing is written: closing it ends the probe together with this process
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -100,7 +102,7 @@ class Probes:
         await self._conclude(document, await process.wait(), output, said)
 
     async def _conclude(self, document: Document, code: int, output: bytes, said: list[str]) -> None:
-        """Tell what the probe came to, and show its verdicts."""
+        """Show the conclusion of the probe, and its verdicts."""
         client = self.session.client
         name = os.path.basename(document.path)  # noqa: PTH119 - as above
         try:
@@ -110,9 +112,7 @@ class Probes:
         if code in (INTERRUPTED, -signal.SIGTERM):
             client.say(f"the probe of {name} was cancelled")
         elif report is None:
-            client.say(
-                f"{name} could not be probed: {said[-1] if said else f'exit code {code}'}", lsp.MessageType.Error
-            )
+            client.say(f"probing {name} failed: {said[-1] if said else f'exit code {code}'}", lsp.MessageType.Error)
         else:
             read = partial(measured_findings, report, self._folder(document))
             self.session.measured.update(await self.session.worker.do(Urgency.NOW, read))
@@ -122,13 +122,13 @@ class Probes:
             client.warn_once(NOT_KEPT, next((line for line in said if line.startswith(NOT_KEPT)), ""))
 
     def cancel(self, token: object) -> None:
-        """End the probe that a client cancels."""
+        """End a probe that the client cancels."""
         process = self._running.get(self._tokens.get(str(token), ""))
         if process is not None:
             _end(process)
 
     async def stop(self) -> None:
-        """End all of them and wait, for the client is leaving."""
+        """End all probes and wait, since the client disconnects."""
         processes = [process for process in self._running.values() if process is not None]
         for process in processes:
             _end(process)
@@ -138,8 +138,8 @@ class Probes:
 
 
 def command_of(path: str, settings: ProbeSettings, configuration: str | None) -> list[str]:
-    """What starts a probe of a script."""
-    # With -P the folder of the script is not looked into for modules of lintrain's own name.
+    """The command that probes a script."""
+    # With -P, no module in the folder of the script is imported instead of lintrain's.
     command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--until-stdin-ends"]
     command += ["--python", settings.python] if settings.python else []
     command += ["--timeout", str(settings.timeout)] if settings.timeout else []
@@ -150,7 +150,7 @@ def command_of(path: str, settings: ProbeSettings, configuration: str | None) ->
 
 
 async def _follow(process: asyncio.subprocess.Process, progress: Progress) -> list[str]:
-    """Show each step as it comes; gives the lines that were no step."""
+    """Show the progress; returns the other lines of stderr."""
     said: list[str] = []
     assert process.stderr is not None
     async for raw in process.stderr:
@@ -174,7 +174,7 @@ def _end(process: asyncio.subprocess.Process) -> None:
 
 @dataclass(eq=False)
 class Progress:
-    """Progress in the client's window, which may cancel it; nothing where the client shows none."""
+    """Progress in the client, which may cancel it; nothing if the client does not support it."""
 
     client: Client
     title: str
@@ -182,14 +182,14 @@ class Progress:
     is_shown: bool = False
 
     async def begin(self) -> None:
-        """Ask for it, and start."""
+        """Request and start it."""
         if not self.client.can("window.work_done_progress"):
             return
         try:
             await self.client.server.window_work_done_progress_create_async(
                 lsp.WorkDoneProgressCreateParams(token=self.token)
             )
-        except Exception:  # noqa: BLE001 - a client that refuses goes without
+        except Exception:  # noqa: BLE001 - a client that refuses gets no progress
             return
         self.is_shown = True
         self._send(lsp.WorkDoneProgressBegin(title=self.title, cancellable=True))
@@ -199,7 +199,7 @@ class Progress:
         self._send(lsp.WorkDoneProgressReport(message=message, cancellable=True))
 
     def end(self) -> None:
-        """Take it away."""
+        """Remove it."""
         self._send(lsp.WorkDoneProgressEnd())
 
     def _send(self, value: lsp.WorkDoneProgressBegin | lsp.WorkDoneProgressReport | lsp.WorkDoneProgressEnd) -> None:

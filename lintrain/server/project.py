@@ -1,4 +1,4 @@
-"""The configuration in force for a file: its project's, with the editor's settings on top, as it is at the moment."""
+"""The effective configuration of a file: its project's, overridden by the editor's settings."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ VERSION_FILES = (
     "setup.cfg",
     "environment.yml",
 )
-"""Files that may say which versions a project is written for."""
+"""Files that may determine the library versions of a project."""
 
 Stamp = tuple[tuple[str, int, int], ...]
-"""The configuration files that are there, with the time of their change and their size."""
+"""The existing configuration files, with modification time and size."""
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
-    """What is in force for the files of a folder; `problem` is why the configuration is not the one that is written."""
+class EffectiveConfiguration:
+    """The effective configuration of a folder; `problem` is an error because of which an older one is used."""
 
     rules: tuple[RuleFile, ...]
     selection: Selection
@@ -50,22 +50,22 @@ class InForce:
 
 @dataclass(eq=False)
 class Projects:
-    """What is in force, by folder; the files that say so are looked at each time, which costs microseconds."""
+    """The effective configuration by folder; its files are checked for changes each time, which takes microseconds."""
 
     trees: LatestTree = field(default_factory=LatestTree)
-    _known: dict[tuple[str, int], tuple[Stamp, InForce]] = field(
-        default_factory=dict[tuple[str, int], "tuple[Stamp, InForce]"]
+    _known: dict[tuple[str, int], tuple[Stamp, EffectiveConfiguration]] = field(
+        default_factory=dict[tuple[str, int], "tuple[Stamp, EffectiveConfiguration]"]
     )
     _settings: dict[int, ClientSettings] = field(default_factory=dict[int, ClientSettings])
     _targets: dict[tuple[Path, str], tuple[Stamp, TargetVersions]] = field(
         default_factory=dict[tuple[Path, str], "tuple[Stamp, TargetVersions]"]
     )
 
-    def of(self, path: str, client: ClientSettings) -> InForce:
-        """What is in force for one file."""
+    def of(self, path: str, client: ClientSettings) -> EffectiveConfiguration:
+        """The effective configuration of a file."""
         folder = os.path.dirname(path)  # noqa: PTH120 - asked at every keystroke
         key = (folder, id(client))
-        self._settings[id(client)] = client  # so that no other gets its number
+        self._settings[id(client)] = client  # keeps the object alive, so that its id stays unique
         named = client.configuration
         files = [*([named] if named else []), *_candidates(folder, CONFIGURATION_FILES)]
         known = self._known.get(key)
@@ -78,7 +78,7 @@ class Projects:
             self._known[key] = known = stamp, in_force
         return known[1]
 
-    def targets(self, folder: Path, in_force: InForce) -> TargetVersions:
+    def targets(self, folder: Path, in_force: EffectiveConfiguration) -> TargetVersions:
         """The versions that the scripts of a folder are written for."""
         key = (folder, repr(sorted(in_force.target_versions.items())))
         stamp = _stamp(_candidates(str(folder), (*VERSION_FILES, PROJECT_FILE)))
@@ -114,8 +114,8 @@ def _stamp(files: list[str]) -> Stamp:
     return tuple(stamp)
 
 
-def _read(folder: str, client: ClientSettings, before: InForce | None) -> InForce:
-    """What the files say; where they cannot be read, what they said before, or nothing."""
+def _read(folder: str, client: ClientSettings, before: EffectiveConfiguration | None) -> EffectiveConfiguration:
+    """The configuration from its files; if they have errors, the previous one, or the default."""
     rules = load_rules()
     problem = ""
     try:
@@ -133,7 +133,7 @@ def _read(folder: str, client: ClientSettings, before: InForce | None) -> InForc
     return replace(chosen, problem=problem)
 
 
-def _chosen(rules: tuple[RuleFile, ...], settings: Settings, client: ClientSettings) -> InForce:
+def _chosen(rules: tuple[RuleFile, ...], settings: Settings, client: ClientSettings) -> EffectiveConfiguration:
     editor = Choice(
         "the editor's settings", str(settings.root), client.select, list(client.extend_select), list(client.ignore)
     )
@@ -141,4 +141,6 @@ def _chosen(rules: tuple[RuleFile, ...], settings: Settings, client: ClientSetti
     in_preview = frozenset[str]() if preview else frozenset(rule.name for rule in rules if rule.is_preview)
     selection = choose(known_names(rules), configured(settings), editor, in_preview)
     excludes = Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
-    return InForce(rules, selection, excludes, settings.target_versions, documentation=settings.documentation)
+    return EffectiveConfiguration(
+        rules, selection, excludes, settings.target_versions, documentation=settings.documentation
+    )

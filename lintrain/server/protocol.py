@@ -1,4 +1,4 @@
-"""The protocol as pygls speaks it, with documents of our own and an answer for those who send nonsense."""
+"""The protocol of pygls, with our own documents, bounded messages, and errors as responses."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from lintrain.server.client import LONGEST_MESSAGE, without_links
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 LARGEST_MESSAGE = 16 * 2**20
-"""Bytes; the code of a document has at most two million characters."""
+"""In bytes; the code of a document has at most two million characters."""
 
 TOO_LARGE = "lintrain/tooLarge"
-"""The notification that stands for a message that was too large: it names the document that the message was about."""
+"""The notification that replaces a message that is too large; it has the URI of the document."""
 
 LONGEST_HEADER = 4096
 HEAD = 64 * 1024
 CHUNK = 1024 * 1024
 
 LENGTH = lazy_pattern(rb"(?i)content-length:[ \t]*(\d{1,20})[ \t]*\r?\n$")
-"""Searched at the end of a line: a message that was shorter than announced leaves its rest before it."""
+"""Searched at the end of a line, since a message that is shorter than announced leaves a rest before it."""
 METHOD = lazy_pattern(rb'"method"\s*:\s*"([^"\\]{1,200})"')
 NUMBER = lazy_pattern(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{0,200}")')
 ADDRESS = lazy_pattern(rb'"uri"\s*:\s*("(?:[^"\\]|\\.){0,4096}")')
 
 
 class BoundedInput:
-    """A stream of messages for the library, without those that are too large and without broken headers."""
+    """A stream of messages for pygls, without broken headers and messages that are too large."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -48,7 +48,7 @@ class BoundedInput:
         if length is None:
             return b""
         if length > LARGEST_MESSAGE:
-            self._body = _stand_in(self._skip(length), length)
+            self._body = _replacement(self._skip(length), length)
             length = len(self._body)
         self._lines = [b"\r\n"]
         return b"Content-Length: %d\r\n" % length
@@ -71,7 +71,7 @@ class BoundedInput:
         return None
 
     def _skip(self, length: int) -> bytes:
-        """Read over a body, and give its beginning."""
+        """Skip a body, and return its beginning."""
         head = self._stream.read(min(length, HEAD))
         left = length - len(head)
         while left > 0 and (chunk := self._stream.read(min(left, CHUNK))):
@@ -79,8 +79,8 @@ class BoundedInput:
         return head
 
 
-def _stand_in(head: bytes, length: int) -> bytes:
-    """The message that says that another was too large: which document it was about, and which question it asked."""
+def _replacement(head: bytes, length: int) -> bytes:
+    """The message that replaces one that is too large, with the URI of the document and the id of the request."""
     address, number, method = ADDRESS.search(head), NUMBER.search(head[:1000]), METHOD.search(head)
     params = {
         "uri": _value(address[1]) if address else None,
@@ -98,7 +98,7 @@ def _value(text: bytes) -> object:
         return None
 
 
-KEPT_BY_US = (
+OUR_DOCUMENTS = (
     lsp.TEXT_DOCUMENT_DID_OPEN,
     lsp.TEXT_DOCUMENT_DID_CHANGE,
     lsp.TEXT_DOCUMENT_DID_CLOSE,
@@ -106,7 +106,7 @@ KEPT_BY_US = (
     lsp.NOTEBOOK_DOCUMENT_DID_CHANGE,
     lsp.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
-"""What pygls would keep documents by: it ends lines at form feeds, too, and so would edit the wrong place."""
+"""Handlers of pygls that we replace: it also ends lines at form feeds, which would misplace edits."""
 
 NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
     notebook_selector=[
@@ -119,25 +119,25 @@ NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
 )
 
 
-MOST_TOLD = 20
-"""Errors that the user is shown in one session: one who sends nonsense would fill the window with it."""
+MOST_SHOWN = 20
+"""The largest number of errors shown in one session."""
 
 
 class AnsweredError(JsonRpcException):
-    """A question that made no sense, and whose answer said so."""
+    """A malformed request that was answered with an error."""
 
 
 class Protocol(LanguageServerProtocol):
-    """Messages in, messages out."""
+    """The protocol with errors for malformed requests."""
 
     def __init__(self, *given: Any, **named: Any) -> None:  # Any: what pygls passes on
         super().__init__(*given, **named)
         features = cast("dict[str, Any]", self.fm.builtin_features)  # pyright: ignore[reportUnknownMemberType] - untyped
-        for name in KEPT_BY_US:
+        for name in OUR_DOCUMENTS:
             features.pop(name, None)
 
     def structure_message(self, data: dict[str, Any]) -> Any:
-        """A message as an object; a request that is none gets an error for an answer, where pygls gives none."""
+        """A message as an object; a malformed request is answered with an error, which pygls does not do."""
         try:
             return super().structure_message(data)
         except JsonRpcException as error:
@@ -147,12 +147,12 @@ class Protocol(LanguageServerProtocol):
             raise
 
     def refuse(self, number: str | int, reason: str) -> None:
-        """Answer a question with an error."""
+        """Answer a request with an error."""
         self._send_response(number, error=JsonRpcInvalidRequest(reason).to_response_error())
 
 
 class Server(LanguageServer):
-    """The server; what goes wrong in it is shown once."""
+    """The server; each error in it is shown once."""
 
     def __init__(self) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - the rest of its arguments is untyped
@@ -162,23 +162,23 @@ class Server(LanguageServer):
             protocol_cls=Protocol,
             converter_factory=default_converter,
         )
-        self._told = set[str]()
+        self._shown = set[str]()
 
     def start_io(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
-        """Serve a client over two streams; what it sends is bounded before it is read."""
+        """Serve a client over two streams, with bounded messages."""
         bounded = BoundedInput(sys.stdin.buffer if stdin is None else stdin)
         super().start_io(cast("BinaryIO", bounded), stdout)
 
     def refuse(self, number: str | int, reason: str) -> None:
-        """Answer a question with an error."""
+        """Answer a request with an error."""
         cast("Protocol", self.protocol).refuse(number, reason)
 
     def report_server_error(self, error: Exception, source: Any) -> None:  # Any: a class of pygls' errors
-        """Show an error, unless it was shown before; that of a question is in its answer."""
+        """Show an error unless it was shown before; errors of requests are in their response."""
         if source is FeatureRequestError or isinstance(error, AnsweredError):
             return
         text = f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST_MESSAGE]
-        if text not in self._told and len(self._told) < MOST_TOLD:
-            self._told.add(text)
-            message = f"lintrain: a message of the editor could not be dealt with ({without_links(text)})"
+        if text not in self._shown and len(self._shown) < MOST_SHOWN:
+            self._shown.add(text)
+            message = f"lintrain: a message from the editor could not be handled ({without_links(text)})"
             self.window_show_message(lsp.ShowMessageParams(type=lsp.MessageType.Warning, message=message))

@@ -1,4 +1,4 @@
-"""Diagnostics on their way to the client: pushed after a pause in the typing, or given when they are asked for."""
+"""Publishes diagnostics: pushed after a pause in typing, or returned when the client pulls them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from lintrain.server.worker import Urgency
 from lintrain.startup.lazy_dataclass import dataclass
 
 BURST = 0.05
-"""Seconds between two edits that belong together: nobody types as fast, but a paste or a formatter edits often."""
+"""Seconds between edits of a burst, such as a paste or a formatter; typing is slower."""
 
 PAUSE = 0.02
-"""Seconds without another edit before a check of such a burst; a single keystroke is checked at once."""
+"""Seconds without an edit before a burst is checked; a single keystroke is checked at once."""
 
 LATER_PAUSE = 0.25
-"""The same for documents that only depend on what is typed in."""
+"""The same for documents that depend on the edited one."""
 
 
 @dataclass(eq=False)
 class Publisher:
-    """Who tells the client of findings."""
+    """Publishes diagnostics to the client."""
 
     session: EditorSession
     _pauses: dict[str, asyncio.Task[Any]] = field(default_factory=dict[str, "asyncio.Task[Any]"])
     _published: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """The addresses that diagnostics were pushed to, by the document that they come from."""
+    """The URIs that diagnostics were pushed to, by document."""
     _refreshing: asyncio.Task[Any] | None = None
     _last_edit: float = 0.0
 
@@ -54,7 +54,7 @@ class Publisher:
         self._follow(document.path)
 
     def closed(self, document: Document) -> None:
-        """A document was closed: what is known of its file is what others show."""
+        """A document was closed; only findings from other documents remain."""
         self.session.forget(document)
         if pause := self._pauses.pop(document.uri, None):
             pause.cancel()
@@ -65,7 +65,7 @@ class Publisher:
         self._follow(document.path)
 
     def written(self, path: str) -> None:
-        """A file was written, made or removed on the disk."""
+        """A file was created, changed or deleted on disk."""
         self.session.documents.forget_disk(path)
         document = self.session.documents.at(path)
         if document is not None:
@@ -74,7 +74,7 @@ class Publisher:
         self._follow(path)
 
     def all_changed(self) -> None:
-        """Something changed that every answer depends on."""
+        """Something changed that every result depends on."""
         for document in self.session.documents.all():
             self.session.turn(document)
             self._schedule(document, Urgency.LATER, 0)
@@ -115,7 +115,7 @@ class Publisher:
             self._push_file(path)
 
     def _push_file(self, path: str) -> None:
-        """Send what is known of a file: of each of its texts, and nothing where there is no more to say."""
+        """Push the diagnostics of a file, for each of its texts, and empty lists for texts without any."""
         document = self.session.documents.at(path)
         found = self.diagnostics_of(path)
         if document is None:
@@ -129,7 +129,7 @@ class Publisher:
         self._published[document.uri] = {*texts, *found}
 
     def diagnostics_of(self, path: str) -> dict[str, list[lsp.Diagnostic]]:
-        """The diagnostics of a file by the address of the text, each mistake once."""
+        """The diagnostics of a file by the URI of the text, each finding once."""
         if not self.session.settings_for(path).enable:
             return {}
         viewer = self.session.viewer
@@ -141,7 +141,7 @@ class Publisher:
         return {uri: list(each.values()) for uri, each in found.items()}
 
     async def pulled(self, uri: str, previous: str | None) -> lsp.DocumentDiagnosticReport:
-        """The answer to a client that asks for the diagnostics of a text; short where it has them already."""
+        """The response to a pull request; without items if nothing changed."""
         document = self.session.documents.find(uri)
         checked = await self.session.checked(document) if document else None
         found = self.diagnostics_of(document.path).get(uri, []) if document else []
@@ -152,7 +152,7 @@ class Publisher:
         return lsp.RelatedFullDocumentDiagnosticReport(items=found, result_id=number, related_documents=others or None)
 
     def _related(self, paths: Iterable[str]) -> dict[str, Any]:
-        """The diagnostics of files that the document shows something in and that are not open."""
+        """The diagnostics that the document causes in files that are not open."""
         if not self.session.client.can("text_document.diagnostic.related_document_support"):
             return {}
         closed = [path for path in paths if self.session.documents.at(path) is None]

@@ -1,4 +1,4 @@
-"""A script in the editor, as it is there and not on the disk."""
+"""An open script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lsprotocol import types as lsp
 from lintrain.model.location import Location
 from lintrain.server.open_text import Disk, OpenText, TextRange, change_text
 from lintrain.server.paths import file_of, name_of
-from lintrain.server.positions import Units, split_lines, stretch
+from lintrain.server.positions import Units, lsp_range, split_lines
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -34,7 +34,7 @@ class Script:
 
     @classmethod
     def opened(cls, item: lsp.TextDocumentItem, home: str) -> Script:
-        """The document that a client opens; one that lies nowhere is taken for a file of the folder `home`."""
+        """The document that a client opens; one without a file is treated as a file in the folder `home`."""
         path = file_of(item.uri) or os.path.join(home, name_of(item.uri))  # noqa: PTH118 - paths are strings here
         is_json = path.endswith(NOTEBOOK_SUFFIX) and item.text.lstrip()[:1] in ("", "{")
         if not is_json and not path.endswith(".py"):
@@ -43,17 +43,17 @@ class Script:
 
     @property
     def uri(self) -> str:
-        """Its address."""
+        """Its URI."""
         return self.text.uri
 
     @property
     def version(self) -> int:
-        """The client's count of its changes."""
+        """The version that the client counts."""
         return self.text.version
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the file while the text is that of the file, else the text in UTF-8."""
+        """The bytes of the file if it has the same text, else the text in UTF-8."""
         text = self.text.text
         if self._raw is None or self._raw[0] is not text:
             self._raw = text, self.disk.if_same(text.replace("\r\n", "\n").replace("\r", "\n")) or _encoded(text)
@@ -61,7 +61,7 @@ class Script:
 
     @property
     def is_saved(self) -> bool:
-        """Whether its file on the disk says the same."""
+        """Whether the file on disk equals the document."""
         self.forget_disk()
         return self.disk.holds(self.raw)
 
@@ -71,10 +71,10 @@ class Script:
         return (self.text,)
 
     def locate(self, source: Source | None, location: Location, units: Units) -> TextRange:
-        """The place; of a notebook that is open as JSON, the one in the JSON."""
+        """The range; for a notebook that is open as JSON, the range in the JSON."""
         at = source.location_in_file(location) if source else location
         ends = (at.line, at.column), (at.end_line, at.end_column)
-        return TextRange(self.uri, stretch(split_lines(self.text.text), *ends, units))
+        return TextRange(self.uri, lsp_range(split_lines(self.text.text), *ends, units))
 
     def new_texts(self, raw: bytes) -> Iterator[tuple[OpenText, str]]:
         """The text that the edited file holds."""
@@ -86,7 +86,7 @@ class Script:
         return position.line + 1 if uri == self.uri and source.notebook is None else None
 
     def change(self, changes: Sequence[lsp.TextDocumentContentChangeEvent], version: int, units: Units) -> None:
-        """Take in edits of the client."""
+        """Apply edits of the client."""
         change_text(self.text, changes, version, units)
 
     def forget_disk(self) -> None:
@@ -96,6 +96,6 @@ class Script:
 
 
 def _encoded(text: str) -> bytes:
-    """A text as UTF-8 whatever encoding it declares: the byte order mark says so."""
+    """A text as UTF-8 with a byte order mark, whatever encoding it declares."""
     raw = text.encode(errors="replace")
     return raw if raw.isascii() or raw.startswith(codecs.BOM_UTF8) else codecs.BOM_UTF8 + raw

@@ -1,4 +1,4 @@
-"""One thread that does what takes long, the most urgent first, so that the loop is free to listen."""
+"""A worker thread for long jobs, the most urgent first, so that the event loop stays responsive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 
 class Urgency(IntEnum):
-    """What goes first: where somebody waits or types, then what was opened, then what only follows from an edit."""
+    """The order of jobs: requests and edits, then opened documents, then documents that depend on an edit."""
 
     NOW = 0
     SOON = 1
@@ -26,10 +26,10 @@ class Urgency(IntEnum):
 
 
 BREATH = 0.005
-"""Seconds without a job after which what the last ones left is collected: readings hold cycles of many objects."""
+"""Idle seconds before garbage is collected: results of checks contain large reference cycles."""
 
 MOST_LEFT = 10
-"""Jobs whose remains may pile up where one follows the other: collecting takes some ten milliseconds for each."""
+"""Jobs in a row before garbage is collected, which takes about ten milliseconds per job."""
 
 
 @dataclass(order=True, slots=True)
@@ -41,7 +41,7 @@ class _Job:
 
 @dataclass(eq=False)
 class Worker:
-    """The thread: reading scripts shares its caches, so that two at once would be in each other's way."""
+    """The worker thread; there is one, since checks share caches that are not thread-safe."""
 
     _jobs: PriorityQueue[_Job] = field(default_factory=PriorityQueue["_Job"])
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -49,7 +49,7 @@ class Worker:
     _has_collected: bool = False
 
     async def do(self, urgency: Urgency, work: Callable[[], Answer]) -> Answer:
-        """The answer of the work; what nobody waits for any more is not begun."""
+        """Run a job and return its result; a cancelled job is not started."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
 
@@ -59,9 +59,9 @@ class Worker:
             try:
                 value = work()
             except BaseException as error:  # noqa: BLE001 - raised again where the answer is awaited
-                _tell(loop, answer, None, error)
+                _set_result(loop, answer, None, error)
             else:
-                _tell(loop, answer, value, None)
+                _set_result(loop, answer, value, None)
 
         self._jobs.put(_Job(urgency, next(self._numbers), run))
         self._start()
@@ -69,7 +69,7 @@ class Worker:
 
     def _start(self) -> None:
         if self._thread is None:
-            # A daemon, so that a client that leaves does not wait for the work.
+            # A daemon, so that the exit does not wait for the job.
             self._thread = threading.Thread(target=self._work, name="lintrain-check", daemon=True)
             self._thread.start()
 
@@ -90,11 +90,11 @@ class Worker:
     def _collect(self) -> None:
         gc.collect()
         if not self._has_collected:
-            gc.freeze()  # the rules and tables, which the first job loaded: they stay, and are not looked through again
+            gc.freeze()  # the rules and tables that the first job loaded stay, so later collections skip them
             self._has_collected = True
 
 
-def _tell(
+def _set_result(
     loop: asyncio.AbstractEventLoop,
     answer: asyncio.Future[Answer],
     value: Answer | None,

@@ -1,4 +1,4 @@
-"""Finding and reading the configuration of the files that a run was asked to read."""
+"""Finding and reading the configuration of the files to check."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DEEPEST_KEY = 100
 DEEP_KEY = lazy_pattern(
     rf"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.){{0,300}}"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST_KEY}}}"""
 )
-"""A key of many parts: what the parser of TOML does with it grows with their square, in time and in memory."""
+"""A key of many parts, whose parsing takes time and memory that grow with their square."""
 
 
 def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
-    """The settings for these paths: from `config`, else from the nearest configuration at or above their common folder.
+    """The settings for these paths, from `config` or from the nearest configuration at or above their common folder.
 
     Raises UsageError when the configuration cannot be read.
     """
@@ -33,7 +33,7 @@ def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
             raise UsageError(f"{config}: no such configuration file")
         table = _table_of(found)
         if table is None:
-            raise UsageError(f"{config}: has no table `[tool.lintrain]`")
+            raise UsageError(f"{config}: no table `[tool.lintrain]`")
         return _settings(found, table)
     folder = common_folder(paths)
     for parent in (folder, *folder.parents):
@@ -45,26 +45,26 @@ def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
 
 
 def common_folder(paths: Iterable[str]) -> Path:
-    """The folder that holds all of these files and folders."""
+    """The common folder of these files and folders."""
     resolved = [Path(os.path.realpath(path)) for path in paths] or [Path.cwd()]
     common = Path(os.path.commonpath(resolved))
     return common if common.is_dir() else common.parent
 
 
 def find_baseline(settings: Settings, folder: Path) -> Path | None:
-    """The project's baseline: the configured file, else the nearest `lintrain-baseline.json` from a folder upwards."""
+    """The project's baseline: the configured file, else the nearest `lintrain-baseline.json` at or above a folder."""
     if settings.baseline is not None:
         return settings.root / settings.baseline
     return next((found for each in (folder, *folder.parents) if (found := each / BASELINE_FILE).is_file()), None)
 
 
 def has_table(file: Path) -> bool:
-    """Whether a file is there and configures lintrain; raises UsageError where it cannot be read."""
+    """Whether a file exists and configures lintrain; raises UsageError if it cannot be read."""
     return file.is_file() and _table_of(file) is not None
 
 
 def _table_of(file: Path) -> Mapping[str, object] | None:
-    """The table of lintrain in a configuration file, or None where a pyproject.toml has none."""
+    """The table of lintrain in a configuration file, or None if a pyproject.toml has none."""
     text = _read(file)
     if file.name == PROJECT_FILE and "lintrain" not in text:
         return None
@@ -93,16 +93,16 @@ def _parse(file: Path, text: str) -> dict[str, object]:
     import tomllib
 
     if DEEP_KEY.search(text):
-        raise UsageError(f"{_shown(file)}: a key in it has more than {DEEPEST_KEY} parts")
+        raise UsageError(f"{_shown(file)}: a key has more than {DEEPEST_KEY} parts")
     try:
         return tomllib.loads(text)
     except RecursionError as error:
-        raise UsageError(f"{_shown(file)}: not TOML: nested too deeply") from error
+        raise UsageError(f"{_shown(file)}: invalid TOML: nested too deeply") from error
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-        raise UsageError(f"{_shown(file)}: not TOML: {message[:1].lower()}{message[1:]}") from error
+        raise UsageError(f"{_shown(file)}: invalid TOML: {message[:1].lower()}{message[1:]}") from error
     except ValueError as error:
-        raise UsageError(f"{_shown(file)}: a number in it has more digits than Python reads") from error
+        raise UsageError(f"{_shown(file)}: a number has more digits than Python can read") from error
 
 
 def _settings(file: Path, written: Mapping[str, object]) -> Settings:

@@ -1,4 +1,4 @@
-"""The settings of one run."""
+"""The settings of a run, and the formats of reports."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lintrain.source.discovery import DEFAULT_EXCLUDES
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_JOBS = 256
-"""Processes that may be asked for."""
+"""The largest number of processes."""
 
 
 class UsageError(Exception):
-    """Something that the user asked for and lintrain cannot do; the text says what and where, the run exits with 2."""
+    """A usage error: the text says what is wrong and where, the exit code is 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to look for, where, and how to say it; patterns of paths are relative to `root`.
+    """Which rules to run on which files, and how to report; path patterns are relative to `root`.
 
-    `file` is the configuration file that this was read from, or None.
+    `file` is the configuration file, or None.
     """
 
     root: Path
@@ -45,10 +45,10 @@ class Settings:
 
 
 def checked_address(text: str) -> str:
-    """The address of a site as it was written; raises ValueError for anything else.
+    """The address of a website, unchanged; raises ValueError for anything else.
 
-    Reports, terminals and editors make links of it, so it names a web server: a `file:` address may name a folder of
-    another machine, which Windows would log in to.
+    Reports, terminals and editors make links of it, so it must be a web server: a `file:` address may name a folder on
+    another machine, to which Windows would log in.
     """
     from urllib.parse import urlsplit
 
@@ -58,12 +58,12 @@ def checked_address(text: str) -> str:
     except ValueError:
         is_site = False
     if not is_site or not (text.isascii() and text.isprintable()) or any(sign in text for sign in " \"'<>()[]\\`|^{}"):
-        raise ValueError(f"`{text}` is not the address of a site (`https://…`, `http://…`)")
+        raise ValueError(f"`{text}` is not a website (`https://…` or `http://…`)")
     return text
 
 
 def checked_version(text: str) -> str:
-    """A version (`4.57.6`) or a range of them (`>=4.40,<5`) as it was written; raises ValueError for anything else."""
+    """A version (`4.57.6`) or a range (`>=4.40,<5`), unchanged; raises ValueError for anything else."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -91,7 +91,7 @@ Format = Literal[
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 FOR_PEOPLE = frozenset[str]({"concise", "full", "grouped"})
-"""Forms that a terminal shows; every other one is a file in UTF-8."""
+"""Formats for a terminal; every other one is UTF-8."""
 
-TELL_SUPPRESSED = frozenset[str]({"json", "sarif"})
-"""Forms that hold the findings, too, that a comment silences."""
+WITH_SUPPRESSED = frozenset[str]({"json", "sarif"})
+"""Formats that contain suppressed findings."""

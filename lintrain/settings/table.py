@@ -1,4 +1,4 @@
-"""The table that a project writes, validated; pydantic is imported only by runs that have one."""
+"""Validation of a project's settings; pydantic is imported only if there are any."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _dashed(name: str) -> str:
 
 
 MOST_ENTRIES = 1_000
-"""Entries of one list or table: each pattern is held against every file, each name against every rule."""
+"""The most entries of a list or table: each pattern is matched with every file, each name with every rule."""
 
 Names = Annotated[list[str], Field(max_length=MOST_ENTRIES)]
 
 
 class Table(BaseModel):
-    """The keys of `[tool.lintrain]`; None where the project leaves one out."""
+    """The keys of `[tool.lintrain]`; None for a missing key."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=_dashed)
 
@@ -45,19 +45,19 @@ class Table(BaseModel):
 
 
 MOST_PROBLEMS = 20
-"""How many are told at once: nobody reads more, and each takes a while."""
+"""The most errors that are shown at once."""
 
 KEYS = tuple(_dashed(name) for name in Table.model_fields)
 
 
 def read_table(written: Mapping[str, object], named: str) -> dict[str, object]:
-    """The settings that a table gives, by their field; raises UsageError, whose text starts with the table's name."""
+    """The settings in a table, by field; raises UsageError, whose text starts with the table's name."""
     try:
         table = Table.model_validate(written)
     except ValidationError as error:
         found = error.errors(include_url=False)
         problems = [f"{named}: {_describe(problem)}" for problem in found[:MOST_PROBLEMS]]
-        problems += [f"{named}: and {left} more problems"] if (left := len(found) - MOST_PROBLEMS) > 0 else []
+        problems += [f"{named}: {left} more errors"] if (left := len(found) - MOST_PROBLEMS) > 0 else []
         raise UsageError("\n".join(problems)) from error
     return table.model_dump(exclude_none=True)
 
@@ -66,9 +66,9 @@ def _describe(problem: ErrorDetails) -> str:
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         near = get_close_matches(key, KEYS, n=1, cutoff=0.5)
-        return f"unknown key `{key}`; " + (f"nearest: `{near[0]}`" if near else f"keys: {', '.join(KEYS)}")
+        return f"unknown key `{key}` " + (f"(did you mean `{near[0]}`?)" if near else f"(keys are {', '.join(KEYS)})")
     if problem["type"] == "too_long":
-        return f"`{key}`: has {len(problem['input'])} entries, and may have {MOST_ENTRIES}"
+        return f"`{key}`: {len(problem['input'])} entries, at most {MOST_ENTRIES} are allowed"
     reason = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     reason = reason.replace("should be a valid", "must be a").replace("should be", "must be")
     value = "" if problem["type"] == "value_error" else f", not {_as_toml(problem['input'])}"

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first asked, as few of those that a check loads are."""
+"""Regular expressions that are compiled when they are first used; a check uses few of those that it imports."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from re import compile as lazy_pattern
 else:
 
-    class lazy_pattern:  # noqa: N801 - a function to those who call it
-        """As `re.compile` of the same text and flags."""
+    class lazy_pattern:  # noqa: N801 - used like a function
+        """Like `re.compile` with the same text and flags."""
 
         def __init__(self, text: str | bytes, flags: int = 0) -> None:
             self.pattern = text

@@ -1,1 +1,1 @@
-"""Text for people and programs: sizes, strict JSON, and untrusted text made safe to print."""
+"""Text output: quantities, strict JSON, and untrusted text made safe to print."""

@@ -1,4 +1,4 @@
-"""Values as strict JSON holds them."""
+"""Values for strict JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 
 def plain(value: object) -> object:
-    """A value that strict JSON can hold."""
+    """A value with non-finite numbers as strings, as strict JSON requires."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Sizes of memory in words: `24GiB` as bytes, and bytes as `1.5 GiB`."""
+"""Quantities as people write and read them: `24GiB` as bytes, bytes as `1.5 GiB`, seconds as `12 ms`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATTERN = lazy_pattern(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)", re.IGNORECASE)
 
 
 def read_size(text: str) -> int | None:
-    """The bytes of a size like `24GiB`, `80GB` or `24G` (then of 1,024); None for anything else."""
+    """The bytes of a size like `24GiB`, `80GB` or `24G` (powers of 1,024); None for anything else."""
     found = PATTERN.fullmatch(text.strip())
     if found is None:
         return None
@@ -22,9 +22,19 @@ def read_size(text: str) -> int | None:
 
 
 def show_size(size: float) -> str:
-    """Bytes in the largest unit of which there is at least one, with three digits that count."""
+    """Bytes in the largest fitting unit, with three significant digits."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
         whole = size / UNITS[unit[0]]
         if whole >= 1:
             return f"{whole:.0f} {unit}" if whole >= 100 else f"{whole:.3g} {unit}"
     return f"{size:.0f} bytes"
+
+
+def duration(seconds: float) -> str:
+    """Seconds with three significant digits, in s or ms."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
+def rounded(number: float) -> str:
+    """A number with three significant digits, or a whole number from 1,000 on."""
+    return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"

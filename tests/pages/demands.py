@@ -122,7 +122,7 @@ def mends_badly(rule: RuleFile) -> list[str]:
     complaints: list[str] = []
     goods = rule.manual.examples(GOOD)
     mended = 0
-    for number, bad in enumerate(rule.manual.examples(BAD) if rule.mends and rule.reads_text else []):
+    for number, bad in enumerate(rule.manual.examples(BAD) if rule.has_fix and rule.reads_text else []):
         good = goods[number] if number < len(goods) else ""
         script, wanted = assemble(bad, sharing=good), assemble(good, sharing=bad)
         fixes = fixes_of(rule, script.text)
@@ -137,7 +137,7 @@ def mends_badly(rule: RuleFile) -> list[str]:
         again = fixes_of(rule, fixed)
         if again and apply(fixed, again) != fixed:
             complaints.append(f"the fix of Bad example {number + 1} changes more when applied again")
-    return complaints if mended or not rule.mends else ["it has a `fix`, and no Bad example is mended by it"]
+    return complaints if mended or not rule.has_fix else ["it has a `fix`, and no Bad example is mended by it"]
 
 
 def scripts(rule: RuleFile, heading: str) -> list[Script]:

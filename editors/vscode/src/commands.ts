@@ -39,7 +39,7 @@ export async function fixAll(connection: Connection): Promise<void> {
     1, // with its edit
   );
   const edit = actions.find((action) => action.edit && action.kind && FIX_ALL.contains(action.kind))?.edit;
-  if (!edit) return tell("nothing that is safe to fix");
+  if (!edit) return tell("there are no safe fixes");
   await vscode.workspace.applyEdit(edit);
 }
 
@@ -75,7 +75,7 @@ function choices(rules: Rule[]): vscode.QuickPickItem[] {
   const [first, rest] = [rules.filter(({ name }) => here.has(name)), rules.filter(({ name }) => !here.has(name))];
   const heading = (label: string) => ({ label, kind: vscode.QuickPickItemKind.Separator });
   if (first.length === 0) return rest.map(item);
-  return [heading("found here"), ...first.map(item), heading("all"), ...rest.map(item)];
+  return [heading("in this file"), ...first.map(item), heading("all rules"), ...rest.map(item)];
 }
 
 /** The address of the notebook in front, else that of the text. */

@@ -82,14 +82,14 @@ export class Connection implements vscode.Disposable {
       if (newState === State.Running) {
         this.status.show({ is: "running", version: server.version, from: server.origin });
       } else if (newState === State.Stopped || newState === State.StartFailed) {
-        this.status.show({ is: "stopped", reason: "its log says why" });
+        this.status.show({ is: "stopped", reason: "see its log" });
       }
     });
     try {
       await client.start();
     } catch (error) {
-      this.log.error(`the server does not start: ${String(error)}`);
-      this.status.show({ is: "stopped", reason: "it does not start" });
+      this.log.error(`the server failed to start: ${String(error)}`);
+      this.status.show({ is: "stopped", reason: "it failed to start" });
     }
   }
 
@@ -130,7 +130,7 @@ function untilItEndsTooOften(log: vscode.LogOutputChannel) {
     closed: () => {
       ends = [...ends.filter((time) => time > Date.now() - 180_000), Date.now()];
       if (ends.length <= RESTARTS) return { action: CloseAction.Restart, handled: true };
-      const message = `lintrain: the server ended ${ends.length} times in three minutes and is not started again`;
+      const message = `lintrain: the server ended ${ends.length} times in three minutes and is not restarted`;
       log.error(message);
       return { action: CloseAction.DoNotRestart, message };
     },

@@ -1,28 +1,28 @@
-// Where the server is: the places that are looked at, in order, and what each of them answered.
+// Finding the server: the candidates in order, and the result of trying each of them.
 
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 
-/** What is known before the search. */
+/** The input of the search. */
 export interface Surroundings {
-  /** The setting `lintrain.path`, with its variables filled in; empty where it is not set. */
+  /** The setting `lintrain.path`, with its variables filled in; empty if it is not set. */
   path: string;
-  /** The interpreters that ms-python has selected for the folders. */
+  /** The interpreters that the Python extension has selected for the folders. */
   interpreters: string[];
   /** The workspace's folders. */
   folders: string[];
-  /** The environment that this extension makes when it is asked to. */
+  /** The environment that this extension creates on request. */
   ownEnvironment: string;
-  /** In a workspace that is not trusted, nothing of the workspace is started. */
+  /** In an untrusted workspace, no program of the workspace is run. */
   isTrusted: boolean;
   /** The variable PATH. */
   searchPath: string;
   platform: NodeJS.Platform;
 }
 
-/** A place where the server may be; `isInterpreter` says whether it is a Python or the program itself. */
+/** A possible server; `isInterpreter` tells a Python from the program itself. */
 export interface Candidate {
   origin: string;
   program: string;
@@ -34,7 +34,7 @@ export interface Server extends Candidate {
   version: string;
 }
 
-/** A place that was looked at in vain, and why. */
+/** A candidate that cannot serve, and why. */
 export interface Miss {
   origin: string;
   program: string;
@@ -46,7 +46,7 @@ export interface Search {
   misses: Miss[];
 }
 
-/** What a program that was run answered. */
+/** The result of running a program. */
 export interface Answer {
   code: number;
   stdout: string;
@@ -55,14 +55,14 @@ export interface Answer {
 
 export type Run = (program: string, given: string[]) => Promise<Answer>;
 
-/** How the server of a candidate, or another command of lintrain, is started. */
+/** The command line of a candidate's server, or of another lintrain command. */
 export function commandOf(candidate: Candidate, ...given: string[]): { command: string; args: string[] } {
-  // With -P no module of the workspace is taken for one of lintrain's.
+  // With -P, no module of the workspace is imported instead of lintrain's.
   const args = candidate.isInterpreter ? ["-P", "-m", "lintrain", ...given] : given;
   return { command: candidate.program, args };
 }
 
-/** The places in the order in which they are tried; a setting leaves no other. */
+/** The candidates in order; the setting `lintrain.path` excludes all others. */
 export function candidates(around: Surroundings, exists: (file: string) => boolean = isFile): Candidate[] {
   if (around.path) {
     const isInterpreter = /^python[\d.]*(\.exe)?$/i.test(path.basename(around.path));
@@ -82,7 +82,7 @@ export function candidates(around: Surroundings, exists: (file: string) => boole
   return found.filter((each, at) => found.findIndex((other) => other.program === each.program) === at);
 }
 
-/** Ask the candidates in turn; the first that can serve is the server. */
+/** Try the candidates in turn; the first that can serve is the server. */
 export async function findServer(tried: Candidate[], run: Run = runProgram): Promise<Search> {
   const misses: Miss[] = [];
   for (const candidate of tried) {
@@ -100,7 +100,7 @@ export function interpreterIn(environment: string, platform: NodeJS.Platform): s
     : path.join(environment, "bin", "python");
 }
 
-/** Run a program and wait for its end; one that cannot be started ends with -1. Nothing is written to it. */
+/** Run a program and wait for its end; the code is -1 if it cannot be started. Nothing is written to it. */
 export function runProgram(program: string, given: string[]): Promise<Answer> {
   return new Promise((resolve) => {
     const options = { cwd: os.tmpdir(), timeout: 30_000, windowsHide: true, encoding: "utf8" as const };
@@ -108,7 +108,7 @@ export function runProgram(program: string, given: string[]): Promise<Answer> {
       const code = error ? (typeof error.code === "number" ? error.code : -1) : 0;
       resolve({ code, stdout, stderr: stderr || (error?.message ?? "") });
     });
-    child.stdin?.on("error", () => undefined); // a program that ends without reading
+    child.stdin?.on("error", () => undefined); // the program ends without reading
     child.stdin?.end();
   });
 }
@@ -147,7 +147,7 @@ async function askInterpreter(program: string, run: Run): Promise<Verdict> {
   return { version: installed.lintrain };
 }
 
-/** The server ends at once when nothing is said to it: a program whose server does so can serve. */
+/** A server ends at once if its input is closed: a program whose server does so can serve. */
 async function askProgram(program: string, run: Run): Promise<Verdict> {
   const [about, served] = await Promise.all([run(program, ["--version"]), run(program, ["server"])]);
   const version = /^lintrain (\S+)\s*$/.exec(about.stdout)?.[1];

@@ -66,7 +66,7 @@ export class Interpreters {
     try {
       return extension.isActive ? extension.exports : await extension.activate();
     } catch (error) {
-      this.log(`the Python extension does not start (${String(error)}); its interpreters are left out`);
+      this.log(`the Python extension failed to start (${String(error)}); its interpreters are not used`);
       return undefined;
     }
   }

@@ -39,12 +39,12 @@ export class Status implements vscode.Disposable {
 function words(state: State): [text: string, tooltip: string] {
   switch (state.is) {
     case "starting":
-      return ["$(loading~spin) lintrain", "lintrain: the server starts"];
+      return ["$(loading~spin) lintrain", "lintrain: starting the server"];
     case "running":
       return [`$(pulse) lintrain ${state.version}`, `lintrain ${state.version} from ${state.from}`];
     case "stopped":
       return ["$(warning) lintrain", `lintrain: the server has stopped (${state.reason})`];
     case "missing":
-      return ["$(warning) lintrain", "lintrain: no server was found"];
+      return ["$(warning) lintrain", "lintrain: no server found"];
   }
 }

@@ -107,5 +107,5 @@ test("a Python extension that does not start is told, and left out", async () =>
   const interpreters = new Interpreters((line) => said.push(line));
   await interpreters.refresh([folder("/first")]);
   assert.deepEqual([interpreters.all(), said.length], [[], 1]);
-  assert.match(said[0] ?? "", /does not start \(Error: no Python\)/);
+  assert.match(said[0] ?? "", /failed to start \(Error: no Python\)/);
 });

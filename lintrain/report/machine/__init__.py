@@ -1,1 +1,1 @@
-"""Reports for programs: one document, and one file for each format made of it."""
+"""Reports for other programs: the JSON document, and the formats that are made from it."""

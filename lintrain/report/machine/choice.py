@@ -1,4 +1,4 @@
-"""A report in the form that was asked for."""
+"""A report for programs in the requested format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lintrain.source.written_places import FindSource
 from lintrain.text.shown import escaped_json, escaped_xml, shown
 
 WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
-"""Forms that tell what a fix would write."""
+"""Formats that contain the edits of fixes."""
 
 
 def program_text(
@@ -20,9 +20,9 @@ def program_text(
     rules: Sequence[RuleFile],
     documentation: str | None = None,
 ) -> str:
-    """The text of a report for programs; a form is loaded when it is asked for.
+    """The report as text; the module of a format is imported when it is used.
 
-    `documentation` is the address that links to the pages of rules begin with.
+    `documentation` is the address of the documentation site that links to rules start with.
     """
     match name:
         case "json":
@@ -65,7 +65,7 @@ def _lines(name: str, report: CheckReport) -> str:
 
             return _text(pylint(report))
         case _:
-            raise ValueError(f"no form is called `{name}`")
+            raise ValueError(f"unknown format `{name}`")
 
 
 def _text(lines: Iterable[str]) -> str:

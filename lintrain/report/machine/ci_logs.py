@@ -16,7 +16,7 @@ GITHUB_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "
 
 
 def github(report: CheckReport) -> Iterator[str]:
-    """A command for each finding, and one for each file that not all rules have judged."""
+    """A command for each finding, and one for each file that was not checked completely."""
     yield from map(_github_command, report.problems)
     for path, text in unjudged_files(report):
         yield f"::warning title=lintrain,file={_github_property(absolute(path))}::{_github_data(text)}"
@@ -39,7 +39,7 @@ def _github_command(entry: FindingEntry) -> str:
 
 
 def _github_data(text: str) -> str:
-    """Text of a command, as the runner's own toolkit escapes it."""
+    """Text of a command, escaped like GitHub's toolkit does."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -48,14 +48,14 @@ def _github_property(text: str) -> str:
 
 
 AZURE_TYPES = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "warning"}
-"""Azure knows no third one."""
+"""Azure has no third type."""
 
 AZURE_PERCENT = lazy_pattern(r"%(?=3B|0D|0A|5D|AZP25)", re.IGNORECASE)
-"""Only such a percent sign would be taken for an escape, and old agents show `%AZP25` as it is."""
+"""Only these percent signs are read as escapes, and old agents show `%AZP25` literally."""
 
 
 def azure(report: CheckReport) -> Iterator[str]:
-    """A command for each finding, and one for each file that not all rules have judged."""
+    """A command for each finding, and one for each file that was not checked completely."""
     yield from map(_azure_command, report.problems)
     for path, text in unjudged_files(report):
         source = _azure_escaped(absolute(path))
@@ -81,7 +81,7 @@ def _azure_escaped(text: str, *, in_property: bool = True) -> str:
 
 
 PYLINT_CATEGORIES = {Level.ERROR: "E", Level.WARNING: "W", Level.NOTE: "I"}
-"""Readers take the level from the letter in front of the rule."""
+"""Parsers take the level from the letter before the rule."""
 
 
 def pylint(report: CheckReport) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""From what a run found to the report for programs."""
+"""The JSON report of a run."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ EditsOf = Callable[[Source, Fix], Sequence[TextEdit]]
 
 
 def no_edits(_source: Source, _fix: Fix) -> tuple[TextEdit, ...]:
-    """None: for forms that cannot tell edits, which take time to find out."""
+    """No edits, for formats that cannot contain them: computing them takes time."""
     return ()
 
 
 def check_report(
     outcome: CheckResult, find_source: FindSource, fixed: int = 0, edits_of: EditsOf | None = None
 ) -> CheckReport:
-    """The report of a run; `fixed` findings are gone because their fixes were written."""
+    """The report of a run in which `fixed` findings were fixed."""
     silenced = [one for file in outcome.files for one in file.silenced]
     known = [one for file in outcome.files for one in file.known]
     hidden = [*(one.reported for one in silenced), *known]
@@ -96,7 +96,7 @@ def report_of(
 def finding_entries(
     reported: Iterable[Reported], find_source: FindSource, edits_of: EditsOf | None = None
 ) -> list[FindingEntry]:
-    """Findings as programs read them, each with a fingerprint of its own."""
+    """Findings as JSON entries, each with a distinct fingerprint."""
     find_edits = edits_of or TextEdits()
     fingerprints = _Fingerprints()
     entries: list[FindingEntry] = []
@@ -108,28 +108,28 @@ def finding_entries(
 
 
 class _Fingerprints:
-    """What findings are known again by: no number of a line, and no message, which may tell numbers."""
+    """Identifies findings across runs, without line numbers and messages, which may change."""
 
     def __init__(self) -> None:
         self._seen = Counter[bytes]()
-        self._words: dict[tuple[str, int], str] = {}
+        self._code: dict[tuple[str, int], str] = {}
 
     def next_of(self, finding: Finding, source: Source | None) -> str:
-        """The fingerprint of a finding; of several with the same code each has its own."""
-        words = self._words_at(finding.location, source) if source else ""
-        claim = "\0".join((from_root(finding.location.path), finding.rule, finding.subject or "", words))
+        """The fingerprint of a finding; findings on equal code get distinct ones."""
+        code = self._code_at(finding.location, source) if source else ""
+        claim = "\0".join((from_root(finding.location.path), finding.rule, finding.subject or "", code))
         hashed = sha256(claim.encode("utf-8", "replace"))
         known = hashed.digest()
         hashed.update(f"\0{self._seen[known]}".encode())
         self._seen[known] += 1
         return hashed.hexdigest()
 
-    def _words_at(self, location: Location, source: Source) -> str:
-        """The code of a line without its spaces; of a long line with many findings it is asked for each of them."""
+    def _code_at(self, location: Location, source: Source) -> str:
+        """The code of a line with normalized spaces, cached for lines with many findings."""
         at = location.path, location.line
-        if at not in self._words:
-            self._words[at] = " ".join(source.shown_line(location.line).split())
-        return self._words[at]
+        if at not in self._code:
+            self._code[at] = " ".join(source.shown_line(location.line).split())
+        return self._code[at]
 
 
 def _hash(text: str) -> str:
@@ -158,7 +158,7 @@ def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextE
 
 
 def location_entry(location: Location, find_source: FindSource) -> LocationEntry:
-    """A place as programs read it."""
+    """A location as a JSON entry."""
     source = find_source(location.path)
     if source is None:
         span = (location.line, location.column, location.end_line, location.end_column)
@@ -184,7 +184,7 @@ def _verdict_entry(verdict: Verdict | None) -> VerdictEntry | None:
 
 def _suppressed_entry(entry: FindingEntry, comment: Suppression | None, find_source: FindSource) -> SuppressedEntry:
     if comment is None:
-        return SuppressedEntry(entry, None, "kept in the baseline")
+        return SuppressedEntry(entry, None, "recorded in the baseline")
     return SuppressedEntry(entry, location_entry(comment.location, find_source), comment.reason)
 
 
@@ -204,5 +204,5 @@ def _locations(entry: FindingEntry) -> Iterator[LocationEntry]:
 
 
 def digest(source: Source) -> str:
-    """The SHA-256 of a file's text, its lines ended by a line feed."""
+    """The SHA-256 of a file's text with line feeds as line ends."""
     return _hash(source.file_text)

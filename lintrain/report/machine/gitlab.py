@@ -41,6 +41,6 @@ def _issue(entry: FindingEntry) -> dict[str, object]:
 
 
 def _from_project(path: str) -> str:
-    """A path from the folder that GitLab counts from."""
+    """A path relative to the folder that GitLab uses."""
     project = os.environ.get("CI_PROJECT_DIR")
     return relative(Path(absolute(path)), Path(project)) if project else from_root(path)

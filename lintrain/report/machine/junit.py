@@ -16,12 +16,12 @@ COULD_NOT_JUDGE = 3
 
 
 def junit(report: CheckReport) -> str:
-    """The report as XML. What a probe refuted is a passed test."""
+    """The report as XML; a refuted finding is a passed test."""
     root = Element("testsuites", name="lintrain")
     for path, entries in groupby(sorted(report.findings, key=_location), key=lambda entry: entry.location.path):
         _suite_of_file(root, path, entries, judged=bool(report.probes))
     if report.crashes:
-        suite = SubElement(root, "testsuite", name="lintrain failed")
+        suite = SubElement(root, "testsuite", name="lintrain crashed")
         for crash in report.crashes:
             _crash(suite, crash)
     if report.unjudged:
@@ -86,7 +86,7 @@ def _probe(suite: Element, probe: ProbeEntry) -> None:
 
 
 def _count(root: Element) -> None:
-    """Write how many tests there are, and how they went, on every suite and on the whole."""
+    """Write the number of tests, failures, errors and skipped tests on every suite and on the whole."""
     for part in (*root, root):
         part.set("tests", str(len(list(part.iter("testcase")))))
         for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):

@@ -21,24 +21,24 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 STRENGTH = {Outcome.CONFIRMED: 2, Outcome.REFUTED: 1, Outcome.INCONCLUSIVE: 0}
 
-OTHER_STATE = "was probed in another state than it was checked in; those verdicts are left out"
+OTHER_STATE = "changed between check and probe, so verdicts on it are left out"
 
 Claim = tuple[str, str, str, int | None, int, int]
-"""What two reports say of one mistake in the same text: file, rule, message, cell, line and column."""
+"""What identifies a finding in two reports of the same text: file, rule, message, cell, line and column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The one report, and remarks on what could not be joined."""
+    """The merged report, and notes on what could not be merged."""
 
     report: CheckReport
     notes: tuple[str, ...]
 
 
 def join(reports: Sequence[CheckReport]) -> Joined:
-    """One report of many: of a mistake that several tell the strongest verdict counts, confirmed before refuted.
+    """Merge reports; the strongest verdict on a finding counts, confirmed before refuted.
 
-    What a probe says of a file that a check has read in another state is left out.
+    The verdicts of a probe on a file that changed since the check are left out.
     """
     checks = [report for report in reports if not report.probes]
     probed = [report for report in reports if report.probes]
@@ -63,7 +63,7 @@ def join(reports: Sequence[CheckReport]) -> Joined:
 def _report(
     reports: Sequence[CheckReport], findings: tuple[FindingEntry, ...], suppressed: tuple[SuppressedEntry, ...]
 ) -> CheckReport:
-    """A report of these; of a file that was read in several states, that of the check counts."""
+    """The merged report; if a file was read in several states, that of the check counts."""
     sources = {path: text for report in reversed(reports) for path, text in (report.sources or {}).items()}
     files = sum(report.summary.files for report in reports if not report.probes)
     rules = [entry.rule for entry in findings]
@@ -87,7 +87,7 @@ def _report(
 
 
 def _stronger(one: FindingEntry | None, other: FindingEntry) -> FindingEntry:
-    """The first of two tellings of a mistake, with the stronger of their verdicts."""
+    """The first of two entries of a finding, with the stronger verdict."""
     if one is None:
         return other
     verdicts = [verdict for verdict in (one.verdict, other.verdict) if verdict]
@@ -96,11 +96,11 @@ def _stronger(one: FindingEntry | None, other: FindingEntry) -> FindingEntry:
 
 
 def _in_order(findings: Iterable[FindingEntry]) -> tuple[FindingEntry, ...]:
-    return tuple(_unlike(sorted(findings, key=_order)))
+    return tuple(_with_distinct_fingerprints(sorted(findings, key=_order)))
 
 
-def _unlike(findings: Iterable[FindingEntry]) -> Iterator[FindingEntry]:
-    """The findings, with another fingerprint for one that has that of an earlier one."""
+def _with_distinct_fingerprints(findings: Iterable[FindingEntry]) -> Iterator[FindingEntry]:
+    """The findings, with distinct fingerprints."""
     seen: dict[str, int] = {}
     for entry in findings:
         seen[entry.fingerprint] = seen.get(entry.fingerprint, -1) + 1
@@ -123,7 +123,7 @@ def _file(path: str) -> str:
 
 
 def open_sources(report: CheckReport) -> dict[str, Source]:
-    """The files of a report that still hold the text that was read then."""
+    """The files of a report that are unchanged since then."""
     found: dict[str, Source] = {}
     for path, text in (report.sources or {}).items():
         try:
@@ -136,7 +136,7 @@ def open_sources(report: CheckReport) -> dict[str, Source]:
 
 
 def reopened(entries: Iterable[FindingEntry], sources: dict[str, Source]) -> list[Reported]:
-    """Findings of a report as a run has them; in a file that is not there any more they have the lines of that file."""
+    """Findings of a stored report; without the source they keep the file's line numbers."""
     return [_reported(entry, sources) for entry in entries]
 
 

@@ -1,4 +1,4 @@
-"""The names of files as other programs want them: from the root of the repository, with slashes, or as URIs."""
+"""Paths for other programs: relative to the repository, with slashes, or as URIs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STDIN = "-"
 
 
 def repository_root() -> Path:
-    """The folder from which other programs count: that of the repository, else the working folder."""
+    """The root of the repository, else the current folder."""
     return _root(Path.cwd())
 
 
@@ -21,31 +21,31 @@ def _root(folder: Path) -> Path:
 
 
 def from_root(path: str) -> str:
-    """A path from the repository's root, with slashes; one outside of it from the root of the disk."""
+    """A path relative to the root of the repository, or an absolute path outside of it."""
     return path if path == STDIN else relative(Path(absolute(path)), repository_root())
 
 
 def relative(path: PurePath, root: PurePath) -> str:
-    """An absolute path from a folder that it lies in, else as it is; with slashes on every system."""
+    """An absolute path made relative to a folder that contains it, with slashes on every system."""
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
 def absolute(path: str) -> str:
-    """A path from the root of the disk, `..` taken out and links left as they are."""
+    """An absolute path without `..`; links are not resolved."""
     return path if path == STDIN else os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves `..` in
 
 
 def uri_in(path: PurePath, root: PurePath) -> str | None:
-    """The relative URI of an absolute path below a folder; None where it lies elsewhere."""
+    """The relative URI of an absolute path in a folder; None if it is elsewhere."""
     return quote(os.fsencode(relative(path, root)), safe="/") if path.is_relative_to(root) else None
 
 
 def file_uri(path: PurePath) -> str:
-    """The URI of an absolute path, of any system."""
+    """The URI of an absolute path."""
     written = quote(os.fsencode(path.as_posix()), safe="/:")
     return f"file:{written}" if written.startswith("//") else f"file:///{written.removeprefix('/')}"
 
 
 def folder_uri(folder: PurePath) -> str:
-    """The URI of an absolute folder, with the slash that lets relative ones follow."""
+    """The URI of an absolute folder, with a slash at the end."""
     return file_uri(folder).removesuffix("/") + "/"

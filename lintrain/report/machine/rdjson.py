@@ -16,7 +16,7 @@ from lintrain.source.written_places import FindSource
 SEVERITIES = {Level.ERROR: "ERROR", Level.WARNING: "WARNING", Level.NOTE: "INFO"}
 
 Point = Callable[[int, int], dict[str, int]]
-"""From line and column in characters to what the format counts: UTF-8 bytes from 1."""
+"""From line and column in characters to the units of the format: UTF-8 bytes from 1."""
 
 
 def rdjson(report: CheckReport, find_source: FindSource, documentation: str | None = None) -> str:
@@ -74,5 +74,5 @@ def _points_of(path: str, find_source: FindSource) -> Point:
 
 
 def _lines_not_ascii(source: Source) -> list[str]:
-    """The lines of the file itself; none where characters and bytes are the same."""
+    """The lines of the file; none if all characters are ASCII."""
     return [] if source.file_text.isascii() else source.file_text.split("\n")

@@ -34,13 +34,13 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"
 FINGERPRINT = "lintrain/v1"
 LINK = lazy_pattern(r"\[(?=[^\]]*\]\(\d+\))")
-"""What a reader of SARIF would take for a link into the result."""
+"""What a SARIF viewer would read as a link into the result."""
 
 Json = dict[str, Any]  # Any: whatever JSON holds
 
 
 def sarif(report: CheckReport, find_source: FindSource, pages: Sequence[Page], documentation: str | None = None) -> str:
-    """A log of one run as JSON; `pages` are those of all rules, `documentation` is where these can be read."""
+    """A log of one run as JSON; `pages` are the pages of all rules, `documentation` the address of their site."""
     run = _run(report, code_finder(find_source), pages, documentation)
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(plain(log), indent=2, ensure_ascii=False).encode("utf-8", "replace").decode()
@@ -79,7 +79,7 @@ def _invocations(report: CheckReport) -> list[Json]:
 def _notification(crash: CrashEntry) -> Json:
     return {
         "level": "error",
-        "message": {"text": f"`{crash.rule}` failed: {one_line(crash.error)}"},
+        "message": {"text": f"`{crash.rule}` crashed: {one_line(crash.error)}"},
         "locations": [{"physicalLocation": {"artifactLocation": _artifact(crash.path)}}],
     }
 
@@ -167,9 +167,9 @@ def _related(reason: RelatedEntry, number: int, code: FindCode) -> Json:
 
 
 def _fix(fix: FixEntry, path: str) -> Json:
-    asks = "" if fix.safe else " (may change a correct run)"
+    warning = "" if fix.safe else " (unsafe fix)"
     change = {"artifactLocation": _artifact(path), "replacements": list(_replacements(fix.edits))}
-    return {"description": {"text": _text(one_line(fix.title) + asks)}, "artifactChanges": [change]}
+    return {"description": {"text": _text(one_line(fix.title) + warning)}, "artifactChanges": [change]}
 
 
 def _replacements(edits: Iterable[EditEntry]) -> Iterator[Json]:
@@ -183,7 +183,7 @@ def _region(line: int, column: int, end_line: int, end_column: int) -> Json:
 
 
 def _artifact(path: str) -> Json:
-    """A file from the root of the repository, or with its whole URI where it lies elsewhere."""
+    """A file relative to the root of the repository, or its absolute URI if it is elsewhere."""
     if path == STDIN:
         return {"uri": "stdin"}
     there = Path(absolute(path))
@@ -196,7 +196,7 @@ def _text(text: str) -> str:
 
 
 def rule_objects(pages: Iterable[Page], documentation: str | None = None) -> list[Json]:
-    """The descriptors of these rules, in their order."""
+    """The descriptors of rules, in order."""
     return [_rule(page, address_of(page.name, documentation)) for page in pages]
 
 
@@ -214,7 +214,7 @@ def _rule(page: Page, address: str) -> Json:
 
 
 def _problem_severity(page: Page) -> str:
-    """The words of code scanning for a level."""
+    """The severity of code scanning for a level."""
     return {"note": "recommendation"}.get(page.level.value, page.level.value)
 
 

@@ -1,4 +1,4 @@
-"""What the forms for programs say in words, where they have no field for it."""
+"""Text for formats that have no field for a value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lintrain.report.machine.document import CheckReport, FindingEntry, Location
 from lintrain.report.text.columns import printable
 
 NO_CHARACTERS: dict[int, str] = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
-"""XML holds none of these."""
+"""Characters that XML cannot contain."""
 
 
 def message_of(entry: FindingEntry) -> str:
-    """The message on one line, with the cell of a notebook, and whether a probe confirmed or refuted it."""
+    """The message on one line, with the cell of a notebook and the outcome of a probe."""
     outcome = entry.verdict.outcome if entry.verdict else Outcome.INCONCLUSIVE
     verdict = "" if outcome is Outcome.INCONCLUSIVE else f" ({outcome.value} by a probe)"
     return f"{one_line(entry.message)}{cell_of(entry.location)}{verdict}"
@@ -26,21 +26,21 @@ def cell_of(at: LocationEntry) -> str:
 
 
 def remarks_of(entry: FindingEntry) -> Iterator[str]:
-    """What else there is to say of a finding: the reason of its verdict, why it hurts, what to write instead."""
+    """The verdict, the consequence and the fix of a finding."""
     if entry.verdict:
         yield f"probe: {entry.verdict.outcome.value}, {one_line(entry.verdict.reason)}"
     if entry.why:
         yield f"why: {one_line(entry.why)}"
-    cure = entry.help or (entry.fix.title if entry.fix else "")
-    if cure:
-        yield f"fix: {one_line(cure)}"
+    fix = entry.help or (entry.fix.title if entry.fix else "")
+    if fix:
+        yield f"fix: {one_line(fix)}"
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks and signs that steer, which every encoder takes."""
+    """A text without line breaks, control characters and characters that cannot be encoded."""
     return printable(" ".join(text.splitlines())).translate(NO_CHARACTERS).encode("utf-8", "replace").decode()
 
 
 def unjudged_files(report: CheckReport) -> Iterator[tuple[str, str]]:
-    """The files that not all rules have judged, each with a line that says so."""
+    """The files that were not checked completely, each with a line about it."""
     return Unjudged.told_together(Unjudged(one.path, one.rule, one.reason) for one in report.unjudged)

@@ -1,1 +1,1 @@
-"""The report of a probe as one page that needs nothing but itself."""
+"""Reports as a single HTML page without external resources."""

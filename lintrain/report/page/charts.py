@@ -1,4 +1,4 @@
-"""Charts as inline SVG: bars, curves, spans. Every number of a chart stands in its text too."""
+"""Charts as inline SVG: bars and curves. Every number of a chart is also in its text."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ VALUE = 92
 """Room for its number."""
 ROW = 22
 LETTER = 7.2
-"""The width of a letter at the size of charts."""
+"""The width of a character in charts."""
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 210, 64, 16, 34, 34
 TICKS = 4
 WIDE = 50.0
-"""Values that are further apart than this are drawn by their powers of ten."""
+"""Values that differ by more than this factor are drawn on a logarithmic scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its name, its length from 0 to 1, and its number in words; `is_marked` sets it off."""
+    """One bar: its name, its length from 0 to 1, and its value as text; `is_marked` highlights it."""
 
     name: str
     share: float
@@ -47,7 +47,7 @@ class Series:
 
 
 def bars(title: str, entries: Sequence[Bar]) -> Markup:
-    """Bars that lie below each other, each with its name and its number."""
+    """A horizontal bar chart, each bar with its name and its value."""
     height = ROW * len(entries) + 4
     spoken = "; ".join(f"{bar.name} {bar.shown}" for bar in entries)
     return tag(
@@ -83,16 +83,16 @@ def _bar(bar: Bar, top: int) -> Markup:
 
 
 def _end_of(name: str, limit: int) -> str:
-    """As much as fits; names of layers differ at their end, those of classes at their beginning."""
+    """The part of a name that fits: layers differ at the end, classes at the beginning."""
     if len(name) <= limit or "." not in name:
         return clip(name, limit)
     return f"…{name[1 - limit :].lstrip('.')}"
 
 
 def curve(title: str, across: str, series: Sequence[Series], *, by_powers: bool = False) -> Markup:
-    """Lines over a common axis; a second is dashed, a third dotted, and each bears its name where there are several.
+    """Lines over a common axis; a second is dashed, a third dotted, and several lines are named.
 
-    With `by_powers` the axis goes by powers of ten where the values are far apart.
+    With `by_powers` the axis is logarithmic if the values are far apart.
     """
     points = [point for line in series for point in line.finite]
     if len(points) < 2:
@@ -113,7 +113,7 @@ def curve(title: str, across: str, series: Sequence[Series], *, by_powers: bool 
 
 
 class _Scale:
-    """Points of a curve as places in its picture; the vertical axis begins at 0 where nothing lies below."""
+    """The coordinates of a curve; the vertical axis starts at 0 unless values are negative."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         self.first, self.last = min(x for x, _ in points), max(x for x, _ in points)
@@ -121,20 +121,20 @@ class _Scale:
 
     @property
     def ticks(self) -> list[float]:
-        """Where there are lines across, at even distances."""
+        """The values of the grid lines, equally spaced."""
         return [self.low + (self.high - self.low) * number / TICKS for number in range(TICKS + 1)]
 
     def x(self, value: float) -> float:
-        """How far to the right."""
+        """The horizontal coordinate."""
         return round(LEFT + (WIDTH - LEFT - RIGHT) * (value - self.first) / ((self.last - self.first) or 1.0), 1)
 
     def y(self, value: float) -> float:
-        """How far down."""
+        """The vertical coordinate."""
         return round(TOP + (HEIGHT - TOP - BOTTOM) * (self.high - value) / ((self.high - self.low) or 1.0), 1)
 
 
 class _Powers(_Scale):
-    """The same with powers of ten at even distances, for numbers above 0 of which some would not be seen."""
+    """A logarithmic vertical axis for positive values."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         super().__init__([(x, math.log10(y)) for x, y in points])
@@ -142,12 +142,12 @@ class _Powers(_Scale):
         self.high = max(math.ceil(self.high), self.low + 1)
 
     def y(self, value: float) -> float:
-        """How far down."""
+        """The vertical coordinate."""
         return super().y(math.log10(value))
 
     @property
     def ticks(self) -> list[float]:
-        """The powers of ten, every second or third where there are many."""
+        """Powers of ten, every second or third if there are many."""
         step = math.ceil((self.high - self.low) / TICKS)
         return [10.0**power for power in range(int(self.low), int(self.high) + 1, step)]
 

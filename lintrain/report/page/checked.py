@@ -1,4 +1,4 @@
-"""The page of a check: how much was found of what, and every finding with its code, file by file."""
+"""The page of a check: the number of findings per rule, and each finding with its code, by file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def checked_page(
     probes: Sequence[ProbeEntry] = (),
     unjudged: Sequence[str] = (),
 ) -> str:
-    """The page as a file holds it; `closing` is the line that counts the findings, `unjudged` name files and rules."""
+    """The page as HTML; `closing` is the closing line of the report, `unjudged` are lines about incomplete checks."""
     in_order = sorted(reported, key=lambda one: one.finding.location.path)
     files = groupby(in_order, key=lambda one: one.finding.location.path)
     return whole_page(
@@ -55,7 +55,7 @@ def _rules(reported: Sequence[Reported]) -> Markup:
         (tag("code", rule), level.value, tag("span", str(number), class_="number"))
         for (rule, level), number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
-    return table(("rule", "level", "findings"), rows, caption="how often each mistake was found")
+    return table(("rule", "level", "findings"), rows, caption="number of findings per rule")
 
 
 def _file(path: str, reported: Sequence[Reported], find_source: FindSource) -> Markup:

@@ -1,4 +1,4 @@
-"""A whole page: what a probe came to, its runs, and its findings."""
+"""The page of a probe: its conclusion, its runs, and its findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lintrain.report.page.facts import facts_of
 from lintrain.report.page.findings import failure, findings
 from lintrain.report.page.markup import Markup, joined, section, table, tag, whole_page, with_code
 from lintrain.report.page.picture import SIGNS, picture
-from lintrain.report.text.stages import numbers
+from lintrain.report.text.stage_numbers import numbers
 from lintrain.runtime.parent.record import Record
 from lintrain.source.written_places import FindSource
 from lintrain.verdicts.conclusion import Conclusion
@@ -20,7 +20,7 @@ VERDICTS = {0: ("✓", "passed"), 1: ("✗", "failed")}
 
 
 def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, find_source: FindSource) -> str:
-    """The page as a file holds it."""
+    """The page as HTML."""
     return whole_page(
         f"{Path(record.script).name}: lintrain probe",
         tag("a", "skip to the findings", href="#findings", class_="skip"),
@@ -28,7 +28,7 @@ def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, fin
         tag(
             "main",
             [_run(evidence, find_source) for evidence in record.runs] or _nothing(record),
-            joined(_notes("What the probe did not send", record.ending.notes)),
+            joined(_notes("Blocked requests", record.ending.notes)),
             tag("section", tag("h2", "Findings"), findings(judged, find_source), id="findings"),
         ),
         tag("footer", tag("p", f"lintrain {record.lintrain}, {record.ending.seconds:.1f} s, {record.python}")),
@@ -47,9 +47,9 @@ def _header(record: Record, conclusion: Conclusion) -> Markup:
 
 
 def _nothing(record: Record) -> Markup:
-    """What there is to say where no training call was reached."""
+    """The output of the script if no training call was reached."""
     output = tag("pre", record.ending.output, tabindex="0") if record.ending.output else None
-    return section("The last lines that the script printed", output) if output else joined()
+    return section("Last lines of the script's output", output) if output else joined()
 
 
 def _run(evidence: Evidence, find_source: FindSource) -> Markup:
@@ -77,14 +77,14 @@ def _stages(evidence: Evidence, find_source: FindSource) -> Markup:
             tag("span", f"{SIGNS[stage.status]} {stage.status}", class_=f"status {stage.status.replace(' ', '-')}"),
             stage.name,
             tag("span", f"{stage.seconds:.2f} s" if stage.seconds >= 0.005 else "", class_="number"),
-            _said(evidence, number, find_source),
+            _measured(evidence, number, find_source),
         )
         for number, stage in enumerate(evidence.stages)
     ]
-    return table(("", "stage", "time", "measured"), rows, caption="every stage, and what it showed", kind="words")
+    return table(("", "stage", "time", "measured"), rows, caption="stages and their measurements", kind="words")
 
 
-def _said(evidence: Evidence, number: int, find_source: FindSource) -> str:
+def _measured(evidence: Evidence, number: int, find_source: FindSource) -> str:
     stage = evidence.stages[number]
     if stage.failure:
         return f"{stage.failure.type}: {stage.failure.message}"
@@ -96,7 +96,7 @@ def _remarks(evidence: Evidence) -> Markup:
 
 
 def _list(evidence: Evidence) -> Iterator[Markup]:
-    yield from _notes("Changed in order to be quick", evidence.shortcuts)
+    yield from _notes("Shortcuts that keep the probe fast", evidence.shortcuts)
     yield from _notes("Notes", evidence.notes)
 
 

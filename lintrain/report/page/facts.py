@@ -1,4 +1,4 @@
-"""What a probe measured, one section for each thing, in the order of the pipeline."""
+"""What a probe measured, one section per topic, in the order of the pipeline."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from lintrain.evidence.run import ColumnEvidence, Evidence, LayerGradient, Layer
 from lintrain.report.page.charts import Bar, Series, bars, curve
 from lintrain.report.page.extras import extras_of
 from lintrain.report.page.markup import Markup, Piece, figure, joined, section, table, tag
-from lintrain.report.text.followed import by_metric
-from lintrain.report.text.schedule_line import rates_said
+from lintrain.report.text.extra_stages import by_metric
+from lintrain.report.text.stage_lines import rates_at_shares
 
 MOST_BARS = 24
 MOST_LAYERS = 60
 PER_TOKEN = "lists"
-"""Columns of this kind hold several labels in each row."""
+"""Columns of this kind have several labels per row."""
 
 
 def samples_of(evidence: Evidence) -> Iterator[Markup]:
-    """Decoded rows beside their labels."""
+    """Decoded rows with their labels."""
     shown = [(split, sample) for split in evidence.splits for sample in split.samples]
     if not shown:
         return
@@ -27,7 +27,7 @@ def samples_of(evidence: Evidence) -> Iterator[Markup]:
         (_title(split), tag("bdi", _label(sample.label, sample.label_name)), tag("bdi", sample.text, class_="words"))
         for split, sample in shown
     ]
-    caption = "rows as the model reads them, decoded, beside their labels"
+    caption = "decoded rows as the model reads them, with their labels"
     yield section("Samples", table(("split", "label", "text"), rows, caption=caption, kind="words"))
 
 
@@ -40,7 +40,7 @@ def _title(split: SplitEvidence) -> str:
 
 
 def labels_of(evidence: Evidence) -> Iterator[Markup]:
-    """How often each label occurs, for every split."""
+    """The number of rows per label, for every split."""
     charts = [_histogram(split, split.labels) for split in evidence.splits if split.labels and split.labels.counts]
     if charts:
         yield section("Labels", tag("div", charts, class_="charts"))
@@ -65,7 +65,7 @@ def _class_name(column: ColumnEvidence, value: int) -> str:
 
 
 def lengths_of(evidence: Evidence) -> Iterator[Markup]:
-    """How many entries the lists of each split have, and the positions of the model."""
+    """The lengths of the rows of each split, and the positions of the model."""
     charts = [
         _lengths(evidence, split, column) for split in evidence.splits for column in split.columns if _is_long(column)
     ]
@@ -74,7 +74,7 @@ def lengths_of(evidence: Evidence) -> Iterator[Markup]:
 
 
 def _is_long(column: ColumnEvidence) -> bool:
-    """Whether rows differ in length, and no other column shows the same lengths again."""
+    """Whether rows differ in length and the column is not a mask with the same lengths."""
     is_mask = column.name in ("attention_mask", "token_type_ids", "special_tokens_mask")
     return bool(column.length_bins) and column.lengths[0] != column.lengths[-1] and not is_mask
 
@@ -92,14 +92,14 @@ def _lengths(evidence: Evidence, split: SplitEvidence, column: ColumnEvidence) -
         for first, last, rows in column.length_bins
     ]
     shortest, median, high, longest = column.lengths
-    said = f"{shortest} to {longest}, median {median}, 95 % up to {high}"
+    summary = f"{shortest} to {longest}, median {median}, 95th percentile {high}"
     positions = f"; the model has {limit} positions" if limit is not None else ""
-    caption = f"{_title(split)}: length of {column.name} in {column.rows_read:,} rows: {said}{positions}"
+    caption = f"{_title(split)}: length of {column.name} in {column.rows_read:,} rows: {summary}{positions}"
     return figure(caption, bars(caption, entries))
 
 
 def batches_of(evidence: Evidence) -> Iterator[Markup]:
-    """What the loader and its collator put together."""
+    """The tensors that the data loader and its collator return."""
     if not evidence.batches:
         return
     rows = [
@@ -115,8 +115,8 @@ def batches_of(evidence: Evidence) -> Iterator[Markup]:
         for tensor in batch.tensors
     ]
     collators = ", ".join(dict.fromkeys(batch.collator for batch in evidence.batches))
-    caption = f"tensors of the first batch, put together by {collators}"
-    yield section("Batch", table(("from", "tensor", "shape", "dtype", "least", "most"), rows, caption=caption))
+    caption = f"tensors of the first batch, collated by {collators}"
+    yield section("Batch", table(("from", "tensor", "shape", "dtype", "min", "max"), rows, caption=caption))
 
 
 def _number(value: float | None) -> str:
@@ -132,7 +132,7 @@ def gradients_of(evidence: Evidence) -> Iterator[Markup]:
     powers = [math.log10(mean) for mean in means.values() if mean > 0.0 and math.isfinite(mean)]
     low, high = (math.floor(min(powers)), max(powers)) if powers else (0.0, 1.0)
     entries = [_gradient(layer, means[layer.layer], low, high) for layer in layers[:MOST_LAYERS]]
-    more = f"; {len(layers) - MOST_LAYERS} more are left out" if len(layers) > MOST_LAYERS else ""
+    more = f"; {len(layers) - MOST_LAYERS} more are not shown" if len(layers) > MOST_LAYERS else ""
     caption = f"norm of the gradient in each layer, mean over the probed batches, bars on a logarithmic scale{more}"
     yield section("Gradient flow", figure(caption, bars(caption, entries)))
 
@@ -151,15 +151,15 @@ def _gradient(layer: LayerGradient, mean: float, low: float, high: float) -> Bar
 
 
 def updates_of(evidence: Evidence) -> Iterator[Markup]:
-    """How far a step at the peak learning rate moves each layer."""
+    """How much a step at the peak learning rate changes each layer."""
     updates = [update for update in (evidence.step.updates if evidence.step else ()) if math.isfinite(update.ratio)]
     powers = [math.log10(update.ratio) for update in updates if update.ratio > 0.0]
     if not powers:
         return
     low, high = math.floor(min(powers)), max(powers)
     entries = [_update(update, low, high) for update in updates[:MOST_LAYERS]]
-    more = f"; {len(updates) - MOST_LAYERS} more are left out" if len(updates) > MOST_LAYERS else ""
-    caption = f"change of each layer in one step, beside its weights, bars on a logarithmic scale{more}"
+    more = f"; {len(updates) - MOST_LAYERS} more are not shown" if len(updates) > MOST_LAYERS else ""
+    caption = f"change of each layer in one step, relative to its weights, bars on a logarithmic scale{more}"
     yield section("Updates", figure(caption, bars(caption, entries)))
 
 
@@ -170,7 +170,7 @@ def _update(update: LayerUpdate, low: float, high: float) -> Bar:
 
 
 def _on_powers(value: float, low: float, high: float) -> float:
-    """The length of a bar between two powers of ten."""
+    """The length of a bar on a logarithmic scale."""
     return 0.05 + 0.95 * (math.log10(value) - low) / ((high - low) or 1.0)
 
 
@@ -180,8 +180,8 @@ def schedule_of(evidence: Evidence) -> Iterator[Markup]:
     if schedule is None or len(schedule.rates) < 2:
         return
     drawn = curve("learning rate", "optimizer step", [Series("learning rate", schedule.rates)])
-    highest = f"at most {schedule.highest:.3g}, at step {schedule.highest_at + 1}"
-    caption = f"{schedule.name}: learning rate over {schedule.steps:,} steps, {highest}; {rates_said(schedule)}"
+    highest = f"highest {schedule.highest:.3g} at step {schedule.highest_at + 1}"
+    caption = f"{schedule.name}: learning rate over {schedule.steps:,} steps, {highest}; {rates_at_shares(schedule)}"
     yield section("Schedule", figure(caption, drawn))
 
 
@@ -192,8 +192,8 @@ def losses_of(evidence: Evidence) -> Iterator[Markup]:
         return
     runs = (
         (f"rate {overfit.learning_rate:.2g}", overfit.losses),
-        ("ten times that", overfit.losses_at_ten_times),
-        ("a tenth of it", overfit.losses_at_a_tenth),
+        ("10 times the rate", overfit.losses_at_ten_times),
+        ("a tenth of the rate", overfit.losses_at_a_tenth),
     )
     series = [Series(name, tuple(enumerate(losses))) for name, losses in runs if losses]
     ends = "; ".join(f"{name}: {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in runs if losses)
@@ -202,7 +202,7 @@ def losses_of(evidence: Evidence) -> Iterator[Markup]:
 
 
 def metrics_of(evidence: Evidence) -> Iterator[Markup]:
-    """What metrics got and gave in the evaluation."""
+    """The inputs and results of the metrics."""
     evaluation = evidence.evaluation
     uses = by_metric(evaluation) if evaluation else []
     if evaluation is None or not (uses or evaluation.metrics):
@@ -211,8 +211,12 @@ def metrics_of(evidence: Evidence) -> Iterator[Markup]:
     others = [(tag("code", name), _number(value)) for name, value in evaluation.metrics.items() if name not in known]
     rows = f"{evaluation.rows:,} rows of {evaluation.argument}" if evaluation.rows else evaluation.argument
     tables = (
-        table(("metric", "value"), others, caption=f"{rows}, before the model has learned much") if others else None,
-        table(("metric", "predictions", "labels", "gave"), [_used(use) for use in uses], caption="what metrics got")
+        table(("metric", "value"), others, caption=f"{rows}, with the barely trained model") if others else None,
+        table(
+            ("metric", "predictions", "labels", "result"),
+            [_used(use) for use in uses],
+            caption="inputs and results of the metrics",
+        )
         if uses
         else None,
     )
@@ -220,23 +224,23 @@ def metrics_of(evidence: Evidence) -> Iterator[Markup]:
 
 
 def _used(use: MetricUse) -> tuple[Piece, ...]:
-    return (tag("code", use.function), *_got(use), _gave(use))
+    return (tag("code", use.function), *_inputs(use), _result(use))
 
 
-def _got(use: MetricUse) -> tuple[str, str]:
+def _inputs(use: MetricUse) -> tuple[str, str]:
     sides = ((use.predictions_shape, use.predictions_dtype), (use.references_shape, use.references_dtype))
     one, other = (f"{list(shape)} {dtype}" if dtype else "" for shape, dtype in sides)
     return one, other
 
 
-def _gave(use: MetricUse) -> Piece:
+def _result(use: MetricUse) -> Piece:
     if use.error:
         return tag("span", f"raises {use.error}", class_="status failed")
     return ", ".join(f"{value:.4g}" for value in use.values.values())
 
 
 def facts_of(evidence: Evidence) -> Markup:
-    """Every section that this run has something for; those of training stand beside each other where there is room."""
+    """Every section with measurements of this run; those of training are side by side if there is room."""
     of_data = (samples_of, labels_of, lengths_of, batches_of)
     of_training = (gradients_of, updates_of, schedule_of, losses_of)
     training = [part for kind in of_training for part in kind(evidence)]

@@ -1,4 +1,4 @@
-"""Findings and their verdicts, each with the code that it is about."""
+"""Findings and their verdicts, each with its code."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from lintrain.model.finding import Finding
 from lintrain.model.verdict import Measured, Verdict
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 from lintrain.report.text.columns import printable, window
-from lintrain.report.text.findings import cure_of, message_of
+from lintrain.report.text.findings import fix_text_of, message_of
 from lintrain.report.text.frame import Row, rows_of
 from lintrain.source.written_places import FindSource, line_of, location_of
 from lintrain.text.shown import shown
 
 LONGEST_CODE = 400
-"""Columns of a line of code: of a longer one the part around the place is shown."""
+"""Columns of code that are shown; of a longer line, the part around the location."""
 SIGNS = {"confirmed": "✗", "refuted": "✓", "inconclusive": "?", "error": "✗", "warning": "!", "note": "·"}
 
 
 def findings(judged: Sequence[Reported], find_source: FindSource) -> Markup:
-    """All of them, in the order in which they were judged."""
+    """All findings, in the order in which they were judged."""
     if not judged:
-        return tag("p", "Nothing was found.")
+        return tag("p", "No findings.")
     return joined(_finding(one, find_source) for one in judged)
 
 
@@ -54,7 +54,7 @@ def _remarks(one: Reported, verdict: Verdict | None) -> Iterator[Markup]:
             yield joined(tag("dt", "measured"), tag("dd", _measured(verdict.measured)))
     if one.finding.why:
         yield _remark("why", one.finding.why)
-    if cure := cure_of(one):
+    if cure := fix_text_of(one):
         yield _remark("fix", cure)
 
 
@@ -99,7 +99,7 @@ def _code(row: Row) -> Markup:
 
 
 def failure(evidence: Evidence, find_source: FindSource) -> Markup | None:
-    """The error of the stage that fails: the user's own line, the error, and the frames on its way."""
+    """The error of the failed stage: the user's line, the error, and the traceback."""
     stage = evidence.failed_stage
     error = evidence.failure
     if stage is None or error is None:
@@ -108,11 +108,11 @@ def failure(evidence: Evidence, find_source: FindSource) -> Markup | None:
     where = line_of(error.location, find_source) if error.location else None
     return tag(
         "section",
-        tag("h3", f"✗ the {stage.name} stage fails{about}"),
+        tag("h3", f"✗ the {stage.name} stage failed{about}"),
         tag("p", tag("code", where), class_="where") if where else None,
         tag("pre", tag("code", error.code), tabindex="0") if error.code else None,
         tag("pre", f"{error.type}: {error.message}", class_="error", tabindex="0"),
-        tag("details", tag("summary", "the frames on its way"), tag("pre", "\n".join(error.frames), tabindex="0"))
+        tag("details", tag("summary", "traceback"), tag("pre", "\n".join(error.frames), tabindex="0"))
         if error.frames
         else None,
         class_="failure",

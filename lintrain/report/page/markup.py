@@ -15,17 +15,17 @@ NAMES = {"class_": "class", "for_": "for"}
 
 
 class Markup(str):
-    """Text that is markup already and stays as it is: what `tag` and `joined` give, and the page's own style."""
+    """Escaped HTML: the result of `tag` and `joined`, and the stylesheet."""
 
     __slots__ = ()
 
 
 Piece: TypeAlias = "str | int | Iterable[Piece] | None"
-"""What an element may hold: a plain string is text, None is nothing."""
+"""The content of an element: a plain string is escaped text, None is nothing."""
 
 
 def tag(name: str, /, *inside: Piece, **attributes: str | float | bool | None) -> Markup:
-    """One element; `_` in the name of an attribute stands for `-`, one that is None or False is left out."""
+    """An element; `_` in the name of an attribute means `-`, an attribute that is None or False is omitted."""
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID:
         return Markup(f"<{name}{written}>")
@@ -33,12 +33,12 @@ def tag(name: str, /, *inside: Piece, **attributes: str | float | bool | None) -
 
 
 def joined(*pieces: Piece) -> Markup:
-    """Pieces one after the other, escaped where they are text."""
+    """Pieces joined, with text escaped."""
     return Markup("".join(_written(piece) for piece in pieces))
 
 
 def with_code(text: str) -> Markup:
-    """A message with the code between its backticks set off."""
+    """A message with the text between backticks as code."""
     parts = text.split("`")
     whole = len(parts) - 1 + len(parts) % 2
     return joined(
@@ -69,7 +69,7 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text that every encoder takes and that steers nothing."""
+    """Text without control characters."""
     return inert(printable(text))
 
 
@@ -84,7 +84,7 @@ def figure(caption: str, chart: Piece) -> Markup:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str, kind: str = "numbers") -> Markup:
-    """A table; where the page is too narrow, one of `numbers` scrolls by itself, one of `words` puts the last below."""
+    """A table; on a narrow page, one of kind `numbers` scrolls and one of kind `words` wraps its last column."""
     body = tag(
         "table",
         tag("caption", caption),
@@ -97,11 +97,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str,
 
 STYLESHEET = Path(__file__).with_name("page.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""A browser asks nobody for anything, whatever the page holds."""
+"""The browser sends no request, whatever the page contains."""
 
 
 def whole_page(title: str, *inside: Piece) -> str:
-    """A page as a file holds it."""
+    """The whole page as HTML."""
     return f"<!DOCTYPE html>\n{tag('html', _head(title), tag('body', *inside), lang='en')}\n"
 
 

@@ -1,4 +1,4 @@
-"""The pipeline as a picture: what the rows go through, and where they stop."""
+"""The pipeline as a diagram, with the status of each part."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 BOX_WIDTH, BOX_HEIGHT, GAP = 164, 84, 24
 LETTERS = 21
-"""As many letters go into a line of a box."""
+"""Characters per line of a box."""
 SIGNS = {"passed": "✓", "failed": "✗", "not reached": "·"}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the pipeline, and the stage that tries it."""
+    """A part of the pipeline, and the stage that runs it."""
 
     title: str
     stage: StageName | StageText
@@ -23,13 +23,13 @@ class Part:
 
 
 def picture(evidence: Evidence) -> Markup:
-    """The parts side by side, and once more below each other for narrow screens."""
+    """The parts side by side, and again one below the other for narrow screens."""
     parts = parts_of(evidence)
     return tag("div", _drawn(evidence, parts, is_tall=False), _drawn(evidence, parts, is_tall=True), class_="pipeline")
 
 
 def parts_of(evidence: Evidence) -> tuple[Part, ...]:
-    """From data to optimizer; the script and the construction stand in front where the run ends there."""
+    """From data to evaluation, preceded by the script or the construction if it failed."""
     before = tuple(
         Part(title, name, ())
         for title, name in (("script", StageName.SCRIPT), ("set-up", StageName.CONSTRUCTION))
@@ -70,7 +70,7 @@ def _model(evidence: Evidence) -> tuple[str, ...]:
 
 
 def shortened(number: int) -> str:
-    """A large number with three digits: 66.4 M."""
+    """A large number with three significant digits: 66.4 M."""
     for power, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= power:
             return f"{number / power:.3g} {letter}"
@@ -126,7 +126,7 @@ def _status(evidence: Evidence, part: Part) -> str:
 
 
 def _arrow(x: int, y: int, status: str, *, is_tall: bool) -> Markup:
-    """The arrow that leads to a part; none leads to the first."""
+    """The arrow to a part; none to the first."""
     if (y if is_tall else x) == 0:
         return tag("g")
     at_x, at_y = (x + BOX_WIDTH // 2, y) if is_tall else (x, y + BOX_HEIGHT // 2)
@@ -140,7 +140,7 @@ def _box(evidence: Evidence, part: Part, x: int, y: int) -> Markup:
     status = _status(evidence, part)
     kind = status.replace(" ", "-")
     shown = [line for line in part.lines if line][:2]
-    said = f"{SIGNS[status]} {part.stage}" + ("" if status == "passed" else f": {_said(status)}")
+    said = f"{SIGNS[status]} {part.stage}" + ("" if status == "passed" else f": {_status_text(status)}")
     return tag(
         "g",
         tag("title", f"{part.title} ({part.stage} {status})" + "".join(f"; {line}" for line in shown)),
@@ -152,5 +152,5 @@ def _box(evidence: Evidence, part: Part, x: int, y: int) -> Markup:
     )
 
 
-def _said(status: str) -> str:
-    return "fails" if status == "failed" else status
+def _status_text(status: str) -> str:
+    return "failed" if status == "failed" else status

@@ -1,1 +1,1 @@
-"""Reports for people at a terminal."""
+"""Reports for a terminal."""

@@ -1,4 +1,4 @@
-"""The live checklist of a probe: its stages ticked off as they come, with progress, on stderr."""
+"""The progress of a probe on stderr: its stages, each ticked off when it ends."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ Event = dict[str, Any]  # Any: events hold whatever JSON holds
 
 
 class Checklist(Protocol):
-    """Something that is told every event of a probe and shows it."""
+    """Shows the events of a probe."""
 
     def __enter__(self) -> Checklist: ...
 
     def __exit__(self, *raised: object) -> None: ...
 
     def listen(self, event: Event) -> None:
-        """Take in one event."""
+        """Show an event."""
         ...
 
 
 def open_checklist(*, quiet: bool, stream: TextIO | None = None) -> Checklist:
-    """A live one on a terminal, plain lines in a pipe, nothing when quiet."""
+    """A live list on a terminal, plain lines in a pipe, nothing if quiet."""
     if quiet:
-        return Silence()
+        return NoChecklist()
     out = sys.stderr if stream is None else stream
     style = style_of(out)
     return LiveLines(style) if out.isatty() and style.coloured else PlainLines(style, out)
 
 
-class Silence:
+class NoChecklist:
     """Shows nothing."""
 
-    def __enter__(self) -> Silence:
+    def __enter__(self) -> NoChecklist:
         return self
 
     def __exit__(self, *raised: object) -> None:
         return
 
     def listen(self, event: Event) -> None:
-        """Nothing."""
+        """Show nothing."""
 
 
-class PlainLines(Silence):
-    """One line as each stage settles: for pipes and logs."""
+class PlainLines(NoChecklist):
+    """One line when a stage ends, for pipes and logs."""
 
     def __init__(self, style: Style, stream: TextIO) -> None:
         self._style, self._stream = style, stream
 
     def listen(self, event: Event) -> None:
-        """Write a line where there is one."""
-        line = _settled(event, self._style)
+        """Write the line of an event, if it has one."""
+        line = _line_of(event, self._style)
         if line:
             self._stream.write(for_terminal(line) + "\n")
             self._stream.flush()
 
 
-def _settled(event: Event, style: Style) -> str:
+def _line_of(event: Event, style: Style) -> str:
     match event["event"]:
         case "started":
             return "probe: running the script up to its training call"
         case "again":
-            return f"probe: once more, with all of the data: {event['reason']}"
+            return f"probe: running again with all data: {event['reason']}"
         case "stage":
             stage = event["stage"]
             return f"probe: {sign(stage['status'], style)} {stage['name']} ({stage['seconds']:.2f} s)"
@@ -77,8 +77,8 @@ def _settled(event: Event, style: Style) -> str:
             return ""
 
 
-class LiveLines(Silence):
-    """A list that grows in place and is gone in the end, when the report stands in its stead."""
+class LiveLines(NoChecklist):
+    """A list that is updated in place and erased at the end, when the report replaces it."""
 
     def __init__(self, style: Style) -> None:
         from rich.console import Console
@@ -98,10 +98,10 @@ class LiveLines(Silence):
         self._live.stop()
 
     def listen(self, event: Event) -> None:
-        """Move on with the list."""
+        """Update the list."""
         match event["event"]:
             case "stage":
-                self._lines.append(_settled(event, self._style).removeprefix("probe: "))
+                self._lines.append(_line_of(event, self._style).removeprefix("probe: "))
                 self._running = ""
             case "stage-started":
                 self._running, self._since, self._done = event["stage"], time.monotonic(), ""

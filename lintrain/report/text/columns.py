@@ -1,4 +1,4 @@
-"""Code as a terminal shows it: how many columns it takes, and the part of a long line that is worth showing."""
+"""Text in a terminal: how many columns it takes, where to wrap it, and which part of a long line to show."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CONTROLS = dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x
 
 
 def printable(text: str) -> str:
-    """A line with tabs as spaces, and a sign in the stead of what would steer the terminal or turn the text around."""
+    """A line with tabs as spaces, and visible symbols for control characters and bidirectional marks."""
     if text.isascii() and text.isprintable():
         return text
     return text.expandtabs(TAB).translate(_PICTURES | _CONTROLS)
 
 
 def columns(text: str) -> int:
-    """The columns that a printable text takes: East Asian characters and most emoji take two."""
+    """The columns of a printable text: East Asian characters and most emoji take two."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
@@ -33,7 +33,7 @@ def _width(character: str) -> int:
 
 
 def _fitting(characters: Sequence[str], room: int) -> int:
-    """How many of the characters fit, from the first one on; looks at no more of them than that."""
+    """How many of the first characters fit."""
     for number, character in enumerate(characters):
         room -= 1 if character.isascii() else _width(character)
         if room < 0:
@@ -42,13 +42,13 @@ def _fitting(characters: Sequence[str], room: int) -> int:
 
 
 def clip(text: str, limit: int) -> str:
-    """As much of the beginning as fits, with a sign that there is more."""
+    """The beginning of a text that fits, with an ellipsis if it is cut."""
     fits = _fitting(text, limit)
     return text if fits == len(text) else text[: _fitting(text[:fits], limit - 1)] + CUT
 
 
 def window(text: str, start: int, end: int, limit: int) -> tuple[str, int]:
-    """The part of a line around the characters from `start` to `end`, and by how many characters it moved left."""
+    """The part of a line around the characters `start` to `end`, and by how many characters it moved left."""
     fits = _fitting(text, limit - 1)
     if fits >= min(end, len(text)):
         return clip(text, limit), 0
@@ -59,9 +59,9 @@ def window(text: str, start: int, end: int, limit: int) -> tuple[str, int]:
 
 
 def wrap(text: str, first: int, rest: int, width: int) -> list[str]:
-    """The lines of a text, broken between words: the first begins at column `first`, the others at `rest`.
+    """The lines of a wrapped text: the first begins at column `first`, the others at `rest`.
 
-    Code between backticks stays on one line where it fits on one.
+    Code between backticks is not broken if it fits on one line.
     """
     lines: list[str] = []
     current, room = "", width - first

@@ -1,4 +1,4 @@
-"""What fixes would change, as a unified diff; of a notebook, cell by cell."""
+"""Fixes as a unified diff; a notebook has one diff per cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def diff(before: Source, after: Source, style: Style) -> Iterator[str]:
-    """The lines of the difference between two states of one file."""
+    """The lines of the diff of a file."""
     old, new = _parts(before), _parts(after)
     for name in new:
         lines = unified_diff(old.get(name, []), new[name], shown(name), shown(name), lineterm="")
@@ -22,7 +22,7 @@ def diff(before: Source, after: Source, style: Style) -> Iterator[str]:
 
 
 def _parts(source: Source) -> dict[str, list[str]]:
-    """The code of a script under its name, or of every cell of a notebook under its own."""
+    """The code of a script under its name, or of each cell of a notebook under the cell's name."""
     if source.notebook is None:
         return {source.path: source.text.removesuffix("\n").split("\n")}
     return {

@@ -1,25 +1,24 @@
-"""The stages that are only measured on request: the numbers of each, line by line."""
+"""Stages with several lines: extra measurements, and an evaluation that the script runs itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from lintrain.evidence.memory import PROJECTION_ERROR
-from lintrain.evidence.run import Evidence, MemoryEvidence, RanksEvidence
-from lintrain.report.text.durations import duration, rounded
-from lintrain.text.sizes import show_size
+from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence
+from lintrain.text.sizes import duration, rounded, show_size
 
 Line = tuple[str, str]
-"""What a line is about, in a word or two, and what was measured."""
+"""The label of a line, and what was measured."""
 
 
 def numbers_of_extra(evidence: Evidence, name: str) -> str:
-    """The key numbers of a stage that passed, in one text; nothing for one that has its line elsewhere."""
+    """The key numbers of an extra stage in one line; empty for other stages."""
     return "; ".join(f"{about} {text}" for about, text in lines_of_extra(evidence, name))
 
 
 def lines_of_extra(evidence: Evidence, name: str) -> list[Line]:
-    """The same line by line."""
+    """The key numbers of an extra stage, line by line."""
     match name:
         case "checkpoint":
             return list(_checkpoint(evidence))
@@ -42,10 +41,10 @@ def _checkpoint(evidence: Evidence) -> Iterator[Line]:
     size = sum(resumed.files.values()) / 2**20
     files = f"{len(resumed.files)} file{'' if len(resumed.files) == 1 else 's'}"
     yield "saved", f"after {resumed.saved_after} steps ({files}, {size:.1f} MiB)"
-    went_on, starts = resumed.losses
-    yield "next loss", f"{starts:.4g}, {went_on:.4g} without the interruption"
+    uninterrupted, after = resumed.losses
+    yield "next loss", f"{after:.4g}, {uninterrupted:.4g} without interruption"
     different = "; ".join(resumed.differences)
-    yield "parts", f"not as they were: {different}" if different else "all as they were"
+    yield "state", f"changed: {different}" if different else "identical"
 
 
 def _memory(evidence: Evidence) -> Iterator[Line]:
@@ -53,12 +52,12 @@ def _memory(evidence: Evidence) -> Iterator[Line]:
     if memory is None:
         return
     named = f" of {show_size(memory.device)}" if memory.device else ""
-    either_way = f"{PROJECTION_ERROR:.0%} either way"
-    yield "peak", f"{show_size(memory.peak)}{named} ({either_way}) at {memory.batch}, {_method(memory)}"
+    accuracy = f"±{PROJECTION_ERROR:.0%}"
+    yield "peak", f"{show_size(memory.peak)}{named} ({accuracy}) at {memory.batch}, {_method(memory)}"
     state = f", {memory.optimizer_name or 'optimizer'} {show_size(memory.optimizer)}" if memory.optimizer else ""
     rest = "the step's own tensors" if memory.in_step else "activations"
     yield (
-        "of it",
+        "parts",
         f"weights {show_size(memory.weights)}, gradients {show_size(memory.gradients)}{state}, "
         f"{rest} {show_size(memory.activations)}",
     )
@@ -75,8 +74,8 @@ def _memory(evidence: Evidence) -> Iterator[Line]:
 
 def _method(memory: MemoryEvidence) -> str:
     if memory.without_weights:
-        return "projected without the weights"
-    return "projected" if memory.method == "projected" else "counted in the script's own steps"
+        return "projected without weights"
+    return "projected" if memory.method == "projected" else "measured in the script's steps"
 
 
 def _evaluation(evidence: Evidence) -> Iterator[Line]:
@@ -92,10 +91,10 @@ def _determinism(evidence: Evidence) -> Iterator[Line]:
         return
     first, second = (", ".join(f"{loss:.4g}" for loss in each) for each in starts.losses)
     if starts.repeats:
-        yield "losses", f"{first} in both starts"
+        yield "losses", f"{first} in both runs"
         return
-    yield "losses", f"{first} in one start; {second} in the other"
-    yield "not alike", "; ".join(starts.sources) or "the computation itself"
+    yield "losses", f"{first} in the first run; {second} in the second"
+    yield "different", "; ".join(starts.sources) or "the computation itself"
 
 
 def _throughput(evidence: Evidence) -> Iterator[Line]:
@@ -105,20 +104,23 @@ def _throughput(evidence: Evidence) -> Iterator[Line]:
     tokens = f", {pace.rows_per_second * pace.tokens:,.0f} tokens" if pace.tokens else ""
     yield "pace", f"{rounded(pace.rows_per_second)} rows{tokens} per second on this machine's CPU"
     yield "batch", f"{duration(pace.batch_seconds)} to load, {duration(pace.step_seconds)} to train on"
-    asked = f"; with {pace.workers} workers it can be less" if pace.workers else ""
-    yield "waiting", f"{pace.waiting:.0%} of the time, for a loader that works alone{asked}"
+    workers = f"; less with {pace.workers} workers" if pace.workers else ""
+    yield "waiting", f"{pace.waiting:.0%} of the time with one loading process{workers}"
     calls = ", ".join(f"`{name}` {times:.3g} times" for name, times in pace.synchronizing.items())
     if calls:
-        yield "reads", f"{calls} in a step, for which a GPU waits"
+        yield "syncs", f"{calls} per step, each of which synchronizes a GPU"
     if pace.operators:
-        yield "longest", ", ".join(f"{name} {share:.0%}" for name, share in pace.operators)
+        yield "slowest", ", ".join(f"{name} {share:.0%}" for name, share in pace.operators)
 
 
 def _ranks(evidence: Evidence) -> Iterator[Line]:
     ranks = evidence.ranks
     if ranks is None:
         return
-    yield "run", f"{ranks.processes} processes{'' if ranks.is_joined else ' that form no group'}, {ranks.steps} steps"
+    yield (
+        "run",
+        f"{ranks.processes} processes{'' if ranks.is_joined else ' without a process group'}, {ranks.steps} steps",
+    )
     yield "weights", f"{len(ranks.different_weights)} of {ranks.weights} differ at the start"
     yield "gradients", f"{len(ranks.different_gradients)} of {ranks.gradients} differ after backward"
     if ranks.apart:
@@ -129,20 +131,72 @@ def _ranks(evidence: Evidence) -> Iterator[Line]:
     if by_all := [write.path for write in ranks.writes if len(write.ranks) == ranks.processes]:
         yield "files", f"{', '.join(sorted(set(by_all)))} written by all"
     for gather in ranks.gathers:
-        yield "gathered", f"`{gather.function}` gives {gather.gathered} rows of {gather.rows}"
+        yield "gathered", f"`{gather.function}` returns {gather.gathered} of {gather.rows} rows"
     for schedule in ranks.schedules:
         if schedule.steps_per_update > 1:
-            yield "schedule", f"{schedule.name} goes {schedule.steps_per_update} steps on with each of the optimizer"
+            yield "schedule", f"{schedule.name} advances {schedule.steps_per_update} steps per optimizer step"
     if ranks.failure:
         yield "error", ranks.failure
 
 
 def _rows(ranks: RanksEvidence) -> Iterator[Line]:
     if ranks.shared_rows is not None:
-        yield "rows", f"{ranks.shared_rows} of {' and '.join(map(str, ranks.rows))} on both"
+        yield "rows", f"{ranks.shared_rows} of {' and '.join(map(str, ranks.rows))} on both processes"
     if ranks.same_batches:
-        yield "batch", f"the same on both in {ranks.same_batches} of {ranks.steps} steps"
+        yield "batch", f"the same on both processes in {ranks.same_batches} of {ranks.steps} steps"
     if ranks.same_dataset is False:
-        yield "data sets", "not the same"
+        yield "datasets", "different"
     if len(set(ranks.batches)) > 1:
         yield "batches", f"{' and '.join(map(str, ranks.batches))}"
+
+
+MOST_METRICS = 3
+
+
+def followed(evaluation: EvaluationEvidence) -> list[Line]:
+    """The lines of an evaluation: its rows, the mode of the model, its losses, and its metrics."""
+    return list(_evaluation_lines(evaluation))
+
+
+def _evaluation_lines(evaluation: EvaluationEvidence) -> Iterator[Line]:
+    if evaluation.batches:
+        rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
+        yield "data", f"{rows} in {evaluation.batches} batch{'' if evaluation.batches == 1 else 'es'}"
+    if evaluation.passes:
+        yield "model", _modes(evaluation)
+    if evaluation.losses:
+        yield "loss", f"{sum(evaluation.losses) / len(evaluation.losses):.3f}"
+    uses = by_metric(evaluation)[:MOST_METRICS]
+    yield from ((use.function, _use(use)) for use in uses)
+    shown = {"loss", *(name or use.function for use in uses for name in use.values)}
+    others = {name: value for name, value in evaluation.metrics.items() if value is not None and name not in shown}
+    if others:
+        yield "values", ", ".join(f"{name} {value:.3g}" for name, value in others.items())
+
+
+def by_metric(evaluation: EvaluationEvidence) -> list[MetricUse]:
+    """One call of each metric: one that raised, else one that returned numbers, else the first."""
+    best: dict[str, MetricUse] = {}
+    for use in evaluation.metric_uses:
+        known = best.get(use.function)
+        if known is None or (bool(use.error), bool(use.values)) > (bool(known.error), bool(known.values)):
+            best[use.function] = use
+    return list(best.values())
+
+
+def _modes(evaluation: EvaluationEvidence) -> str:
+    passes, training = evaluation.passes, evaluation.passes_in_training_mode
+    mode = f"{training} with dropout or batch norm in training mode" if training else "in evaluation mode"
+    recorded = f"{evaluation.recorded_passes} with" if evaluation.recorded_passes else "without"
+    return f"{passes} pass{'' if passes == 1 else 'es'}, {mode}, {recorded} gradients"
+
+
+def _use(use: MetricUse) -> str:
+    """The inputs and the result of a metric."""
+    sides = ((use.predictions_shape, use.predictions_dtype), (use.references_shape, use.references_dtype))
+    inputs = " and ".join(f"{list(shape)} {dtype}" for shape, dtype in sides if dtype)
+    values = ", ".join(f"{value:.3g}" for value in use.values.values())
+    result = f"raises {use.error}" if use.error else f"returns {values}" if values else ""
+    return " ".join(
+        part for part in (f"receives {inputs}" if inputs else "", "and" if inputs and result else "", result) if part
+    )

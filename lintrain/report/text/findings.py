@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def full(reported: Iterable[Reported], find_source: FindSource, style: Style) -> Iterator[str]:
-    """The blocks of a full report; why a mistake hurts is said once, at the first finding that it explains."""
+    """The blocks of a full report; a repeated `why` is shown once."""
     explained: set[str] = set()
     for one in reported:
         yield "\n".join(full_finding(one, find_source, style, with_why=one.finding.why not in explained))
@@ -36,9 +36,9 @@ def full_finding(one: Reported, find_source: FindSource, style: Style, *, with_w
     indent = gutter_of(one.finding, find_source) + 1
     if one.finding.why and with_why:
         yield from _remark("why", printable(one.finding.why), indent, style)
-    cure = cure_of(one)
-    if cure:
-        yield from _remark("fix", printable(cure), indent, style)
+    fix = fix_text_of(one)
+    if fix:
+        yield from _remark("fix", printable(fix), indent, style)
     if one.verdict:
         outcome, reason = one.verdict.outcome, printable(one.verdict.reason)
         lines = _remark("probe", f"{outcome.value} {style.dot} {reason}", indent, style)
@@ -47,20 +47,20 @@ def full_finding(one: Reported, find_source: FindSource, style: Style, *, with_w
 
 
 def message_of(finding: Finding, find_source: FindSource) -> str:
-    """The message of a finding; in a notebook with the line of the .ipynb file, which an editor opens."""
+    """The message of a finding; in a notebook with the line of the .ipynb file, which editors need."""
     source = find_source(finding.location.path)
     message = printable(finding.message)
     if source is None or source.notebook is None:
         return message
-    return f"{message} (line {source.location_in_file(finding.location).line} of the file)"
+    return f"{message} (file line {source.location_in_file(finding.location).line})"
 
 
-def cure_of(one: Reported) -> str:
-    """What mends a finding, and which option writes it; empty where nothing is known to."""
+def fix_text_of(one: Reported) -> str:
+    """How to fix a finding, and with which option; empty if unknown."""
     if one.fix is None:
         return one.finding.help
-    who = "an editor offers it after a probe" if one.is_measured else f"{_option(one.fix)} writes it"
-    return f"{one.finding.help or one.fix.title} ({who})"
+    where = "in an editor after a probe" if one.is_measured else f"with {_option(one.fix)}"
+    return f"{one.finding.help or one.fix.title} (fixable {where})"
 
 
 def _option(fix: Fix) -> str:
@@ -96,7 +96,7 @@ def concise(reported: Iterable[Reported], find_source: FindSource, style: Style)
 
 
 def grouped(reported: Iterable[Reported], find_source: FindSource, style: Style) -> Iterator[str]:
-    """A block for each file: its name, and a line for each finding with the places in one column."""
+    """A block for each file: its name, and an aligned line for each finding."""
     in_order = sorted(reported, key=lambda one: one.finding.location.path)
     for path, group in groupby(in_order, key=lambda one: one.finding.location.path):
         found = [(location_of(one.finding.location, find_source).removeprefix(f"{shown(path)}:"), one) for one in group]
@@ -115,7 +115,7 @@ def _grouped_line(one: Reported, find_source: FindSource, style: Style) -> str:
 def people_blocks(
     name: str, reported: Sequence[Reported], find_source: FindSource, style: Style
 ) -> tuple[Iterator[str], str]:
-    """The blocks of a form, and what stands between them."""
+    """The blocks of a format, and the separator between them."""
     if not reported:
         return iter(()), ""
     match name:

@@ -14,14 +14,14 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
 
 LEAST_CODE = 28
-"""Columns that code keeps beside a note; with less room the note goes below it."""
+"""Columns that code needs next to a note; with less room the note goes below it."""
 
 GAP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of code with the notes on it; `caret` is the finding's own place, on its line only."""
+    """One line of code with its notes."""
 
     group: str
     label: str
@@ -33,18 +33,18 @@ class Row:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first and last character of the place in the code as it is shown, tabs written out."""
+        """The start and end of the location in the code as shown, with tabs expanded."""
         end = self.location.end_column - 1 if self.location.end_line == self.location.line else len(self.code.rstrip())
         return len(printable(self.code[: self.location.column - 1])), len(printable(self.code[:end]))
 
 
 def gutter_of(finding: Finding, find_source: FindSource) -> int:
-    """The columns that the line numbers of a finding take."""
+    """The width of the line numbers of a finding."""
     return max((len(row.label) for row in rows_of(finding, find_source)), default=2)
 
 
 def rows_of(finding: Finding, find_source: FindSource) -> list[Row]:
-    """The lines to show, in the order of the text; those of other files come first."""
+    """The lines to show in order; lines of other files come first."""
     notes: dict[tuple[bool, str, int], list[tuple[Location, str]]] = {}
     for reason in finding.related:
         same_file = reason.location.path == finding.location.path
@@ -73,7 +73,7 @@ def _row(
 
 
 def frame(finding: Finding, find_source: FindSource, style: Style) -> Iterator[str]:
-    """The lines of the frame; none where the source cannot be shown."""
+    """The lines of the frame; none if the source is not available."""
     rows = rows_of(finding, find_source)
     gutter = max((len(row.label) for row in rows), default=2)
     if not rows:
@@ -81,18 +81,18 @@ def frame(finding: Finding, find_source: FindSource, style: Style) -> Iterator[s
     bar = style.paint(style.bar, ACCENT, bold=True)
     yield f"{' ' * gutter} {bar}"
     room = style.width - gutter - 3
-    beside = _code_room(rows, room)
+    alongside = _code_room(rows, room)
     previous = rows[0].group if len({row.group for row in rows}) == 1 else None
     for row in rows:
         if row.group != previous:
             yield f"{' ' * gutter} {bar} {style.paint(shown(row.group or row.location.path), dim=True)}"
             previous = row.group
-        for label, text in _lines(row, room, beside, style):
+        for label, text in _lines(row, room, alongside, style):
             yield f"{style.paint(label.rjust(gutter), 'blue', bold=True)} {bar} {text}".rstrip()
 
 
 def _code_room(rows: list[Row], room: int) -> int:
-    """The columns for code that has a note beside it; 0 where notes go below."""
+    """The columns for code next to its note; 0 if notes go below."""
     noted = [row for row in rows if row.notes]
     longest = max((columns(note) for row in noted for note in row.notes), default=0)
     code = max((columns(printable(row.code)) for row in noted), default=0)
@@ -100,24 +100,24 @@ def _code_room(rows: list[Row], room: int) -> int:
     return min(code, left) if left >= min(code, LEAST_CODE) else 0
 
 
-def _lines(row: Row, room: int, beside: int, style: Style) -> Iterator[tuple[str, str]]:
+def _lines(row: Row, room: int, alongside: int, style: Style) -> Iterator[tuple[str, str]]:
     start, end = row.span
-    limit = beside if row.notes and beside else room
+    limit = alongside if row.notes and alongside else room
     code, moved = window(printable(row.code), start, end if row.is_finding else start + 1, limit)
     notes = [printable(note) for note in row.notes]
-    if notes and beside:
-        yield row.label, code + " " * (beside - columns(code) + GAP) + style.paint(notes[0], ACCENT)
+    if notes and alongside:
+        yield row.label, code + " " * (alongside - columns(code) + GAP) + style.paint(notes[0], ACCENT)
     else:
         yield row.label, code
     if row.is_finding:
         yield "", _carets(row, code, start - moved, end - moved, style)
-    for note in notes[1:] if beside else notes:
-        indent = " " * (beside + GAP if beside else columns(code[: max(start - moved, 0)]))
-        yield "", indent + style.paint(note if beside else clip(note, room - len(indent)), ACCENT)
+    for note in notes[1:] if alongside else notes:
+        indent = " " * (alongside + GAP if alongside else columns(code[: max(start - moved, 0)]))
+        yield "", indent + style.paint(note if alongside else clip(note, room - len(indent)), ACCENT)
 
 
 def _carets(row: Row, code: str, start: int, end: int, style: Style) -> str:
     shown = min(end, len(code))
     carets = "^" * max(1, columns(code[start:shown]))
-    tail = "" if row.location.end_line == row.location.line else " and below"
+    tail = "" if row.location.end_line == row.location.line else " (continues below)"
     return " " * columns(code[:start]) + style.level(row.level, carets) + tail

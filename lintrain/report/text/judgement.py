@@ -1,4 +1,4 @@
-"""The report of a probe in every form: for a person, as JSON, as a page, and in the forms that a check has."""
+"""The report of a probe in every format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
-    """The report in the form of this name."""
+    """The report in a format."""
     match name:
         case "full":
             return judgement_text(judgement, style)
@@ -36,11 +36,10 @@ def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
 
 
 def judgement_text(judgement: Judgement, style: Style) -> str:
-    """The full report for a person."""
+    """The full report for a terminal."""
     from lintrain.report.text.columns import printable
-    from lintrain.report.text.devices import device_lines
     from lintrain.report.text.findings import full
-    from lintrain.report.text.stages import failure_lines, note_lines, run_lines
+    from lintrain.report.text.stages import device_lines, failure_lines, note_lines, run_lines
 
     record, find_source = judgement.record, judgement.sources.get
     blocks = ["\n".join(run_lines(run, style, find_source)) for run in record.runs]
@@ -54,18 +53,18 @@ def judgement_text(judgement: Judgement, style: Style) -> str:
 
 
 def judgement_page(judgement: Judgement) -> str:
-    """The report as an HTML page of its own."""
+    """The report as an HTML page."""
     from lintrain.report.page.document import page
 
     return page(judgement.record, judgement.judged, judgement.conclusion, judgement.sources.get)
 
 
 def judgement_json(judgement: Judgement) -> str:
-    """The whole record and report for programs."""
+    """The evidence and the report as JSON."""
     from lintrain.report.machine.document import FORMAT
 
     report = check_report(judgement)
-    document: dict[str, Any] = {  # Any: whatever JSON holds
+    document: dict[str, Any] = {  # Any: JSON
         "format": FORMAT,
         "lintrain": __version__,
         "exit_code": judgement.conclusion.exit_code,
@@ -78,7 +77,7 @@ def judgement_json(judgement: Judgement) -> str:
 
 
 def check_report(judgement: Judgement) -> CheckReport:
-    """Findings and verdicts in the form of a check's report for programs."""
+    """Findings and verdicts as the JSON report of a check."""
     from lintrain.report.machine.document import ProbeEntry
     from lintrain.report.machine.entries import finding_entries, report_of
 

@@ -1,4 +1,4 @@
-"""The pages of rules and built-in findings: the table of all, and one as a person reads it."""
+"""The documentation of rules and built-in findings: the table of all, and the page of one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lintrain.text.shown import trusted
 class Page:
     """One rule or built-in finding: what finds it (the text, a probe), how safe its fix is, and its manual page.
 
-    `fix` is `safe`, `unsafe`, or `either` where the script decides; empty where there is none. What is in `preview` is
-    heard only on request.
+    `fix` is `safe`, `unsafe`, or `either` if it depends on the script; empty without a fix. A `preview` rule runs on
+    request only.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Page:
 OPTIONS_OF = {
     "safe": "`--fix`",
     "unsafe": "`--fix --unsafe-fixes`",
-    "either": "`--fix`, in some scripts only with `--unsafe-fixes`",
+    "either": "`--fix`, in some scripts with `--unsafe-fixes`",
 }
-"""The options that write a fix, by its safety."""
+"""The options that apply a fix, by its safety."""
 
 
 def pages(rules: Iterable[RuleFile]) -> list[Page]:
-    """The pages of all rules, in their order, and then of the built-in findings."""
+    """The pages of all rules, followed by the built-in findings."""
     return [*map(_of_rule, rules), *map(_of_builtin, BUILTINS.values())]
 
 
@@ -65,13 +65,13 @@ def _of_builtin(found: Builtin) -> Page:
 
 
 def table(all_pages: Iterable[Page], style: Style) -> Iterator[str]:
-    """The lines of the table: under each stage its rules, with level, who finds them, and the mistake.
+    """The lines of the table: the rules of each stage with level, finder and title.
 
-    Where the mistakes do not all fit beside the rules, they stand below them.
+    If a title does not fit next to its rule, all titles go below their rules.
     """
     listed = list(all_pages)
     names = max((len(page.name) for page in listed), default=0)
-    longest = max((columns(page.manual.title) + 13 * page.preview for page in listed), default=0)
+    longest = max((columns(page.manual.title) + 10 * page.preview for page in listed), default=0)
     stage = None
     for page in listed:
         if page.stage != stage:
@@ -83,7 +83,7 @@ def table(all_pages: Iterable[Page], style: Style) -> Iterator[str]:
         level = style.level(page.level, f"{page.level.value:<7}")
         line = f"  {page.name:<{names}}  {level}  {style.paint(marks, dim=True)}"
         room = style.width - names - len(marks) - 15
-        title = f"{page.manual.title} (in preview)" if page.preview else page.manual.title
+        title = f"{page.manual.title} (preview)" if page.preview else page.manual.title
         if longest <= room:
             yield f"{line}  {title}"
         else:
@@ -97,7 +97,7 @@ def _marks(page: Page) -> str:
 
 
 def as_plain(page: Page) -> dict[str, object]:
-    """A page as programs read it."""
+    """The summary of a page as JSON."""
     return {
         "name": page.name,
         "stage": page.stage,
@@ -111,13 +111,13 @@ def as_plain(page: Page) -> dict[str, object]:
 
 
 def as_plain_page(page: Page, address: str = "") -> dict[str, object]:
-    """A page with all its text, as programs read it, and where the project has it as a web page."""
+    """A whole page as JSON, with its address if the project has a documentation site."""
     link = {"address": address} if address else {}
     return {**as_plain(page), "why": page.manual.why, "sections": page.manual.sections, **link}
 
 
 def page_text(page: Page, style: Style, address: str = "") -> str:
-    """A page as a person reads it: the mistake, why it hurts, examples, when it is fine, and its address."""
+    """A page as text: the mistake, its consequence, examples, when it is fine, and its address."""
     lines = [f"{style.paint(page.name, bold=True)}: {style.code(page.manual.title)}", "", *_facts(page, style), ""]
     lines.extend(_prose(page.manual.why, style))
     for heading, text in page.manual.sections.items():
@@ -129,14 +129,14 @@ def _facts(page: Page, style: Style) -> Iterator[str]:
     yield f"stage: {page.stage}    level: {style.level(page.level, page.level.value)}"
     finders = [name for name, has in (("`lintrain check`", page.text), ("`lintrain probe`", page.probe)) if has]
     verb = "found by" if page.text or not page.probe else "found only by"
-    fixed = f"; can be fixed with {OPTIONS_OF[page.fix]}" if page.fix else ""
-    yield style.code(f"{verb} {' and judged by '.join(finders)}{fixed}")
+    fixable = f"; fixable with {OPTIONS_OF[page.fix]}" if page.fix else ""
+    yield style.code(f"{verb} {' and judged by '.join(finders)}{fixable}")
     if page.preview:
-        yield style.code("in preview: runs only with `--preview`, and may still change")
+        yield style.code("preview rule: runs only with `--preview`, and may still change")
 
 
 def _prose(text: str, style: Style) -> Iterator[str]:
-    """Paragraphs wrapped to the width, code as it stands."""
+    """Paragraphs wrapped to the width, code unchanged."""
     for kind, group in groupby(text.strip("\n").split("\n"), _kind):
         lines = list(group)
         match kind:
@@ -155,7 +155,7 @@ def _kind(line: str) -> str:
 
 
 def _code(code: str, style: Style) -> list[str]:
-    """The lines of a block of code, highlighted where there are colours."""
+    """The lines of a block of code, highlighted if colours are available."""
     if not style.coloured:
         return code.split("\n")
     from rich.console import Console
@@ -168,8 +168,8 @@ def _code(code: str, style: Style) -> list[str]:
 
 
 def address_of(rule: str, documentation: str | None) -> str:
-    """The address of a rule's page in the documentation at this address; empty where the project names none.
+    """The address of a rule's page on a documentation site; empty without a site.
 
-    By the rule's name alone, as `tools/site` lays the pages out: links outlive a move to another stage.
+    It depends on the name only, as in `tools/site`: links survive a move to another stage.
     """
     return f"{documentation.rstrip('/')}/rules/{rule}.html" if documentation else ""

@@ -1,4 +1,4 @@
-"""The settings in force, as the lines that a project would write."""
+"""The effective settings as TOML."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lintrain.settings.settings import Settings
 
 
 def settings_text(settings: Settings, selection: Selection) -> str:
-    """The settings as TOML, with the file that they come from and the rules that they come to."""
-    lines = [f"# from {settings.file}" if settings.file else "# no configuration file; these are the defaults"]
+    """The settings as TOML, with their file and the selected rules as comments."""
+    lines = [f"# from {settings.file}" if settings.file else "# no configuration file, defaults only"]
     tables: list[str] = []
     for field in fields(settings):
         if field.name in ("root", "file"):
@@ -25,7 +25,7 @@ def settings_text(settings: Settings, selection: Selection) -> str:
         elif value is not None:
             lines.append(f"{key} = {_toml(value)}")
     rules = "".join(f"\n#   {name}" for name in sorted(selection.names))
-    return "\n".join([*lines, *tables, "", f"# rules in force:{rules}", ""])
+    return "\n".join([*lines, *tables, "", f"# selected rules:{rules}", ""])
 
 
 def _toml(value: object) -> str:

@@ -1,34 +1,25 @@
-"""The stages of a probe for a person: what each measured, in one line, and the error of the one that failed."""
+"""The stages of a probe for a terminal: what each measured, and the error of the one that failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from lintrain.evidence.run import BatchEvidence, ColumnEvidence, Evidence, SplitEvidence, Stage
+from lintrain.evidence.run import Evidence, Stage
 from lintrain.report.text.columns import clip, columns, printable, wrap
-from lintrain.report.text.extra_stages import numbers_of_extra
-from lintrain.report.text.followed import followed
-from lintrain.report.text.movement import asked_again, extremes, movement
-from lintrain.report.text.schedule_line import is_constant
 from lintrain.report.text.stage_lines import aligned, extra_lines, lines_below
+from lintrain.report.text.stage_numbers import no_source, numbers
 from lintrain.report.text.style import Style
-from lintrain.source.source import Source
 from lintrain.source.written_places import FindSource, line_of
+from lintrain.text.sizes import show_size
 
-MOST_CLASSES = 8
 INDENT = 27
-"""The column in which what a stage measured begins."""
+"""The column of the measurements."""
 STATUS_SIGNS = {"passed": ("✓", "+"), "failed": ("✗", "x"), "not reached": ("·", "-")}
 STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 
 
-def no_source(_path: str) -> Source | None:
-    """No source at all, for a reader who has none: lines are then those of the text that was read."""
-    return None
-
-
 def run_lines(evidence: Evidence, style: Style, find_source: FindSource = no_source) -> Iterator[str]:
-    """A heading, a line per stage, and samples of what the model reads."""
+    """A heading, the stages, and samples of decoded training rows."""
     yield from _wrapped("", _heading(evidence), 2, style)
     for stage in evidence.stages:
         if stage.status != "not reached":
@@ -74,7 +65,7 @@ def _stage(evidence: Evidence, stage: Stage, style: Style, find_source: FindSour
 
 
 def _not_reached(evidence: Evidence, style: Style) -> Iterator[str]:
-    """One line for all stages that were not reached for the same reason."""
+    """One line per reason for which stages were not reached."""
     reasons: dict[str, list[str]] = {}
     for stage in evidence.stages:
         if stage.status == "not reached":
@@ -101,138 +92,13 @@ def _about(stage: Stage) -> str:
     return f" ({stage.reason})" if stage.reason else ""
 
 
-def numbers(evidence: Evidence, name: str, find_source: FindSource = no_source) -> str:
-    """The key numbers of a stage that passed."""
-    match name:
-        case "script":
-            return f"reached {_call(evidence, find_source)}" if evidence.call else ""
-        case "dataset":
-            return "; ".join(_split(evidence, split) for split in evidence.splits)
-        case "batch":
-            return "; ".join(_batch(batch) for batch in evidence.batches if batch.argument == "train_dataset")
-        case "forward":
-            return _forward(evidence)
-        case "backward":
-            return _backward(evidence)
-        case "step":
-            return _step(evidence)
-        case "evaluation":
-            return _evaluation(evidence)
-        case "overfit":
-            return _overfit(evidence)
-        case _:
-            return numbers_of_extra(evidence, name)
-
-
-def _call(evidence: Evidence, find_source: FindSource) -> str:
-    location = evidence.call
-    return f"the training call at {line_of(location, find_source)}" if location else ""
-
-
-def _split(evidence: Evidence, split: SplitEvidence) -> str:
-    key = f"[{split.key}]" if split.key else ""
-    rows = f"{split.rows} rows" if split.rows is not None else "a stream"
-    first = evidence.splits[0]
-    is_alike = split is not first and split.column_names == first.column_names
-    names = ", ".join(column.name for column in split.columns)
-    columns = f" [{names}]" if names and not is_alike else ""
-    said = f", {_labels(split.labels)}" if split.labels else ""
-    return f"{split.argument}{key} {rows}{columns}{said}"
-
-
-def _labels(column: ColumnEvidence) -> str:
-    if not column.counts or len(column.counts) > MOST_CLASSES:
-        if column.minimum is None:
-            return f"{column.name} {column.kind}"
-        return f"{column.name} {column.minimum:g} to {column.maximum:g}"
-    named = (f"{_class_name(column, value)} {rows}" for value, rows in column.counts)
-    return f"{column.name}: {', '.join(named)}"
-
-
-def _class_name(column: ColumnEvidence, value: int) -> str:
-    return column.names[value] if 0 <= value < len(column.names) else str(value)
-
-
-def _batch(batch: BatchEvidence) -> str:
-    shapes = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in batch.tensors)
-    padding = ""
-    if batch.attended_tokens is not None and batch.padding_tokens is not None:
-        total = batch.attended_tokens + batch.padding_tokens
-        padding = f", {batch.padding_tokens / total:.0%} padding" if total else ""
-    return f"{batch.collator}: {shapes}{padding}"
-
-
-def _forward(evidence: Evidence) -> str:
-    forward = evidence.forward
-    if forward is None:
-        return ""
-    mean = sum(forward.losses) / len(forward.losses)
-    chance = f", chance is {forward.chance:.3f}" if forward.chance is not None else ""
-    shape = f", logits {list(forward.logits_shape)}" if forward.logits_shape else ""
-    batches = f"{len(forward.losses)} batch{'' if len(forward.losses) == 1 else 'es'}"
-    return f"loss {mean:.3f} over {batches}{chance}{shape}{asked_again(evidence.responses)}"
-
-
-def _backward(evidence: Evidence) -> str:
-    backward = evidence.backward
-    if backward is None or not backward.norms:
-        return ""
-    mean = [sum(layer.norms) / len(layer.norms) for layer in backward.layers]
-    span = f", by layer {min(mean):.1e} to {max(mean):.1e}" if mean else ""
-    return f"gradient norm {max(backward.norms):.3g}{span}{extremes(backward)}"
-
-
-def _step(evidence: Evidence) -> str:
-    step = evidence.step
-    if step is None:
-        return ""
-    rates = sorted({group.learning_rate for group in step.groups})
-    shown = ", ".join(f"{rate:.2g}" for rate in rates)
-    changed = f"{step.changed_tensors} of {step.trainable_tensors} tensors changed{movement(evidence)}"
-    return f"{step.optimizer}, learning rate {shown}{_schedule(evidence)}; {changed}"
-
-
-def _schedule(evidence: Evidence) -> str:
-    """How the rate goes over the run, where it does not stay."""
-    schedule = evidence.schedule
-    if schedule is None or is_constant(schedule):
-        return ""
-    return f" at step {schedule.highest_at + 1} of {schedule.steps}"
-
-
-def _evaluation(evidence: Evidence) -> str:
-    evaluation = evidence.evaluation
-    if evaluation is None:
-        return ""
-    if evaluation.is_followed:
-        return "; ".join(f"{about} {text}" for about, text in followed(evaluation))
-    if not evaluation.has_metric_function:
-        return f"{evaluation.rows} rows, no metric function"
-    if not evaluation.metric_function_called:
-        return f"{evaluation.rows} rows: the metric function was not called"
-    metrics = ", ".join(f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None)
-    rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
-    return f"{rows}: {metrics or 'the metric function gave no number'}"
-
-
-def _overfit(evidence: Evidence) -> str:
-    overfit = evidence.overfit
-    if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
-        return ""
-    first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
-    falls = f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows"
-    rates = [f"to {at_ten:.3f} at ten times the rate"]
-    rates += [f"to {last:.3f} at a tenth of it" for last in overfit.losses_at_a_tenth[-1:]]
-    return ", ".join([falls, *rates])
-
-
 def _fitted(line: str, width: int) -> list[str]:
-    """A line of an error message: as it is, with the spaces that the library put in it, or wrapped where it is wide."""
+    """A line of an error message, unchanged if it fits, otherwise wrapped."""
     return [line] if columns(line) <= width else wrap(line, 0, 0, width)
 
 
 def samples(evidence: Evidence) -> Iterator[str]:
-    """A few rows of the training set in words, each with its label; labels of single tokens would hide the words."""
+    """A few decoded training rows, each with its label unless the label is a list of tokens."""
     split = next((split for split in evidence.splits if split.samples), None)
     for sample in split.samples if split else ():
         name = f" ({sample.label_name})" if sample.label_name else ""
@@ -241,13 +107,13 @@ def samples(evidence: Evidence) -> Iterator[str]:
 
 
 def failure_lines(evidence: Evidence, style: Style, find_source: FindSource = no_source) -> Iterator[str]:
-    """The error of the first failed stage: the user's own line first, then where the library raised it."""
+    """The error of the first failed stage: the user's line first, then the frames in the library."""
     stage = evidence.failed_stage
     failure = stage.failure if stage else None
     if stage is None or failure is None:
         return
     where = f"{line_of(failure.location, find_source)}: " if failure.location else ""
-    yield style.paint(f"{where}the {stage.name} stage fails{_about(stage)}", bold=True)
+    yield style.paint(f"{where}the {stage.name} stage failed{_about(stage)}", bold=True)
     if failure.code:
         yield f"    {clip(printable(failure.code), style.width - 4)}"
     message = f"{failure.type}: {failure.message}".splitlines() or [failure.type]
@@ -256,3 +122,39 @@ def failure_lines(evidence: Evidence, style: Style, find_source: FindSource = no
             yield f"  {style.paint(part, 'red')}"
     for frame in failure.frames:
         yield f"    {style.paint(clip(printable(frame), style.width - 4), dim=True)}"
+
+
+def device_lines(runs: Sequence[Evidence]) -> Iterator[str]:
+    """The memory of each GPU pass, and how its first loss and gradient compare with the CPU."""
+    first = next((run for run in runs if run.accelerator is None), None)
+    for run in runs:
+        device = run.accelerator
+        if device is None:
+            continue
+        yield f"{run.device}, {device.name}: {_gpu_memory(run, first)}"
+        if first is not None and (compared := "; ".join(_compared(first, run))):
+            yield f"{run.device} vs. CPU: {compared}"
+
+
+def _gpu_memory(run: Evidence, first: Evidence | None) -> str:
+    device = run.accelerator
+    if device is None:
+        return ""
+    allocated, memory = show_size(device.allocated), show_size(device.memory)
+    held = f"{allocated} of {memory} allocated at the peak, {show_size(device.reserved)} reserved"
+    projected = first.memory.peak if first is not None and first.memory is not None else 0
+    if not projected or not device.allocated:
+        return held
+    return f"{held}; projected {show_size(projected)} ({projected / device.allocated - 1:+.0%})"
+
+
+def _compared(cpu: Evidence, gpu: Evidence) -> Iterator[str]:
+    if cpu.forward and gpu.forward and cpu.forward.losses and gpu.forward.losses:
+        yield _gpu_and_cpu("first loss", gpu.forward.losses[0], cpu.forward.losses[0])
+    if cpu.backward and gpu.backward and cpu.backward.norms and gpu.backward.norms:
+        yield _gpu_and_cpu("first gradient norm", gpu.backward.norms[0], cpu.backward.norms[0])
+
+
+def _gpu_and_cpu(name: str, gpu: float, cpu: float) -> str:
+    difference = f" ({abs(gpu - cpu) / abs(cpu):.1%} difference)" if cpu else ""
+    return f"{name} {gpu:.4g} vs. {cpu:.4g}{difference}"

@@ -1,4 +1,4 @@
-"""How a report may look where it is going: its width, whether it has colours, and which signs can be written there."""
+"""The style of a report: its width, its colours, and whether it may use Unicode symbols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDEST = 120
 NARROWEST = 40
 
 ACCENT = "bright_blue"
-"""Of what belongs to the drawing: plain blue is hard to read on black."""
+"""The colour of frames: plain blue is hard to read on black."""
 
 LEVEL_COLOURS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 OUTCOME_COLOURS = {"confirmed": "red", "refuted": "green", "inconclusive": "yellow"}
@@ -27,7 +27,7 @@ OUTCOME_COLOURS = {"confirmed": "red", "refuted": "green", "inconclusive": "yell
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The width in columns, whether there are colours, and whether there are signs outside ASCII."""
+    """The width in columns, and whether colours and symbols outside of ASCII are available."""
 
     width: int = WIDEST
     coloured: bool = False
@@ -40,15 +40,15 @@ class Style:
 
     @property
     def dot(self) -> str:
-        """The sign between a ruling and its reason."""
+        """The separator between an outcome and its reason."""
         return "·" if self.unicode else "-"
 
     def writable(self, text: str) -> str:
-        """A text with an ASCII sign of the same width where a line was cut, for terminals that have no other signs."""
+        """A text with an ASCII symbol for an ellipsis, for ASCII terminals."""
         return text if self.unicode else text.replace(CUT, "~")
 
     def paint(self, text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
-        """A text in a colour, or as it is where there are none."""
+        """A text in a colour, or unchanged without colours."""
         if not self.coloured or not text:
             return text
         from click import style
@@ -61,11 +61,11 @@ class Style:
         return self.paint(text, LEVEL_COLOURS[level], bold=True)
 
     def outcome(self, outcome: Outcome) -> str:
-        """A ruling in its colour."""
+        """An outcome in its colour."""
         return self.paint(outcome.value, OUTCOME_COLOURS[outcome.value], bold=True)
 
     def code(self, text: str) -> str:
-        """A message with the code between its backticks set off."""
+        """A message with the code between backticks in bold."""
         if not self.coloured:
             return text
         parts = text.split("`")
@@ -74,13 +74,13 @@ class Style:
 
 
 def style_of(stream: TextIO) -> Style:
-    """The look for a stream: `NO_COLOR` and `FORCE_COLOR` have their usual say, `COLUMNS` sets the width."""
+    """The style for a stream; respects `NO_COLOR`, `FORCE_COLOR` and `COLUMNS`."""
     unicode = (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")
     return Style(width_of(stream), has_colours(stream), unicode)
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Whether colours belong on a stream."""
+    """Whether to use colours on a stream."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false"):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
-    """How many findings of which level, in how many files, how many can be mended, and how many are `fixed` now."""
+    """The number of findings by level, of files, of fixable findings, and of findings `fixed` now."""
     done = f"{count(fixed, 'finding')} fixed; " if fixed else ""
     if not reported:
         return f"{done}no findings {'left ' if fixed else ''}in {count(files, 'file')}"
@@ -23,20 +23,20 @@ def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
     parts = [count(levels[level], level.value) for level in Level if levels[level]]
     touched = len({one.finding.location.path for one in reported})
     where = count(touched, "file") if touched == files else f"{touched} of {count(files, 'file')}"
-    return f"{done}{count(len(reported), 'finding')} ({', '.join(parts)}) in {where}{_mendable(reported)}"
+    return f"{done}{count(len(reported), 'finding')} ({', '.join(parts)}) in {where}{_fixable(reported)}"
 
 
-def _mendable(reported: Sequence[Reported]) -> str:
+def _fixable(reported: Sequence[Reported]) -> str:
     safe = sum(1 for one in reported if one.fix and one.fix.safe)
     unsafe = sum(1 for one in reported if one.fix and not one.fix.safe)
-    parts = [f"{safe} safely (`--fix`)"] if safe else []
+    parts = [f"{safe} with `--fix`"] if safe else []
     if unsafe:
-        parts.append(f"{unsafe} unsafely (`--fix --unsafe-fixes`)")
-    return f"; can be fixed: {', '.join(parts)}" if parts else ""
+        parts.append(f"{unsafe} with `--fix --unsafe-fixes`")
+    return f"; fixable: {', '.join(parts)}" if parts else ""
 
 
 def statistics(reported: Sequence[Reported], style: Style) -> Iterator[str]:
-    """A line per rule: how often, which level, its name; the most frequent first."""
+    """A line per rule with its count, level and name; the most frequent first."""
     counts = Counter((one.finding.rule, one.finding.level) for one in reported)
     digits = max((len(str(number)) for number in counts.values()), default=1)
     for (rule, level), number in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
@@ -44,7 +44,7 @@ def statistics(reported: Sequence[Reported], style: Style) -> Iterator[str]:
 
 
 def statistics_json(reported: Sequence[Reported]) -> str:
-    """The same counts for programs; `fixable` is how many of them `--fix` mends, with `--unsafe-fixes` or without."""
+    """The counts as JSON; `fixable` is the number of findings with a fix, safe or unsafe."""
     counts = Counter((one.finding.rule, one.finding.level) for one in reported)
     fixable = Counter((one.finding.rule, one.finding.level) for one in reported if one.fix)
     entries = [
@@ -57,7 +57,7 @@ def statistics_json(reported: Sequence[Reported]) -> str:
 
 
 def shown_fixes(fixed: Mapping[tuple[str, str], int]) -> Iterator[str]:
-    """The findings that were fixed: under each file how many of which rule."""
+    """The number of fixed findings by file and rule."""
     digits = max((len(str(number)) for number in fixed.values()), default=1)
     for path, rules in groupby(sorted(fixed), key=lambda each: each[0]):
         yield f"{path}:"
@@ -65,5 +65,5 @@ def shown_fixes(fixed: Mapping[tuple[str, str], int]) -> Iterator[str]:
 
 
 def count(number: int, thing: str) -> str:
-    """A number with its thing, in the plural where it is not one."""
+    """A number and a noun, in the plural unless the number is 1."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

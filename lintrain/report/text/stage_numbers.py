@@ -1,0 +1,234 @@
+"""The key numbers of a stage in one line."""
+
+from __future__ import annotations
+
+import math
+
+from lintrain.evidence.run import (
+    BackwardEvidence,
+    BatchEvidence,
+    ColumnEvidence,
+    Evidence,
+    LayerGradient,
+    ResponseEvidence,
+    SplitEvidence,
+    StepEvidence,
+)
+from lintrain.report.text.extra_stages import followed, numbers_of_extra
+from lintrain.report.text.stage_lines import is_constant
+from lintrain.source.source import Source
+from lintrain.source.written_places import FindSource, line_of
+
+MOST_CLASSES = 8
+
+
+def no_source(_path: str) -> Source | None:
+    """No source, so that lines are those of the text that was read."""
+    return None
+
+
+def numbers(evidence: Evidence, name: str, find_source: FindSource = no_source) -> str:
+    """The key numbers of a stage that passed."""
+    match name:
+        case "script":
+            return f"reached {_call(evidence, find_source)}" if evidence.call else ""
+        case "dataset":
+            return "; ".join(_split(evidence, split) for split in evidence.splits)
+        case "batch":
+            return "; ".join(_batch(batch) for batch in evidence.batches if batch.argument == "train_dataset")
+        case "forward":
+            return _forward(evidence)
+        case "backward":
+            return _backward(evidence)
+        case "step":
+            return _step(evidence)
+        case "evaluation":
+            return _evaluation(evidence)
+        case "overfit":
+            return _overfit(evidence)
+        case _:
+            return numbers_of_extra(evidence, name)
+
+
+def _call(evidence: Evidence, find_source: FindSource) -> str:
+    location = evidence.call
+    return f"the training call at {line_of(location, find_source)}" if location else ""
+
+
+def _split(evidence: Evidence, split: SplitEvidence) -> str:
+    key = f"[{split.key}]" if split.key else ""
+    rows = f"{split.rows} rows" if split.rows is not None else "a stream"
+    first = evidence.splits[0]
+    is_alike = split is not first and split.column_names == first.column_names
+    names = ", ".join(column.name for column in split.columns)
+    columns = f" [{names}]" if names and not is_alike else ""
+    said = f", {_labels(split.labels)}" if split.labels else ""
+    return f"{split.argument}{key} {rows}{columns}{said}"
+
+
+def _labels(column: ColumnEvidence) -> str:
+    if not column.counts or len(column.counts) > MOST_CLASSES:
+        if column.minimum is None:
+            return f"{column.name} {column.kind}"
+        return f"{column.name} {column.minimum:g} to {column.maximum:g}"
+    named = (f"{_class_name(column, value)} {rows}" for value, rows in column.counts)
+    return f"{column.name}: {', '.join(named)}"
+
+
+def _class_name(column: ColumnEvidence, value: int) -> str:
+    return column.names[value] if 0 <= value < len(column.names) else str(value)
+
+
+def _batch(batch: BatchEvidence) -> str:
+    shapes = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in batch.tensors)
+    padding = ""
+    if batch.attended_tokens is not None and batch.padding_tokens is not None:
+        total = batch.attended_tokens + batch.padding_tokens
+        padding = f", {batch.padding_tokens / total:.0%} padding" if total else ""
+    return f"{batch.collator}: {shapes}{padding}"
+
+
+def _forward(evidence: Evidence) -> str:
+    forward = evidence.forward
+    if forward is None:
+        return ""
+    mean = sum(forward.losses) / len(forward.losses)
+    chance = f", chance level {forward.chance:.3f}" if forward.chance is not None else ""
+    shape = f", logits {list(forward.logits_shape)}" if forward.logits_shape else ""
+    batches = f"{len(forward.losses)} batch{'' if len(forward.losses) == 1 else 'es'}"
+    return f"loss {mean:.3f} over {batches}{chance}{shape}{output_effects(evidence.responses)}"
+
+
+def _backward(evidence: Evidence) -> str:
+    backward = evidence.backward
+    if backward is None or not backward.norms:
+        return ""
+    mean = [sum(layer.norms) / len(layer.norms) for layer in backward.layers]
+    span = f", by layer {min(mean):.1e} to {max(mean):.1e}" if mean else ""
+    return f"gradient norm {max(backward.norms):.3g}{span}{extremes(backward)}"
+
+
+def _step(evidence: Evidence) -> str:
+    step = evidence.step
+    if step is None:
+        return ""
+    rates = sorted({group.learning_rate for group in step.groups})
+    shown = ", ".join(f"{rate:.2g}" for rate in rates)
+    changed = f"{step.changed_tensors} of {step.trainable_tensors} tensors changed{movement(evidence)}"
+    return f"{step.optimizer}, learning rate {shown}{_schedule(evidence)}; {changed}"
+
+
+def _schedule(evidence: Evidence) -> str:
+    """The step of the highest rate, if the rate changes."""
+    schedule = evidence.schedule
+    if schedule is None or is_constant(schedule):
+        return ""
+    return f" at step {schedule.highest_at + 1} of {schedule.steps}"
+
+
+def _evaluation(evidence: Evidence) -> str:
+    evaluation = evidence.evaluation
+    if evaluation is None:
+        return ""
+    if evaluation.is_followed:
+        return "; ".join(f"{about} {text}" for about, text in followed(evaluation))
+    if not evaluation.has_metric_function:
+        return f"{evaluation.rows} rows, no metric function"
+    if not evaluation.metric_function_called:
+        return f"{evaluation.rows} rows, metric function not called"
+    metrics = ", ".join(f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None)
+    rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
+    return f"{rows}: {metrics or 'the metric function returned no number'}"
+
+
+def _overfit(evidence: Evidence) -> str:
+    overfit = evidence.overfit
+    if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
+        return ""
+    first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
+    falls = f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows"
+    rates = [f"to {at_ten:.3f} at ten times the rate"]
+    rates += [f"to {last:.3f} at a tenth of it" for last in overfit.losses_at_a_tenth[-1:]]
+    return ", ".join([falls, *rates])
+
+
+EQUAL = 1e-6
+MOST_NAMES = 2
+
+
+def output_effects(responses: ResponseEvidence | None) -> str:
+    """Whether the output depends on rows, mask and later tokens, as far as it was measured."""
+    if responses is None:
+        return ""
+    return f"{_same_output(responses)}{_mask_effect(responses)}{_future(responses)}"
+
+
+def _same_output(responses: ResponseEvidence) -> str:
+    spread = responses.spread
+    if spread is None or spread.before is None or spread.before > EQUAL:
+        return ""
+    return f"; {spread.rows} different rows have the same output"
+
+
+def _mask_effect(responses: ResponseEvidence) -> str:
+    mask = responses.mask
+    if mask is None:
+        return ""
+    if mask.given:
+        return f"; without the mask the output changes by {mask.change:.2g} of its maximum"
+    return f"; the missing mask would change the output by {mask.change:.2g} of its maximum"
+
+
+def _future(responses: ResponseEvidence) -> str:
+    future = responses.future
+    return f"; changing the next token changes it by {future.change:.2g}" if future else ""
+
+
+def extremes(backward: BackwardEvidence) -> str:
+    """The layers with zero gradient, and the layer with the smallest gradient relative to its weights."""
+    dead = [layer.layer for layer in backward.layers if layer.norms and not any(layer.norms)]
+    alive = {layer.layer: max(layer.norms) / layer.weight_norm for layer in backward.layers if _is_comparable(layer)}
+    least = min(alive, key=lambda name: alive[name], default=None)
+    none = f"; zero in {_names(dead)}" if dead else ""
+    return (
+        f"{none}; smallest relative to its weights in {least} ({alive[least]:.1e})"
+        if least and len(alive) > 1
+        else none
+    )
+
+
+def _is_comparable(layer: LayerGradient) -> bool:
+    return any(layer.norms) and layer.weight_norm > 0
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+
+
+def movement(evidence: Evidence) -> str:
+    """How much a step changes the layers, what rounding loses, and which frozen parts change."""
+    step = evidence.step
+    return f"{_updates(step)}{_rounding(evidence, step)}{_frozen(step)}" if step else ""
+
+
+def _updates(step: StepEvidence) -> str:
+    ratios = [update.ratio for update in step.updates if math.isfinite(update.ratio)]
+    if not ratios:
+        return ""
+    low, high = min(ratios), max(ratios)
+    span = f"{low:.1e} to {high:.1e}" if len(ratios) > 1 else f"{low:.1e}"
+    return f", by {span} of a layer's weights per step"
+
+
+def _rounding(evidence: Evidence, step: StepEvidence) -> str:
+    formats = [name for name in (evidence.model.formats if evidence.model else {}) if name in ("bfloat16", "float16")]
+    if not formats or step.changed_share is None:
+        return ""
+    return f"; {step.changed_share:.0%} of the {formats[0]} weights changed"
+
+
+def _frozen(step: StepEvidence) -> str:
+    moved = f"; frozen {_names(list(step.frozen_moved))} changed" if step.frozen_moved else ""
+    norms = step.frozen_statistics
+    return f"{moved}; running statistics of {norms} frozen batch norm{'s' * (norms != 1)} changed" if norms else moved
