@@ -42,4 +42,4 @@ def probe_path(
 
 
 def _ignore(_event: Event) -> None:
-    """Nobody watches the stages go by."""
+    """The stages are not shown while they run."""

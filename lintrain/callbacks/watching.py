@@ -85,7 +85,7 @@ class Watching:
 
 
 class WatchingCallback:
-    """What the callbacks of both libraries are made with, and what they tell."""
+    """The arguments of the callbacks of both libraries, and what they report."""
 
     def __init__(
         self,

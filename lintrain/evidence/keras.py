@@ -14,7 +14,7 @@ class KerasEvidence:
     there are several outputs. `sums` are the least and greatest sum over the last axis of the outputs.
     `inputs` are the names in a dictionary of inputs; `has_targets` says whether the batch has a second part.
     `modal_calls` counts the calls of dropout, batch normalisation and other layers that do something else in training,
-    within one training step, `modal_calls_in_training` those that were told that they train. `corrected` is the loss
+    within one training step, `modal_calls_in_training` those in training mode. `corrected` is the loss
     of the run and that of the same outputs as mere numbers, where the library computes it from something before them.
     """
 

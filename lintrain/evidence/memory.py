@@ -21,7 +21,7 @@ class ResidentModel:
 class MemoryEvidence:
     """The most that tensors hold at any time of a whole training step, in bytes.
 
-    `device` is the memory of the device, None where nobody named one. `rows` and `tokens` are those of the batch;
+    `device` is the memory of the device, None if none was named. `rows` and `tokens` are those of the batch;
     tokens is None for rows without them. At the peak `weights`, `gradients`, `optimizer` (its state) lie in memory, and
     `activations` is all the rest: what the backward pass needs, and results on their way. `fixed` is what lies there
     whatever the batch. `largest_batch` are the rows that just fit, 0 where not even one does, None where it is not

@@ -74,7 +74,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Evidence:
     """Everything measured at one run of a script; None where a stage was not reached.
 
-    `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
+    `overrides` names the trainer's methods that the user's subclass replaces, and the functions given instead of them
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
     `ended_in` is the statement of the script's top level in which a run was ended; None where the script itself ended.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from asking the model again.

@@ -308,7 +308,7 @@ class AccumulationEvidence:
     """The rows of one batch as one batch, and as several whose gradients add up to one step; dropout is off.
 
     `ratio` is the gradient norm of the parts over that of the whole: 1 where the losses are averaged, as many as there
-    are parts where nobody divides them.
+    are parts if they are not divided.
     """
 
     parts: int

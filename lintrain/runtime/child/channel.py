@@ -27,7 +27,7 @@ HIGH = 500
 """Descriptors from here on are not those that a script's own files get."""
 
 NO_ROOM = 74
-"""Exit status of a process whose events cannot be written (EX_IOERR): nothing that it measures would be heard."""
+"""Exit status of a process whose events cannot be written (EX_IOERR): its measurements would be lost."""
 
 
 class Channel:
@@ -64,7 +64,7 @@ class Channel:
             EXIT(NO_ROOM)
 
     def _own_descriptor(self) -> int:
-        """The descriptor of our file, opened anew if the script closed it: another file may have its number."""
+        """The descriptor of our file, opened again if the script closed it: another file may have its number."""
         if _identity(self._descriptor) != self._file:
             self._descriptor = _opened(self._path)
             if _identity(self._descriptor) != self._file:
@@ -110,7 +110,7 @@ def _opened(path: str) -> int:
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:
-    """What tells a file from all others; None for a descriptor that is closed."""
+    """The identity of a file; None for a descriptor that is closed."""
     try:
         state = FSTAT(descriptor)
     except OSError:

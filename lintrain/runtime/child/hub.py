@@ -110,7 +110,7 @@ def _in_future(value: Any) -> Any:
 
 
 def _stop_logins(session: ProbeSession, module: Any) -> None:
-    """Nobody is asked for a token; one that was saved before is found by the downloads as it is."""
+    """No login asks for a token; downloads still find one that was saved before."""
     for name in LOGINS:
         if (original := getattr(module, name, None)) is not None:
             setattr(module, name, stand_in(session, name, original, lambda _values: None))

@@ -19,7 +19,7 @@ from lintrain.runtime.child.garbage import Thresholds
 from lintrain.runtime.child.library import version_of
 from lintrain.runtime.child.waiting import wait_for_the_others
 from lintrain.runtime.measure.accelerator import measure_device
-from lintrain.runtime.measure.objects.objects import Objects, tells_without_training
+from lintrain.runtime.measure.objects.objects import Objects, can_be_judged_alone
 from lintrain.runtime.reproduction.reproducer import Reproducer
 from lintrain.runtime.sandbox.files.keeper import Keeper
 from lintrain.runtime.sandbox.network.network import Network
@@ -112,7 +112,7 @@ class ProbeSession:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last word was said."""
+        """Whether the final event was sent."""
         return self._ended
 
     def new_keys(self, count: int) -> list[str]:
@@ -127,12 +127,12 @@ class ProbeSession:
         return path
 
     def shorten(self, text: str) -> None:
-        """Remember something that was changed in order to be quick; said once in the report."""
+        """Remember something that was changed in order to be quick; shown once in the report."""
         if text not in self.shortcuts:
             self.shortcuts.append(text)
 
     def note(self, text: str) -> None:
-        """Remember something that the report should say."""
+        """Remember something that the report should mention."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -203,7 +203,7 @@ class ProbeSession:
             self._end(EndingKind.BY_HAND, f"{self.watch.backwards_by_hand} backward passes")
         else:
             # Nothing trains, but a loader that yields nothing or a model that is moved twice can still be judged.
-            self._tell_of_objects()
+            self._report_objects()
             self._end(EndingKind.NO_TRAINING, "")
 
     def on_training_elsewhere(self) -> None:
@@ -222,10 +222,10 @@ class ProbeSession:
     def _objects(self, *, is_measured: bool = False) -> ObjectEvidence:
         return self.objects.evidence(self.note, is_measured=is_measured)
 
-    def _tell_of_objects(self) -> None:
+    def _report_objects(self) -> None:
         """Nothing was trained; what the script made may be enough to judge by, and is a run of its own then."""
         found = self._objects()
-        if tells_without_training(found):
+        if can_be_judged_alone(found):
             self._report_without_training(found)
             self.report_stage(Stage.passed(StageName.SCRIPT, self.elapsed()))
 

@@ -1,7 +1,8 @@
-"""How an event is signed, so that what the script's own code writes into the file of events is told from it.
+"""How an event is signed, so that it differs from what the script's own code may write into the event file.
 
 A process that may send gets a key in a file, which it reads and removes before the script's first line. From then on
-only the state of a hash holds the key, and gives it to nobody. The script's code can still find and call what signs.
+only the state of a hash holds the key, from which it cannot be read. The script's code can still find and call the
+function that signs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ GETPID = os.getpid
 
 
 class Signer:
-    """Signs lines with one key; `name` tells which."""
+    """Signs lines with one key, which has a `name`."""
 
     __slots__ = ("_derived", "_lines", "_state", "name")
 

@@ -11,7 +11,7 @@ from lintrain.runtime.frameworks.loop.watch import Watch
 
 
 def watched_losses(watch: Watch) -> AbstractContextManager[Any]:
-    """A mode of torch that tells the watch of every call of a loss function, and changes none."""
+    """A mode of torch that reports every call of a loss function to the watch, and changes none."""
     functional = library("torch.nn.functional")
     names = {getattr(functional, name): name for name in LOSSES}
     mode: Any = library("torch.overrides").TorchFunctionMode

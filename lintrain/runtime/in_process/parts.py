@@ -21,7 +21,7 @@ class Parts:
     """A model with the loader, the optimizer and the loss that train it.
 
     `loss` takes the model's output and the target of the batch; None where the model itself gives its loss.
-    `training_step` takes model and batch and gives the loss; it is asked in the stead of both.
+    `training_step` takes model and batch and gives the loss; it replaces both.
     `steps` is how many optimizer steps the whole run takes.
     """
 

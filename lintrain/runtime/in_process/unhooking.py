@@ -1,4 +1,4 @@
-"""Taps into torch for as long as a run is measured in this process, and torch as it was afterwards."""
+"""Hooks in torch while a run is measured in this process, and torch as it was afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOOKED = (
     ("torch.optim.lr_scheduler", "LRScheduler"),
     ("torch.optim.lr_scheduler", "ReduceLROnPlateau"),
 )
-"""The modules, and the classes in them, that taps change."""
+"""The modules, and the classes in them, that the hooks change."""
 
 STEP_HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 

@@ -1,4 +1,4 @@
-"""What overfitting one batch has in common in every framework: its rates, its time, and what is told of it."""
+"""What overfitting one batch has in common in every framework: its rates, its time limit, and its evidence."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def classes_in(array: Any) -> int | None:
 
 
 def change_by_ignored(function: Callable[..., Any], prediction: Any, metrics: Any) -> float | None:
-    """How much a metric function's results change when there are twice as many ignored labels; None if not to be told.
+    """How much a metric function's results change with twice as many ignored labels; None if it cannot be measured.
 
     The new ones stand behind the others: a right function does not see them. Logits are put right first, because a
     score of 0 has nothing to lose.

@@ -143,7 +143,7 @@ class Projection:
 
 
 def _step_at_once(optimizer: Any) -> None:
-    """On a GPU torch's optimizers work on all parameters at once unless they are told otherwise, and hold more."""
+    """On a GPU torch's optimizers process all parameters at once by default, and hold more."""
     for group in optimizer.param_groups:
         if "foreach" in group and group["foreach"] is None and not group.get("fused"):
             group["foreach"] = True

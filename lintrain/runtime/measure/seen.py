@@ -21,7 +21,7 @@ class Forward:
     """One call of a whole module: what went in and came out, whether autograd recorded it, and the modes of its parts.
 
     `modes` are those of its dropout and batch-norm layers, the parts for which the mode matters; `called` is what was
-    called, where the evidence is told of another `module` that holds the same weights, and `autocast` a context
+    called, if the evidence names another `module` with the same weights, and `autocast` a context
     in which the call is as it was.
     """
 

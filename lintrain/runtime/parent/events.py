@@ -115,7 +115,7 @@ class _Signatures:
         self._seen: set[bytes] = set()
 
     def new_key(self, name: str) -> bytes:
-        """A key that nobody can guess, known by its name."""
+        """A key that cannot be guessed, under a name."""
         key = os.urandom(KEY_BYTES)
         self._states[name] = blake2b(key=key, digest_size=KEY_BYTES)
         return key

@@ -15,7 +15,7 @@ from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
 
 LIBRARIES = ("torch", "transformers", "lightning", "pytorch_lightning", "tensorflow", "tf_keras", "keras")
-"""Without these no script that imports them trains; what else it imports, it is told of by Python itself."""
+"""A script that imports one of these cannot train without it; Python itself reports any other missing module."""
 
 FRAMEWORKS = ("torch", "tensorflow")
 """One of them is there wherever anything is trained that a probe can follow."""

@@ -96,7 +96,7 @@ class Timeline:
                 from pydantic import TypeAdapter
 
                 gathered = TypeAdapter(Gathered).validate_python(event["gather"])
-                self.gathers[gathered.round, gathered.location] = gathered  # each tells of the whole round until then
+                self.gathers[gathered.round, gathered.location] = gathered  # each event has the whole round so far
             case _:
                 pass
 

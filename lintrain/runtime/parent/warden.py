@@ -32,7 +32,7 @@ sys.path.append(sys.argv[1])
 from lintrain.runtime.parent.warden import end_what_is_left
 end_what_is_left(sys.argv[2], began)
 """
-"""Waits for the end of its input, which comes when nobody holds the other end any more; until then it needs little."""
+"""Waits for the end of its input, which comes when no process holds the other end any more; until then it is idle."""
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def end_what_is_left(temporary: str, since: float) -> None:
 def _wait_for(process: int) -> None:
     """Wait until a process has ended, within a bound: its number may come to belong to something else.
 
-    One that nobody collects, as in a container without an init, has ended as well.
+    A zombie that no process collects, as in a container without an init, has ended as well.
     """
     deadline = time.monotonic() + LONGEST_END
     while process in relations() and time.monotonic() < deadline:

@@ -76,7 +76,7 @@ class Follower:
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 1.0
 
     def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A whole module is about to be called; one without weights (a loss) tells nothing."""
+        """A whole module is about to be called; one without weights (a loss) is not of interest."""
         if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
             return
         if all(module is not root for root in self.roots):

@@ -34,7 +34,7 @@ class Gathers:
         self.on_round_start()
 
     def on_round_start(self) -> None:
-        """A loader is gone over anew."""
+        """A loader is iterated again."""
         self._round += 1
         self._ended = False
         self._batches: list[list[int]] = []

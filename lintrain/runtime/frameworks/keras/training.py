@@ -105,7 +105,7 @@ def _without_loss(run: KerasRun) -> Seen:
     try:
         with library("torch").no_grad():
             seen.outputs = run.keras(x)
-    except Exception as error:  # noqa: BLE001 - the first error is the one that is told
+    except Exception as error:  # noqa: BLE001 - the first error is the one that is reported
         run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
     return seen
 

@@ -1,4 +1,4 @@
-"""What a Trainer and a module of Lightning say of a run: settings, schedules, and the names that callbacks watch."""
+"""What is known of a run from its Trainer and module: settings, schedules, and the names that callbacks monitor."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def planned_steps(trainer: Any) -> int | None:
     """The optimizer steps of the whole run; None where they are not known."""
     try:
         return _finite(trainer.estimated_stepping_batches)
-    except Exception:  # noqa: BLE001 - Lightning refuses to tell for some runs, which may go well all the same
+    except Exception:  # noqa: BLE001 - Lightning refuses to estimate it for some valid runs
         return None
 
 
@@ -91,7 +91,7 @@ def _schedule(trainer: Any) -> dict[str, Scalar]:
 
 
 def length_of(schedule: Any) -> int | None:
-    """The steps after which a schedule has come to its end, as far as it tells; None where it has none."""
+    """The steps after which a schedule ends, if it knows; None if it has no end."""
     lambdas: list[Any] = getattr(schedule, "lr_lambdas", None) or []
     partials: list[functools.partial[Any]] = [each for each in lambdas if isinstance(each, functools.partial)]
     keywords: dict[str, Any] = partials[0].keywords if partials else {}

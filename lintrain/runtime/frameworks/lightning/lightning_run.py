@@ -33,7 +33,7 @@ class LightningRun(LoopRun):
 
     `first_weights` are those before the first step, kept only if a batch is overfitted.
 
-    Lightning tells when a batch begins and ends, so that steps are compared over whole batches: an optimizer's closure
+    Lightning reports where a batch begins and ends, so steps are compared over whole batches: an optimizer's closure
     makes the gradients inside of the step, and several optimizers take turns in one batch.
     """
 
@@ -91,7 +91,7 @@ class LightningRun(LoopRun):
         for configured in self.trainer.lr_scheduler_configs[:1]:
             try:
                 self.measured(schedule=schedule_evidence(configured, steps, epochs))
-            except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will tell
+            except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will fail
                 self.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
 
     def on_evaluation_loaders(self, loaders: list[Any]) -> None:

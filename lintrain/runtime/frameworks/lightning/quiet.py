@@ -41,7 +41,7 @@ def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, An
         arguments["logger"] = _quiet_loggers(session, package_of(trainer), arguments.get("logger"))
     callbacks = arguments.get("callbacks")
     shown: list[Any] = [*callbacks] if is_row(callbacks) else [callbacks]
-    if not any("Progress" in type(each).__name__ for each in shown):  # Lightning refuses to be told both
+    if not any("Progress" in type(each).__name__ for each in shown):  # Lightning refuses both at once
         arguments["enable_progress_bar"] = False
     arguments["enable_model_summary"] = False
 

@@ -15,7 +15,7 @@ FOR = dis.opmap["FOR_ITER"]
 
 
 class WatchedBatches:
-    """An iterator over a loader's batches that tells the watch of each, and ends when the watch has seen enough."""
+    """An iterator over a loader's batches that reports each to the watch, and ends when the watch has seen enough."""
 
     def __init__(self, watch: Watch, loader: Any, batches: Iterator[Any]) -> None:
         self._watch = watch

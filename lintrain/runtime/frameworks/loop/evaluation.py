@@ -42,7 +42,7 @@ class FollowedEvaluation:
                 self._describe(loader, batch)
 
     def restart(self) -> None:
-        """A library evaluates once more: one pass is told, the last."""
+        """A library evaluates again: only the last pass is reported."""
         self.batches = self.rows = 0
 
     def on_logged(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:

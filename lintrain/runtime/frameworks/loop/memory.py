@@ -103,7 +103,7 @@ class CountedStep:
         self._live.mark()
 
     def _stop(self) -> None:
-        """Take the mode off, if nobody has put another on top of it and left it there."""
+        """Remove the mode, unless another one is on top of it."""
         # Modes are a stack: leaving ours below one of the script's would break both.
         if self._mode is not None and _current() is self._mode:
             self._mode.__exit__(None, None, None)

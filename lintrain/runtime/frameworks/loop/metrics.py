@@ -38,7 +38,7 @@ class MetricUses:
         return tuple(self._found.values())
 
     def watched(self, library: str, function: Call, name: Callable[[Any], str] | str) -> Call:
-        """A function or method that tells of its calls; one that a watched one calls adds what it alone has."""
+        """A function or method that reports its calls; one that a watched one calls adds what only it has."""
 
         @functools.wraps(function)
         def metric(*args: Any, **kwargs: Any) -> Any:
@@ -86,8 +86,8 @@ class MetricUses:
             # with.
             values, calls = use.values or before.values, before.calls + 1
             is_training = before.is_training and use.is_training
-            told = (use.error or before.error, use.message or before.message)
-            use = replace(kept, values=values, calls=calls, is_training=is_training, error=told[0], message=told[1])
+            error, message = use.error or before.error, use.message or before.message
+            use = replace(kept, values=values, calls=calls, is_training=is_training, error=error, message=message)
         if before is not None or len(self._found) < MOST_LOCATIONS:
             self._found[key] = use
 
@@ -101,7 +101,7 @@ class MetricUses:
 
 
 def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `MetricUse` that tell of the arguments."""
+    """The fields of `MetricUse` that describe the arguments."""
     try:
         given: dict[str, Any] = {**inspect.signature(function).bind_partial(*args, **kwargs).arguments}
     except TypeError:  # the function itself says what is wrong with its call

@@ -52,7 +52,7 @@ def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None
 def is_about(loss: Any, model: Any, held: set[int]) -> bool:
     """Whether a loss trains a model, not another one: only that has parameters which an optimizer holds (`held`).
 
-    True where its graph does not tell.
+    True if its graph does not show it.
     """
     leaves = leaves_of(loss)
     return not leaves or any(id(own) in leaves for own in model.parameters()) or held.isdisjoint(leaves)

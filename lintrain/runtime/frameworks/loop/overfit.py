@@ -138,7 +138,7 @@ def _forget_gradients(modules: list[Any]) -> None:
 
 
 class Kept:
-    """Weights, gradients, and the optimizer's state and rates, as they are before a batch is learnt by heart."""
+    """Weights, gradients, and the optimizer's state and rates, as they are before a batch is overfitted."""
 
     def __init__(self, optimizer: Any, modules: list[Any]) -> None:
         self._optimizer = optimizer

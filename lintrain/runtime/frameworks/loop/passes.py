@@ -18,7 +18,7 @@ MOST = 64
 
 
 class Passes:
-    """Passes and losses that wait for the backward pass that tells what they were for.
+    """Passes and losses that wait for the backward pass that decides what they were for.
 
     `evaluated_losses` and `evaluated_shape`, the shape of the last output, are of those that were for evaluation.
     """
@@ -71,7 +71,7 @@ class Passes:
             self.losses.append(call)
 
     def clear(self) -> None:
-        """Nobody waits any more: what they were for is known, or does not matter."""
+        """Nothing waits any more: what the passes were for is known, or does not matter."""
         self.waiting.clear()
         self.losses.clear()
 

@@ -60,15 +60,17 @@ class Schedules:
 
 def length_of(schedule: Any) -> int | None:
     """After how many steps a schedule ends, where it knows, or where its function comes down to 0 for good."""
-    told = next((getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _told_to_function(schedule))
-    if isinstance(told, int):
-        return told
+    length = next(
+        (getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _length_for_function(schedule)
+    )
+    if isinstance(length, int):
+        return length
     factors = _factors(schedule)
     last = max((step for step, factor in enumerate(factors) if factor > 0), default=-1)
     return last + 1 if 0 <= last < len(factors) - 1 else None
 
 
-def _told_to_function(schedule: Any) -> Any:
+def _length_for_function(schedule: Any) -> Any:
     """The number of steps that a schedule of transformers gives its function (transformers 5.23)."""
     function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
     given: dict[str, Any] = getattr(function, "keywords", {})

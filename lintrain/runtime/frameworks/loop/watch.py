@@ -208,7 +208,7 @@ class Watch(LoopState):
     # the run
 
     def guided_by(self, run: LoopRun) -> None:
-        """A library takes over: it trains what it was given, and `run` is told."""
+        """A library takes over: it trains what it was given, and reports to `run`."""
         self.bounds.start()
         self.run, self.is_guided = run, True
 

@@ -56,7 +56,7 @@ def _without_loss(run: TensorFlowRun) -> Seen:
     x, seen.targets, _ = run.parts(run.batches[0])
     try:
         output = run.keras(x, training=False)
-    except Exception as error:  # noqa: BLE001 - the first error is the one that is told
+    except Exception as error:  # noqa: BLE001 - the first error is the one that is reported
         run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
         return seen
     seen.outputs = output.get("logits") if is_mapping(output) else output

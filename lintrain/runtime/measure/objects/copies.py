@@ -38,7 +38,7 @@ GENERATORS = (
 
 
 def is_own(dataset: Any) -> bool:
-    """Whether a data set is of a class of the script's own, so that nobody knows how workers share its rows."""
+    """Whether a data set is of a class of the script's own, so that it is not known how workers share its rows."""
     module = sys.modules.get(type(dataset).__module__)
     path = getattr(module, "__file__", None)
     return isinstance(path, str) and is_users(path)
