@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.keystroke_project import script_text, write_project
-from tests.language_client import LanguageClient, span, start_process
+from tests.support.language_client import LanguageClient, span, start_process
 
 MOST_MILLISECONDS = 100
 MOST_SECONDS_TO_START = 1.2

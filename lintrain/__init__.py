@@ -5,7 +5,7 @@ What users import is here, and loaded only when it is asked for; what a rule fil
 
 from importlib import import_module  # loaded with Python: `python -m` looks for any other in the working folder
 
-from lintrain.startup.version import __version__ as __version__
+from lintrain._version import __version__ as __version__
 
 TYPE_CHECKING = False  # that of `typing`, whose import takes longer than to answer an unchanged tree
 

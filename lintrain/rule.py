@@ -74,7 +74,7 @@ class Rule(Generic[ClaimT]):
                 cls.claim_type = argument
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        """Whether a file that trains nothing may hold the mistake, as far as its text and its syntax tell."""
+        """Whether a file that trains nothing may hold the mistake, as far as its text and its syntax show."""
         return True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[ClaimT]]:
@@ -82,7 +82,7 @@ class Rule(Generic[ClaimT]):
         yield from ()
 
     def verify(self, finding: Finding[ClaimT], evidence: Evidence) -> Verdict:
-        """What one real batch says of the finding."""
+        """What one real batch shows about the finding."""
         return Verdict.inconclusive("one batch cannot show it")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
@@ -90,19 +90,19 @@ class Rule(Generic[ClaimT]):
         yield from ()
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        """Whether a finding of `inspect` only shows what another rule's confirmed finding is the cause of."""
+        """Whether a finding of `inspect` is only a consequence of another rule's confirmed finding."""
         return False
 
     def if_confirmed(self, finding: Finding[ClaimT], evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
-        """The finding with its verdict where `verify` confirms it: what most rules' `inspect` ends with."""
+        """The finding with its verdict if `verify` confirms it: what most rules' `inspect` ends with."""
         verdict = self.verify(finding, evidence)
         if verdict.outcome == "confirmed":
             yield finding, verdict
 
     def fix(self, finding: Finding[ClaimT]) -> fixes.Fix | None:
-        """The edit that mends the finding, or None where no single cure is right.
+        """The edit that fixes the finding, or None if no single edit is right.
 
-        Of what `inspect` found, `callee_in` and `argument_in` tell the call that it stands at.
+        For findings of `inspect`, `callee_in` and `argument_in` parse the call at the location.
         """
         return None
 
@@ -134,7 +134,7 @@ class Rule(Generic[ClaimT]):
         )
 
     def restored(self, finding: Finding) -> Finding[ClaimT]:
-        """The finding with a claim of this rule's type; raises ClaimError for values that are none."""
+        """The finding with a claim of this rule's type; raises ClaimError for other values."""
         plain: object = finding.claim
         if self.claim_type is None and isinstance(plain, Mapping):
             return replace(finding, facts={**finding.facts, **cast("Mapping[str, Any]", plain)}, claim=None)

@@ -16,8 +16,9 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from lintrain.runtime.parent.stream import Assembly  # noqa: E402 - found through the line above
-from tests.probing import WARM_PYTHON  # noqa: E402 - found through the line above
-from tests.warm.starting import WarmPython  # noqa: E402
+from tests.support import quick_run  # noqa: E402
+from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
+from tests.support.warm.starting import WarmPython  # noqa: E402
 from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
 
 # A shell that starts the tests in the background, or `nohup`, lets them and every process they start ignore these.
@@ -29,6 +30,25 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["LINTRAIN_CACHE_DIR"] = tempfile.mkdtemp(prefix="lintrain-tests-")  # not the user's own
 os.environ["KERAS_BACKEND"] = "torch"
 Assembly.is_strict = True  # a misspelt field of the evidence is an error here, a note for users
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--quick` leaves out what needs the libraries of training."""
+    parser.addoption("--quick", action="store_true", help="only tests that need no library of training")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that cannot be imported without the libraries of training."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if config.getoption("quick") and is_test and quick_run.needs_libraries(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that run scripts."""
+    if config.getoption("quick"):
+        left_out = [item for item in items if quick_run.is_left_out(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(scope="session")

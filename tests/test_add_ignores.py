@@ -11,8 +11,8 @@ import pytest
 import lintrain.cli._check
 from lintrain.check.ignoring import _is_same_code
 from lintrain.cli import run
-from tests.notebooks import notebook
-from tests.planted import ONLY_MEASURED, PLANTED
+from tests.support.notebooks import notebook
+from tests.support.planted import ONLY_MEASURED, PLANTED
 
 HEAD = "from transformers import mistake\n"
 OURS = "# lintrain: ignore[planted] -- why"

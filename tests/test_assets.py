@@ -39,6 +39,7 @@ def test_what_is_up_to_date_is_not_built_again(assets: Path) -> None:
     assert build(assets) is False
 
 
+@pytest.mark.libraries
 def test_another_version_of_transformers_makes_the_assets_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     here = build_fixtures.stamp(None)
     monkeypatch.setattr(build_fixtures, "version", lambda package: f"another {package}")

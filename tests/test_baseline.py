@@ -12,8 +12,8 @@ import pytest
 import lintrain.cli._baseline
 import lintrain.cli._check
 from lintrain.cli import run
-from tests.notebooks import notebook
-from tests.planted import HEAD, ONLY_MEASURED, PLANTED, UNWELL
+from tests.support.notebooks import notebook
+from tests.support.planted import HEAD, ONLY_MEASURED, PLANTED, UNWELL
 
 BAD = f"{HEAD}def mistake(*_): ...\nmistake()\n"
 FILE = "lintrain-baseline.json"

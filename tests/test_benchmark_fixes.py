@@ -13,7 +13,7 @@ from lintrain.model.fixes import AddArgument, Fix, MoveAfter, RemoveArgument, Re
 from lintrain.model.location import Location
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 TEXT = "a = 1  # one\nb = f(a)  # two\nc = 3\n"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import lintrain
+import lintrain._version
 import lintrain.cli
 from lintrain.cache import runs, stamps
 from lintrain.cache.stamps import SECOND
@@ -199,7 +199,7 @@ def test_other_words_folders_and_surroundings_are_other_questions(
         with monkeypatch.context() as around:
             around.setitem(*what)
             ask()
-    for where, name in ((lintrain, "__version__"), (sys, "version"), (sys, "executable")):
+    for where, name in ((lintrain._version, "__version__"), (sys, "version"), (sys, "executable")):
         with monkeypatch.context() as other:
             other.setattr(where, name, "0.0.0")
             ask()

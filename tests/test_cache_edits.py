@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kept_project import (
+from tests.support.kept_project import (
     ALL,
     CELLS,
     FILES,

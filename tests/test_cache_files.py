@@ -21,7 +21,7 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from tests.conftest import ROOT
-from tests.kept_project import (
+from tests.support.kept_project import (
     ALL,
     CELLS,
     CHECK,
@@ -316,7 +316,7 @@ def test_a_file_that_lintrain_failed_on_is_read_again(
         raise RuntimeError("boom")
 
     with monkeypatch.context() as broken:
-        broken.setattr("lintrain.interpreter.reader.read_pipeline", fail)
+        broken.setattr("lintrain.read.read_pipeline", fail)
         assert ask()[0] == 2
     read_afresh.clear()
     assert ask() == ask(*afresh())

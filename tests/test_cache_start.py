@@ -10,7 +10,7 @@ import pytest
 
 from lintrain.cache.own_code import ENOUGH, digest_of_code, digest_of_program
 from lintrain.cache.store import Store
-from tests.kept_project import Ask, ask, project, put
+from tests.support.kept_project import Ask, ask, project, put
 
 __all__ = ["ask", "project"]
 """The fixtures."""

@@ -17,8 +17,8 @@ from lintrain.cache import removal
 from lintrain.cache.removal import prune
 from lintrain.cache.whole_files import HEADS, make_folder, put, sealed, unsealed
 from tests.conftest import ROOT
-from tests.kept_project import CHECK, Ask, afresh, ask, project, read_afresh
-from tests.kept_project import put as write
+from tests.support.kept_project import CHECK, Ask, afresh, ask, project, read_afresh
+from tests.support.kept_project import put as write
 
 __all__ = ["ask", "project", "read_afresh"]
 """The fixtures."""

@@ -79,7 +79,7 @@ def outside(trainer: Any) -> Any:
 def test_weights_outside_the_optimizer_stop_the_run_with_a_warning(tmp_path: Path) -> None:
     trainer, watch = outside(trainer_of(tmp_path)), TrainerWatch(steps=2, on_mistake="stop")
     trainer.add_callback(watch)
-    with pytest.warns(MistakeWarning, match="bit-equal after 2 steps"):
+    with pytest.warns(MistakeWarning, match="did not change in 2 steps"):
         trainer.train()
     assert trainer.state.global_step < 6
     assert watch.report is not None

@@ -13,7 +13,7 @@ import pytest
 from lintrain.source.changed import changed_files
 from lintrain.source.git import GitError
 from tests.conftest import ROOT
-from tests.repositories import git, repository
+from tests.support.repositories import git, repository
 
 ASK = """\
 import sys

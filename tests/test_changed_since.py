@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli import run
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 FILES = {
     "pyproject.toml": "",

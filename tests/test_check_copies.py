@@ -17,7 +17,7 @@ from lintrain.knowledge.versions import TargetVersions
 from lintrain.source.reading import read_file
 from lintrain.source.source import Source
 from tests.conftest import ROOT
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 from tests.test_noted import reader_of
 
 CODE = (

@@ -13,7 +13,7 @@ from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 
 @pytest.fixture(autouse=True)

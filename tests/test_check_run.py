@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lintrain.check.names.ruff
-import lintrain.interpreter.reader
+import lintrain.read
 from lintrain.check.mending import Mended, mend
 from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
@@ -19,8 +19,8 @@ from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
-from tests.notebooks import notebook
-from tests.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
+from tests.support.notebooks import notebook
+from tests.support.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +201,7 @@ def test_a_ruff_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, project: P
     program.write_text("#!/bin/sh\necho 'unexpected argument' >&2\nexit 2\n")
     program.chmod(0o755)
     monkeypatch.setattr(lintrain.check.names.ruff, "find_ruff", lambda: str(program))
-    said = "ruff failed on t.py (unexpected argument), so undefined names are not looked for there"
+    said = "ruff failed on t.py (unexpected argument), so undefined names are not checked there"
     assert outcome_of(HEAD).notes == (said,)
 
 
@@ -254,7 +254,7 @@ def test_a_file_that_takes_too_many_steps_is_left_in_peace(monkeypatch: pytest.M
     def exhausted(source: Source, targets: TargetVersions, *_: object) -> Pipeline:
         return Pipeline(source, targets, is_exhausted=True)
 
-    monkeypatch.setattr(lintrain.interpreter.reader, "read_pipeline", exhausted)
+    monkeypatch.setattr(lintrain.read, "read_pipeline", exhausted)
     outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\n")
     assert said(outcome) == []
     assert outcome.files[0].is_exhausted
@@ -264,7 +264,7 @@ def test_a_file_that_the_reader_fails_on_is_named(monkeypatch: pytest.MonkeyPatc
     def failing(*_: object) -> Pipeline:
         raise KeyError("odd")
 
-    monkeypatch.setattr(lintrain.interpreter.reader, "read_pipeline", failing)
+    monkeypatch.setattr(lintrain.read, "read_pipeline", failing)
     outcome = outcome_of(f"{PLAIN}mistake()  # lintrain: ignore[planted]\nprint(nowhere)\n")
     assert rules_of(outcome) == [(4, "undefined-name")]
     (crash,) = outcome.crashes

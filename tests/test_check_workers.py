@@ -14,13 +14,13 @@ import pytest
 
 import lintrain.check.crew
 import lintrain.check.workers
-from lintrain.check.crew import Alone, crew_for, portions, processors
+from lintrain.check.crew import Alone, crew_for, processors
 from lintrain.check.files import FileReader
 from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
 from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
-from lintrain.check.workers import Workers
+from lintrain.check.workers import Workers, portions
 from lintrain.cli._check import report_text
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._request import request_of
@@ -28,7 +28,7 @@ from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import RuleFile, load_rules, read_rule_file
 from lintrain.settings.formats import FORMATS
 from lintrain.settings.settings import Settings
-from tests.planted import HEAD
+from tests.support.planted import HEAD
 
 ROOT = Path(__file__).parent.parent
 

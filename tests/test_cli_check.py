@@ -14,8 +14,8 @@ import lintrain.cli._check
 from lintrain.cli import run
 from lintrain.report.machine.schema import check_report_schema
 from lintrain.rulebook import RuleFile
-from tests.notebooks import notebook
-from tests.planted import HEAD, ONLY_MEASURED, PLANTED
+from tests.support.notebooks import notebook
+from tests.support.planted import HEAD, ONLY_MEASURED, PLANTED
 
 ROOT = Path(__file__).parent.parent
 BAD = f"{HEAD}def mistake(): ...\nmistake()\n"

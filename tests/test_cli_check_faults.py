@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli import run
-from tests.planted import PLANTED, UNWELL
+from tests.support.planted import PLANTED, UNWELL
 from tests.test_cli_check import BAD, ROOT, project, use_rules
 
 __all__ = ["project"]
@@ -27,7 +27,7 @@ def test_a_rule_that_fails_is_named_and_the_exit_code_is_2(
     assert "planted" in shown.out
     assert shown.err == (
         "lintrain: `unwell` failed on t.py: ValueError: no luck today; this is a fault of lintrain: report it as an "
-        "issue, with the file or what is left of it while it still fails; `--ignore unwell` does without the rule\n"
+        "issue, with the file, reduced as far as it still fails; `--ignore unwell` runs without the rule\n"
     )
 
 

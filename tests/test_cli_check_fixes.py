@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli import run
-from tests.notebooks import notebook
-from tests.planted import CLUMSY, HEAD
+from tests.support.notebooks import notebook
+from tests.support.planted import CLUMSY, HEAD
 from tests.test_cli_check import BAD, CLEAN, project, use_rules
 
 __all__ = ["project"]

@@ -14,7 +14,7 @@ from lintrain.report.text.look import Look
 from lintrain.report.text.pages import page_text, pages, table
 from lintrain.rulebook import load_rules
 from lintrain.text.shown import for_terminal
-from tests.planted import ONLY_MEASURED, PLANTED
+from tests.support.planted import ONLY_MEASURED, PLANTED
 
 
 def test_the_table_groups_rules_by_stage() -> None:

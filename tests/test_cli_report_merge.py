@@ -19,8 +19,8 @@ from lintrain.report.machine.document import CheckReport, VerdictEntry, as_json
 from lintrain.report.machine.entries import check_report
 from lintrain.runtime.parent.record import SCHEMA, Record, plain, write_record
 from lintrain.settings.formats import FORMATS
-from tests.notebooks import notebook
-from tests.reports import CELLS, CODE, NOTEBOOK, SCRIPT, outcome
+from tests.support.notebooks import notebook
+from tests.support.reports import CELLS, CODE, NOTEBOOK, SCRIPT, outcome
 
 
 @pytest.fixture(autouse=True)

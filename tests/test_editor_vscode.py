@@ -10,7 +10,7 @@ from typing import Any
 from lintrain import __version__
 from lintrain.runtime.parent.extras import ALL, EXTRAS
 from lintrain.server.client_settings import ClientSettings, ProbeSettings
-from tests.node_programs import NODE, ROOT, needs_packages, passes
+from tests.support.node_programs import NODE, ROOT, needs_packages, passes
 
 EXTENSION = ROOT / "editors" / "vscode"
 ITS_OWN = {"path", "trace.server"}

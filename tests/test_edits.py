@@ -12,7 +12,7 @@ from lintrain.model.fixes import AddImport, Fix, InsertBefore, RemoveArgument, R
 from lintrain.model.location import Location
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 
 def edited(source: Source, fix: Fix) -> str:

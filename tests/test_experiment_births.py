@@ -13,7 +13,7 @@ from torch import nn
 from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch, first_non_finite
 from lintrain.runtime.measure.updates import Frozen, updates
 from lintrain.runtime.measure.weights import snapshot
-from tests.recorded import RecordedRun
+from tests.support.recorded import RecordedRun
 
 
 class Log(nn.Module):

@@ -13,7 +13,7 @@ from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.replay import ask
 from lintrain.runtime.measure.responses import Responses, Tokens
 from lintrain.runtime.measure.seen import LossCall
-from tests.recorded import RecordedRun
+from tests.support.recorded import RecordedRun
 
 ROWS, WORDS, WIDTH = 6, 11, 16
 SURE, ROUNDING = 1e-2, 1e-5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.language_client import Json, LanguageClient, start_process
+from tests.support.language_client import Json, LanguageClient, start_process
 from tests.test_faults_disk import CODE_IS_NOT_KEPT, LOOP, no_room
 from tests.test_faults_signals import KILLED, STARVED, nobody_stays_in
 from tests.test_faults_signals import LOOP as FAULTY

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.language_client import start_process
-from tests.probing import path_for_lintrain, probe
+from tests.support.language_client import start_process
+from tests.support.probing import path_for_lintrain, probe
 from tests.test_check_workers import DRIVER, PIPES_ALLOWED
 from tests.test_probe_bad_input import WAITS, has_child, wait_for_child
 

@@ -7,7 +7,7 @@ import pytest
 from lintrain.fix import FixError, apply
 from lintrain.model.fixes import AddArgument, AddImport, Fix, InsertBefore, RemoveArgument, Replace, WrapInWith
 from lintrain.model.location import Location
-from tests.mending import fixed, location_of
+from tests.support.mending import fixed, location_of
 
 
 class TestReplace:

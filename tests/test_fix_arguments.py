@@ -7,7 +7,7 @@ import pytest
 from lintrain.fix import FixError
 from lintrain.model.fixes import AddArgument, AddParameter, RemoveArgument, RenameArgument
 from lintrain.model.location import Location
-from tests.mending import fixed, location_of
+from tests.support.mending import fixed, location_of
 
 
 class TestAddArgument:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.model.fixes import AddImport, InsertBefore, RemoveImport, Replace
-from tests.mending import fixed, location_of
+from tests.support.mending import fixed, location_of
 
 
 class TestAddImport:

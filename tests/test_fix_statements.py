@@ -16,7 +16,7 @@ from lintrain.model.fixes import (
     WrapInWith,
 )
 from lintrain.model.location import Location
-from tests.mending import fixed, location_of
+from tests.support.mending import fixed, location_of
 
 
 class TestInsertBefore:

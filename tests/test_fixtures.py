@@ -143,7 +143,8 @@ def verdicts_on_planted(name: str, record: Record) -> dict[str, set[Outcome]]:
     verdicts: dict[str, set[Outcome]] = {}
     for claim in claims(expected["claimed_by"], name) if "planted" in expected else []:
         if claim.rule in expected["planted"]:
-            outcomes = {rules[claim.rule].verify(claim, evidence).outcome for evidence in record.runs}
+            rule = rules[claim.rule]
+            outcomes = {rule.verify(rule.restored(claim), evidence).outcome for evidence in record.runs}
             verdicts.setdefault(claim.rule, set()).update(outcomes)
     return verdicts
 
@@ -153,14 +154,10 @@ def claim_of_a_gone_import(name: str, evidence: Evidence) -> Outcome:
     lines = (COURSE / name).read_text().splitlines()
     line = next(number for number, text in enumerate(lines, start=1) if "AutoTokenizer" in text)
     location = Location(f"fixtures/course/{name}", line, 1, line, 2)
-    facts: dict[str, str | int | float | bool | None] = {
-        "module": "transformers",
-        "name": "AutoTokenizer",
-        "is_certain": True,
-    }
+    claim = {"module": "transformers", "name": "AutoTokenizer", "is_certain": True}
     (rule,) = (each.rule for each in load_rules() if each.name == "removed-name")
-    claim = rule.finding(location, "`AutoTokenizer` is gone", facts=facts)
-    return rule.verify(claim, evidence).outcome
+    finding = rule.finding(location, "`AutoTokenizer` was removed", claim=claim)
+    return rule.verify(rule.restored(finding), evidence).outcome
 
 
 def claims(maker: str, subject: str) -> list[Finding]:

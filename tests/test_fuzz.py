@@ -155,7 +155,7 @@ def test_a_crash_a_slow_rule_and_a_broken_fix_are_faults(monkeypatch: pytest.Mon
         planted.setattr("lintrain.check.mending._written", lambda *_: b"x = (")
         assert "`syntax-error` after the fixes: '(' was never closed" in tried(given, form=2).faults
     with monkeypatch.context() as planted:
-        planted.setattr("lintrain.interpreter.reader.read_pipeline", broken)
+        planted.setattr("lintrain.read.read_pipeline", broken)
         (fault,) = tried(given).faults
         assert fault == "`reader` failed: ZeroDivisionError: by design"
         keep_smallest(given, 5, fault, tmp_path)
@@ -166,7 +166,7 @@ def test_a_crash_a_slow_rule_and_a_broken_fix_are_faults(monkeypatch: pytest.Mon
             pass
 
     monkeypatch.setattr(trial, "BUDGET_SECONDS", 0.2)
-    monkeypatch.setattr("lintrain.interpreter.reader.read_pipeline", forever)
+    monkeypatch.setattr("lintrain.read.read_pipeline", forever)
     (fault,) = tried(given).faults
     assert fault.startswith("over its budget of 0 s")
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 ROOT = Path(__file__).parent.parent
 MANIFEST = ROOT / ".pre-commit-hooks.yaml"

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.import_graph import circles, import_graph
+
 ROOT = Path(__file__).parent.parent
 LONGEST_FILE = 300
 LISTS = {"lintrain/__init__.py"}
@@ -56,3 +58,13 @@ def test_no_file_speaks_of_the_machine_it_was_written_on() -> None:
     home = re.compile(r"(?<![\w.])/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|opt)/\w")
     texts = {path: path.read_text() for path in tracked("*.py", "*.md", "*.toml", "*.yaml", "*.svg", ".ci/*")}
     assert [path.relative_to(ROOT).as_posix() for path, text in texts.items() if home.search(text)] == []
+
+
+def test_circles_are_found_over_several_modules() -> None:
+    graph = {"one": {"two"}, "two": {"three"}, "three": {"one"}, "four": {"three", "five"}, "five": set[str]()}
+    assert circles(graph) == [["one", "three", "two"]]
+
+
+def test_no_modules_import_each_other_not_even_for_type_checking() -> None:
+    found = [members for members in circles(import_graph()) if not members[0].startswith("lintrain.runtime.")]
+    assert found == []

@@ -12,7 +12,7 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from lintrain.cli import run
 from lintrain.settings.hook_entry import hook_entry, with_hook
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 HOOK = {
     "repo": "local",

@@ -23,8 +23,8 @@ from lintrain.verdicts.conclusion import conclude
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.judging import judge
 from lintrain.verdicts.static_findings import StaticFindings
-from tests.planted import rule_file
-from tests.probing import command, path_for_lintrain
+from tests.support.planted import rule_file
+from tests.support.probing import command, path_for_lintrain
 
 HERE = Location("train.py", 3, 1, 3, 5)
 CLAIM = Finding("claimed", Level.ERROR, HERE, "`x` is claimed")

@@ -182,8 +182,8 @@ def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_as
     trainer = replace(MEASURED, framework="transformers", loop=None, checkpoint=RESUMED)
     ((finding, found),) = RULES["weights-only-resume"].inspect(trainer)
     assert (finding.location, found.outcome.value) == (HERE, "confirmed")
-    assert "10 of 12 optimizer tensors" in found.reason
-    assert "its rate is 0.0001, 5e-05 without the interruption" in found.reason
+    assert "10 of 12 tensors of the optimizer" in found.reason
+    assert "the learning rate is 0.0001, without the interruption 5e-05" in found.reason
     never = replace(trainer, checkpoint=replace(RESUMED, resume_is_asked=False))
     assert list(RULES["weights-only-resume"].inspect(never)) == []
     whole = replace(trainer, checkpoint=replace(RESUMED, lost_state=()))

@@ -108,6 +108,7 @@ def test_a_cache_that_cannot_be_written_stops_nobody(project: Project, monkeypat
     assert project.verdict() is None
 
 
+@pytest.mark.libraries
 def test_check_shows_what_the_last_probe_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import lintrain.cli._check
 from lintrain.cli import run
 from lintrain.report.text.look import Look
 from lintrain.report.text.pages import page_text, pages, table
-from tests.planted import HEAD, ONLY_MEASURED, PLANTED, Planted, rule_file
+from tests.support.planted import HEAD, ONLY_MEASURED, PLANTED, Planted, rule_file
 
 
 class Sapling(Planted):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.language_client import PULLS, start_process
+from tests.support.language_client import PULLS, start_process
 from tests.trapped.tree import trap_of
 
 ROOT = Path(__file__).parent.parent

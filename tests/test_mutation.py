@@ -101,6 +101,7 @@ class Rule:
 """
 
 
+@pytest.mark.libraries
 def test_types_notice_a_guard_that_is_lacking_and_no_other_number_and_no_file_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "rule.py"
     file.write_text(GUARDED, encoding="utf-8")
@@ -111,6 +112,7 @@ def test_types_notice_a_guard_that_is_lacking_and_no_other_number_and_no_file_as
     assert mistyped([(file, trees[change]) for change in (*changes, "nothing")]) == [True, False, False, False]
 
 
+@pytest.mark.libraries
 def test_types_see_rules_with_the_settings_under_which_they_are_clean(tmp_path: Path) -> None:
     (tmp_path / "empty.py").touch()
     paths = [rule.path for rule in load_rules()][:4]
@@ -120,7 +122,7 @@ def test_types_see_rules_with_the_settings_under_which_they_are_clean(tmp_path: 
 
 
 NAMED = """
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core.scope import Scope
 from lintrain.pipeline.values.python import Constant
 
 

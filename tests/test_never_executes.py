@@ -14,7 +14,7 @@ import click
 import pytest
 
 from lintrain.cli.check import command
-from tests.language_client import PULLS
+from tests.support.language_client import PULLS
 from tests.test_server import Connect, connect
 from tests.trapped.tree import build, git
 
@@ -153,7 +153,7 @@ def test_a_watch_runs_nothing_and_writes_nothing(trapped: tuple[Path, Path]) -> 
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("place", [".cache", "."])
+@pytest.mark.parametrize("location", [".cache", "."])
 def test_answers_that_the_project_keeps_are_not_opened(
     trapped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
 ) -> None:

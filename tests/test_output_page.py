@@ -10,7 +10,7 @@ import pytest
 
 from lintrain.cli import run
 from lintrain.settings.formats import FORMATS
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 from tests.test_cli_report_merge import write_check
 
 PAGE = (Path(__file__).parent.parent / "docs" / "output.md").read_text()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import path_for_lintrain, probe, probe_file
+from tests.support.probing import path_for_lintrain, probe, probe_file
 
 WAITS = """
 import subprocess, sys, time

@@ -11,7 +11,7 @@ from lintrain.model.location import Location
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.timeline import Timeline, TimelineStep
 from lintrain.runtime.passes.determinism import starts_evidence
-from tests.probing import path_for_lintrain, probe
+from tests.support.probing import path_for_lintrain, probe
 
 LOOP = """
 import torch

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.probing import HEAD, MENDED, REST, path_for_lintrain, probe
+from tests.support.probing import HEAD, MENDED, REST, path_for_lintrain, probe
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import Probed, path_for_lintrain, probe
+from tests.support.probing import Probed, path_for_lintrain, probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 

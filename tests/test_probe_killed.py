@@ -16,7 +16,7 @@ from lintrain.runtime.parent import warden
 from lintrain.runtime.parent.processes import Adoption
 from lintrain.runtime.parent.supervisor import LONGEST_END, own_children
 from tests.conftest import ROOT
-from tests.language_client import start_process
+from tests.support.language_client import start_process
 from tests.test_faults_signals import nobody_stays_in, processes_in
 from tests.test_probe_bad_input import WAITS, has_child, wait_for_child
 

@@ -11,7 +11,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 
 from lintrain.runtime.child.label_rows import one_of_every_label, sample_by_label, spread
 from lintrain.runtime.child.side_effects import side_effect
-from tests.probing import HEAD, REST, Probed, path_for_lintrain, probe
+from tests.support.probing import HEAD, REST, Probed, path_for_lintrain, probe
 
 COUNTER: Counter[str] = Counter()
 SEEN: list[str] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lintrain.runtime.parent.launchers import LaunchError, one_process, read_launch
-from tests.probing import command, path_for_lintrain, probe
+from tests.support.probing import command, path_for_lintrain, probe
 
 STEPS = """
 model = torch.nn.Linear(4, 2)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import Probed, probe
+from tests.support.probing import Probed, probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 

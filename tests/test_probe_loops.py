@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import probe
+from tests.support.probing import probe
 
 pytestmark = pytest.mark.usefixtures("warm")
 
@@ -135,7 +135,7 @@ def test_gradients_that_nobody_clears_are_counted(tmp_path: Path) -> None:
 
 
 def test_nothing_of_a_loop_that_a_trainer_runs_is_taken_for_the_scripts_own(tmp_path: Path) -> None:
-    from tests.probing import MENDED
+    from tests.support.probing import MENDED
 
     probed = probe(tmp_path, MENDED)
     assert probed.run["framework"] == "transformers"

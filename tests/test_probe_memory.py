@@ -14,7 +14,7 @@ from lintrain.evidence.run import Evidence, MemoryEvidence
 from lintrain.rulebook import load_rules
 from lintrain.runtime.measure.projection import Projection, Training
 from lintrain.text.sizes import read_size, show_size
-from tests.probing import probe, probe_file
+from tests.support.probing import probe, probe_file
 
 MIB = 2**20
 RULE = next(file.rule for file in load_rules() if file.name == "projected-out-of-memory")
@@ -94,7 +94,7 @@ def evidence_of(peak: int, device: int | None) -> Evidence:
 )
 def test_a_device_is_too_small_only_beyond_the_error_of_the_projection(peak: int, outcome: str) -> None:
     evidence = evidence_of(peak, 1000)
-    finding = RULE.finding(evidence.location, "a training step does not fit the device")
+    finding = RULE.finding(evidence.location, "a training step needs more memory than the device has")
     assert RULE.verify(finding, evidence).outcome == outcome
     assert [verdict.outcome for _, verdict in RULE.inspect(evidence)] == (
         ["confirmed"] if outcome == "confirmed" else []

@@ -22,7 +22,7 @@ from lintrain.rulebook import load_rules
 from lintrain.runtime.child.frames import is_probes_own
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.verdicts.judging import judge
-from tests.probing import Probed, probe
+from tests.support.probing import Probed, probe
 
 HEAD = """
 import torch

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.notebooks import notebook
-from tests.probing import Probed, command, path_for_lintrain, probe_file
+from tests.support.notebooks import notebook
+from tests.support.probing import Probed, command, path_for_lintrain, probe_file
 
 LOOP = """
 import torch

@@ -14,7 +14,7 @@ from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.rulebook import load_rules
-from tests.probing import Probed, path_for_lintrain, probe
+from tests.support.probing import Probed, path_for_lintrain, probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 

@@ -17,7 +17,7 @@ from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredE
 from lintrain.runtime.passes.ranks import demand_of_all, ranks_evidence
 from lintrain.runtime.timeline.facts import TimelineFacts
 from lintrain.runtime.timeline.rows import Rows
-from tests.probing import ROOT, path_for_lintrain, probe
+from tests.support.probing import ROOT, path_for_lintrain, probe
 
 LOOP = """
 import torch

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.evidence.run import Evidence
-from tests.probing import MENDED, path_for_lintrain, probe
+from tests.support.probing import MENDED, path_for_lintrain, probe
 from tests.test_probe_lightning import WHOLE as LIGHTNING
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]

@@ -18,7 +18,7 @@ from tests.pages import judging
 from tests.pages.assembly import Script
 from tests.pages.demands import findings_of
 from tests.pages.tensorflow import TensorFlowRunner
-from tests.probing import Probed, command, path_for_lintrain
+from tests.support.probing import Probed, command, path_for_lintrain
 
 PYTHON = os.environ.get("LINTRAIN_TENSORFLOW_PYTHON", "")
 pytestmark = [
@@ -206,7 +206,7 @@ def test_the_rate_of_its_twin_refutes_it(tmp_path: Path) -> None:
     verdict = rule.rule.verify(claim, evidence)
     assert (verdict.outcome, verdict.reason) == (
         Outcome.REFUTED,
-        "`Adam` steps 41 tensors of a pretrained model at 5e-05",
+        "`Adam` trains 41 tensors of a pretrained model at a rate of 5e-05",
     )
 
 

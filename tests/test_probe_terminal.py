@@ -11,7 +11,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from tests.conftest import ROOT
-from tests.probing import WARM_PYTHON, path_for_lintrain, probe
+from tests.support.probing import WARM_PYTHON, path_for_lintrain, probe
 
 ASKS = """
 import getpass

@@ -9,7 +9,7 @@ import pytest
 from lintrain.evidence.run import Evidence
 from lintrain.evidence.throughput import ThroughputEvidence
 from lintrain.report.text.stages import numbers
-from tests.probing import MENDED, probe
+from tests.support.probing import MENDED, probe
 from tests.test_probe_memory import LIGHTNING
 
 SLOW_ROWS = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probing import MENDED, path_for_lintrain, probe
+from tests.support.probing import MENDED, path_for_lintrain, probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 
@@ -97,7 +97,7 @@ def test_an_evaluation_set_without_labels_is_told(tmp_path: Path) -> None:
     probed = probe(tmp_path, script)
     assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("missing-labels", "confirmed")]
     verdict = probed.document["findings"][0]["verdict"]
-    assert verdict["reason"] == "0 calls of the metric function for 16 rows of input_ids, attention_mask"
+    assert verdict["reason"] == "the metric function is never called for 16 rows of input_ids, attention_mask"
 
 
 def test_a_call_behind_the_end_of_a_probe_is_said_to_be_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.bounds import Bounds
-from tests.probing import WARM_PYTHON, probe
+from tests.support.probing import WARM_PYTHON, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 
 pytestmark = pytest.mark.usefixtures("warm")

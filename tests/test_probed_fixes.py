@@ -23,8 +23,8 @@ from lintrain.source.source import Source
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.probed_fix import probed_fix
 from lintrain.verdicts.static_findings import check_script
-from tests.mending import location_of
-from tests.probing import probe
+from tests.support.mending import location_of
+from tests.support.probing import probe
 
 Facts = Mapping[str, str | int | float | bool | None]
 

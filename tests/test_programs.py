@@ -104,5 +104,5 @@ def test_an_answer_of_ruff_in_another_form_is_one_line(
     program.chmod(0o755)
     monkeypatch.setattr(lintrain.check.names.ruff, "find_ruff", lambda: str(program))
     assert run(["check", "--no-cache", "train.py"]) == 0
-    told = "lintrain: ruff answered in a form that is not known, so undefined names are not looked for\n"
+    told = "lintrain: the output of ruff is not understood, so undefined names are not checked\n"
     assert capsys.readouterr().err == told

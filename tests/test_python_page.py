@@ -41,6 +41,7 @@ def test_a_public_word_has_a_page_and_a_docstring(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", WATCHES)
+@pytest.mark.libraries
 def test_a_callback_is_on_the_page_with_its_arguments(word: str) -> None:
     watch = getattr(callbacks, word)
     assert word in PAGE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.analysis.prescreen import may_give_what_is_refused, may_take_what_is_gone
+from lintrain.analysis.prescreen import may_pass_keyword, may_use_removed_name
 from lintrain.check.one_file import check_source
 from lintrain.check.tiers import says_words
 from lintrain.knowledge.versions import exactly
@@ -30,7 +30,7 @@ ANY_FILE = [rule for rule in load_rules() if rule.reads_text and not rule.needs_
     ],
 )
 def test_a_name_that_is_gone_is_seen(code: str) -> None:
-    assert may_take_what_is_gone(Source("a.py", code), TARGETS)
+    assert may_use_removed_name(Source("a.py", code), TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_name_that_is_gone_is_seen(code: str) -> None:
     ],
 )
 def test_a_name_that_is_there_is_not(code: str) -> None:
-    assert not may_take_what_is_gone(Source("a.py", code), TARGETS)
+    assert not may_use_removed_name(Source("a.py", code), TARGETS)
 
 
 GIVES = [
@@ -98,7 +98,7 @@ def test_what_is_given_to_others_is_not(code: str) -> None:
 
 
 def _gives(code: str, *states: str) -> bool:
-    return may_give_what_is_refused(Source("a.py", code), TARGETS, *states)  # type: ignore[arg-type] # words of a State
+    return may_pass_keyword(Source("a.py", code), TARGETS, *states)  # type: ignore[arg-type] # words of a State
 
 
 @pytest.mark.parametrize("rule", ANY_FILE, ids=[rule.name for rule in ANY_FILE])
@@ -132,12 +132,12 @@ def test_a_file_that_trains_nothing_hears_of_versions(name: str, argument: str, 
 
 
 def test_a_file_that_trains_nothing_is_not_read_where_its_versions_have_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lintrain.interpreter.reader.read_pipeline", None)
+    monkeypatch.setattr("lintrain.read.read_pipeline", None)
     source = Source("embed.py", NOTHING_TRAINS.format("pipeline", "output_attentions=True"))
     assert not check_source(source, load_rules(), lambda: TARGETS).crashes
 
 
 def test_a_file_of_torch_alone_that_trains_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lintrain.interpreter.reader.read_pipeline", None)
+    monkeypatch.setattr("lintrain.read.read_pipeline", None)
     code = "import torch\nnet = build()\nnet.load_state_dict(torch.load('weights.pt'), strict=False)\n"
     assert not check_source(Source("use.py", code), load_rules(), lambda: TARGETS).crashes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.values.model import Tensor
-from tests.loops import lines_of, pipeline_of
+from tests.support.loops import lines_of, pipeline_of
 
 HEAD = """
 import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.events import Act
-from tests.loops import acts_of, lines_of
+from tests.support.loops import acts_of, lines_of
 
 HEAD = """
 from functools import partial

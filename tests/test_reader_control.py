@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.events import Act
-from tests.loops import pipeline_of
+from tests.support.loops import pipeline_of
 from tests.test_reader_language import plain, value_of
 
 WRAPS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Rows
-from tests.columns import column, columns, dataset, literal_of, read, value_of
+from tests.support.columns import column, columns, dataset, literal_of, read, value_of
 
 
 def test_splits_of_unknown_names_are_the_same_each_time() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.columns import columns
+from tests.support.columns import columns
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.model.finding import Finding
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 
@@ -176,9 +176,9 @@ def test_a_result_that_nobody_keeps_is_found(statement: str) -> None:
     [
         ("raw.map(tokenize)\nraw['train']", "assign it: `raw = raw.map(…)`"),
         # another name is used below, this one only above, or there is none
-        ("raw.map(tokenize)\ntokenized['train']", "assign what it gives to a name"),
-        ("raw['train']\nraw.map(tokenize)", "assign what it gives to a name"),
-        ("raw['train'].map(tokenize)\nraw['train']", "assign what it gives to a name"),
+        ("raw.map(tokenize)\ntokenized['train']", "assign the result to a name"),
+        ("raw['train']\nraw.map(tokenize)", "assign the result to a name"),
+        ("raw['train'].map(tokenize)\nraw['train']", "assign the result to a name"),
     ],
 )
 def test_a_new_data_set_is_assigned_to_the_name_that_is_used_below(code: str, told: str) -> None:
@@ -189,16 +189,17 @@ def test_a_new_data_set_is_assigned_to_the_name_that_is_used_below(code: str, to
 
 
 @pytest.mark.parametrize(
-    ("statement", "adds"),
+    ("statement", "added"),
     [
-        ("raw['train'].map(lambda row: {'long': 1})", "long"),
-        ("raw['train'].shuffle(seed=1)", None),
-        ("load_dataset('me/mine', split='train').map(lambda row: {'long': 1})", "long"),
+        ("raw['train'].map(lambda row: {'long': 1})", ("long",)),
+        ("raw['train'].shuffle(seed=1)", ()),
+        ("load_dataset('me/mine', split='train').map(lambda row: {'long': 1})", ("long",)),
     ],
 )
-def test_the_columns_that_a_lost_step_adds_are_known(statement: str, adds: str | None) -> None:
+def test_the_columns_that_a_lost_step_adds_are_known(statement: str, added: tuple[str, ...]) -> None:
     (finding,) = findings(statement)
-    assert finding.facts["adds"] == adds
+    assert finding.claim is not None
+    assert finding.claim.added == added
 
 
 KEPT = {

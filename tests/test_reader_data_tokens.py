@@ -6,7 +6,7 @@ import pytest
 
 from lintrain.pipeline.values.data import Kind, Padding
 from lintrain.pipeline.values.python import Constant
-from tests.columns import column, columns, dataset, read
+from tests.support.columns import column, columns, dataset, read
 
 TEXT = "x = films.select_columns(['text', 'stars'])\n"
 

@@ -8,15 +8,15 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter import expressions, statements
-from lintrain.interpreter.reader import Frame, Reader
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Frame, Reader
+from lintrain.interpreter.core.scope import Scope
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
-from lintrain.libraries import load_libraries
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value
+from lintrain.read import load
 from lintrain.source.source import Source
 from tests.test_reader_language import plain
 
@@ -26,12 +26,12 @@ IMPORTS = "import json, os, yaml\nfrom pathlib import Path\nfrom omegaconf impor
 def value_in(folder: Path, code: str, expression: str = "x") -> Value:
     """The value of an expression after a script in this folder."""
     source = Source(str(folder / "train.py"), IMPORTS + dedent(code))
-    load_libraries()
+    load()
     reader = Reader(Pipeline(source, TargetVersions()))
     scope = Scope(names={"__name__": Constant("__main__"), "__file__": Constant(source.path)})
     reader.frames.append(Frame(None, scope))
-    statements.execute_block(reader, source.tree.body, scope)
-    return expressions.evaluate(reader, ast.parse(expression, mode="eval").body, scope)
+    dispatch.execute_block(reader, source.tree.body, scope)
+    return dispatch.evaluate(reader, ast.parse(expression, mode="eval").body, scope)
 
 
 @pytest.fixture

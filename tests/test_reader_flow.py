@@ -11,7 +11,7 @@ from lintrain.pipeline.callers import given_back, handed_on, spread_names
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Mapping, Sequence
 from lintrain.source.source import Source
-from tests.loops import pipeline_of
+from tests.support.loops import pipeline_of
 from tests.test_reader_language import plain, value_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.model.fixes import InsertAfter
-from tests.loops import codes_of, fixes_of, helps_of, lines_of
+from tests.support.loops import codes_of, fixes_of, helps_of, lines_of
 
 FILMS = """
 from datasets import Dataset, load_dataset

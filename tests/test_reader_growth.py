@@ -11,20 +11,19 @@ from itertools import islice
 import pytest
 
 from lintrain.analysis.special_tokens import parts_of
-from lintrain.interpreter import operations, registry
-from lintrain.interpreter.arithmetic import LONGEST
-from lintrain.interpreter.reader import Frame, Reader, read_pipeline
-from lintrain.interpreter.scope import MOST_STARS, Scope
-from lintrain.interpreter.weights import DEEPEST, ITEMS_A_STEP, weighed
+from lintrain.interpreter.core import dispatch, operations, registry, storing
+from lintrain.interpreter.core.arithmetic import LONGEST
+from lintrain.interpreter.core.reader import DEEPEST, ITEMS_A_STEP, Frame, Reader, weighed
+from lintrain.interpreter.core.scope import MOST_STARS, Scope
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.libraries import load_libraries
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.files import FilePath
 from lintrain.pipeline.values.python import Constant, Library, Literal, Mapping, Sequence, Slice, Unknown, Value, join
 from lintrain.pipeline.values.tokens import MOST_PARTS
+from lintrain.read import load, read_pipeline
 from lintrain.source.source import Source
 
-load_libraries()
+load()
 
 HEAD = "import os\nimport torch\nfrom pathlib import Path\nfrom transformers import TrainingArguments\n"
 DOUBLINGS = 24
@@ -87,7 +86,7 @@ def wrapped() -> Mapping:
 def test_what_a_function_of_a_library_is_given_is_counted(given: Callable[[], Value]) -> None:
     def is_free(path: str, by_name: bool) -> bool:
         positional, named = ([], {"x": given()}) if by_name else ([given()], {})
-        steps = counted(lambda reader: reader.call(Library(path), positional, named, location=LOCATION))
+        steps = counted(lambda reader: dispatch.call(reader, Library(path), positional, named, location=LOCATION))
         return steps < SIZE // ITEMS_A_STEP
 
     assert not [(path, by_name) for path in registry.FUNCTIONS for by_name in (False, True) if is_free(path, by_name)]
@@ -95,22 +94,22 @@ def test_what_a_function_of_a_library_is_given_is_counted(given: Callable[[], Va
 
 @pytest.mark.parametrize("name", ["copy", "keys", "values", "items"])
 def test_a_method_that_copies_a_dictionary_is_counted(name: str) -> None:
-    method = operations.attribute(Reader(Pipeline(PLAIN, TargetVersions())), large_dictionary(), name, LOCATION)
-    assert counted(lambda reader: reader.call(method, [], location=LOCATION)) >= SIZE // ITEMS_A_STEP
+    method = dispatch.attribute(Reader(Pipeline(PLAIN, TargetVersions())), large_dictionary(), name, LOCATION)
+    assert counted(lambda reader: dispatch.call(reader, method, [], location=LOCATION)) >= SIZE // ITEMS_A_STEP
 
 
 ACTS: list[tuple[Callable[[], Value], Callable[[Reader, Value], object]]] = [
-    (large_list, lambda reader, value: operations.element(reader, value)),
+    (large_list, lambda reader, value: dispatch.element(reader, value)),
     (large_list, lambda reader, value: operations.binary(reader, value, "Add", value, LOCATION)),
     (large_list, lambda reader, value: operations.compare(reader, Constant("no"), "In", value, LOCATION)),
     (large_list, lambda reader, value: operations.unpack(reader, value, 2, 1)),
-    (large_list, lambda reader, value: operations.subscript(reader, value, Slice(), LOCATION)),
-    (large_dictionary, lambda reader, value: operations.element(reader, value)),
+    (large_list, lambda reader, value: dispatch.subscript(reader, value, Slice(), LOCATION)),
+    (large_dictionary, lambda reader, value: dispatch.element(reader, value)),
     (large_dictionary, lambda reader, value: operations.binary(reader, value, "BitOr", value, LOCATION)),
     (large_dictionary, lambda reader, value: operations.compare(reader, Constant("no"), "In", value, LOCATION)),
     (large_dictionary, lambda reader, value: operations.update(reader, {}, value)),
-    (large_dictionary, lambda reader, value: operations.subscript(reader, value, Unknown(), LOCATION)),
-    (large_dictionary, lambda reader, value: operations.store_item(reader, value, Unknown(), Constant(1), LOCATION)),
+    (large_dictionary, lambda reader, value: dispatch.subscript(reader, value, Unknown(), LOCATION)),
+    (large_dictionary, lambda reader, value: storing.store_item(reader, value, Unknown(), Constant(1), LOCATION)),
 ]
 
 
@@ -205,7 +204,7 @@ def test_what_holds_the_same_thing_twice_again_and_again_ends(start: str, line: 
 
 def test_a_small_list_costs_nothing_more() -> None:
     items = Sequence([Constant(number) for number in range(ITEMS_A_STEP - 1)])
-    assert counted(lambda reader: reader.call(Library("builtins.len"), [items], location=LOCATION)) == 0
+    assert counted(lambda reader: dispatch.call(reader, Library("builtins.len"), [items], location=LOCATION)) == 0
 
 
 def test_a_join_of_many_things_ends_with_the_first_few() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import lines_of
+from tests.support.loops import lines_of
 
 MADE = "net = nn.Linear(8, 3)\noptimizer = optim.Adam(net.parameters())\n"
 LOOP = """for batch in loader:

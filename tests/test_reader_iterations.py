@@ -6,7 +6,7 @@ import pytest
 
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Constant
-from tests.loops import acts_of, lines_of, pipeline_of
+from tests.support.loops import acts_of, lines_of, pipeline_of
 
 MADE = """
 net = nn.Linear(8, 3)

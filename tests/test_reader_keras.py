@@ -10,7 +10,7 @@ from lintrain.analysis.keras_runs import backbones, keras_name
 from lintrain.pipeline.values.model import Network
 from lintrain.pipeline.values.python import text_of
 from lintrain.rulebook import load_rules
-from tests.loops import pipeline_of
+from tests.support.loops import pipeline_of
 
 IMPORTS = """\
 import tensorflow as tf

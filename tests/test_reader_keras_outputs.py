@@ -7,10 +7,10 @@ from textwrap import dedent
 import pytest
 
 from lintrain.analysis.keras_runs import activation_of, loss_of, units_of
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.training import KerasRun
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 

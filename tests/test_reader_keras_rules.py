@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import lines_of, related_of
+from tests.support.loops import lines_of, related_of
 
 NETWORK = """
 import keras

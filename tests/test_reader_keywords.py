@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 
@@ -24,7 +24,7 @@ def found(rule: str, code: str, targets: TargetVersions = NEWEST) -> list[tuple[
 
 
 @pytest.mark.parametrize(
-    ("code", "place"),
+    ("code", "location"),
     [
         ("options = {'no_cuda': True}\nTrainingArguments('x', **options)", (1, 12)),
         ("TrainingArguments('x', **{'no_cuda': True})", (1, 27)),

@@ -7,29 +7,29 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter import expressions, statements
-from lintrain.interpreter.reader import STEP_BUDGET, Frame, Reader, read_pipeline
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import STEP_BUDGET, Frame, Reader
+from lintrain.interpreter.core.scope import Scope
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.libraries import load_libraries
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Either, Mapping, Sequence, Unknown, Value
+from lintrain.read import load, read_pipeline
 from lintrain.source.source import Source
 
 
 def run(code: str) -> tuple[Reader, Scope]:
     source = Source("script.py", dedent(code))
-    load_libraries()
+    load()
     reader = Reader(Pipeline(source, TargetVersions()))
     scope = Scope(names={"__name__": Constant("__main__")})
     reader.frames.append(Frame(None, scope))
-    statements.execute_block(reader, source.tree.body, scope)
+    dispatch.execute_block(reader, source.tree.body, scope)
     return reader, scope
 
 
 def value_of(code: str, expression: str = "x") -> Value:
     reader, scope = run(code)
-    return expressions.evaluate(reader, ast.parse(expression, mode="eval").body, scope)
+    return dispatch.evaluate(reader, ast.parse(expression, mode="eval").body, scope)
 
 
 def plain(value: Value) -> object:
@@ -214,7 +214,7 @@ def test_an_unknown_object_gives_the_same_unknown_attribute_each_time() -> None:
     reader, scope = run("def f(config): return config\ny = f(unknown_name)")
     scope.names["config"] = Unknown(name="config")
     node = ast.parse("config.model", mode="eval").body
-    assert expressions.evaluate(reader, node, scope) is expressions.evaluate(reader, node, scope)
+    assert dispatch.evaluate(reader, node, scope) is dispatch.evaluate(reader, node, scope)
 
 
 def test_recursion_ends_in_unknown() -> None:

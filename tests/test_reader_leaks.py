@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 
 from lintrain.analysis.leaks import fitted_before_split
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 START = """

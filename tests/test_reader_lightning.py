@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.analysis.lightning_logs import logged_values
-from tests.loops import lines_of, pipeline_of
+from tests.support.loops import lines_of, pipeline_of
 
 SCRIPT = """
 import lightning as L

@@ -7,13 +7,13 @@ from textwrap import dedent
 import pytest
 
 from lintrain.analysis.loaders import feedings, is_map_style, is_stream
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.dataset_rows import sharing
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.python import Value
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 START = """

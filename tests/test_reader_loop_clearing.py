@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import MADE, OWN_MODULE, lines_of
+from tests.support.loops import MADE, OWN_MODULE, lines_of
 
 BOTH = """
 def step(batch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import MADE, fixes_of, lines_of, related_of
+from tests.support.loops import MADE, fixes_of, lines_of, related_of
 
 PLAIN = MADE + "net.eval()\n{before}for x, y in val_loader:\n    {body}\n"
 LEVELS = {"kept.append(net(x))": 1, "kept.append(net(x).detach())": 1}
@@ -17,7 +17,7 @@ def test_an_evaluation_that_keeps_gradients_is_found(body: str) -> None:
 
 def test_the_loop_around_the_evaluation_is_shown_and_wrapped() -> None:
     code = PLAIN.format(before="", body="kept.append(net(x))")
-    assert related_of("missing-no-grad", code) == [(4, "evaluates here with autograd on")]
+    assert related_of("missing-no-grad", code) == [(4, "evaluated here with autograd enabled")]
     (fix,) = fixes_of("missing-no-grad", code)
     assert fix.safe
 

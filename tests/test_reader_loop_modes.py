@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import MADE, OWN_MODULE, TRAINS, lines_of
+from tests.support.loops import MADE, OWN_MODULE, TRAINS, lines_of
 
 PRETRAINED = "from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import MADE, fixes_of, lines_of
+from tests.support.loops import MADE, fixes_of, lines_of
 
 
 @pytest.mark.parametrize(

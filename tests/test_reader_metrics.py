@@ -6,11 +6,11 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.training import Metric, MetricCall
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 SCRIPT = """

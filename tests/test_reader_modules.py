@@ -7,14 +7,15 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter import project_modules, reader
-from lintrain.interpreter.reader import read_pipeline
+from lintrain.interpreter import project_modules
+from lintrain.interpreter.core import project_state
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Either, Value
+from lintrain.read import read_pipeline
 from lintrain.source.project import TREES, Project
 from lintrain.source.reading import read_file
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 SHOW = "from transformers import TrainingArguments\n"
 
@@ -192,7 +193,7 @@ def test_a_module_imported_where_errors_are_expected_is_read_with_them_expected(
 
 
 def test_what_a_module_does_past_its_budget_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project_modules, "STEP_BUDGET", 60)
+    monkeypatch.setattr(project_state, "STEP_BUDGET", 60)
     heavy = "def f(a):\n" + "    b = [a, a, a, a]\n" * 20 + "    return 'known'"
     train = script("from m import f\nfirst = 1", "f(first)") + "TrainingArguments('own')\n"
     pipeline = read(tmp_path, {"m.py": heavy, "train.py": train})
@@ -213,7 +214,7 @@ def test_what_a_module_does_past_its_budget_is_unknown(tmp_path: Path, monkeypat
 def test_modules_are_read_further_for_a_script_than_for_definitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str, expected: str
 ) -> None:
-    monkeypatch.setattr(reader, "DEFINING_BUDGET", 60)
+    monkeypatch.setattr("lintrain.read.DEFINING_BUDGET", 60)
     heavy = "def f(a):\n" + "    b = [a, a, a, a]\n" * 20 + "    return 'known'"
     train = f"{SHOW}from m import f\ndef train():\n    return TrainingArguments(f(1))\n{last}\n"
     assert shown(tmp_path, {"m.py": heavy, "train.py": train}) == expected
@@ -225,7 +226,7 @@ def test_a_file_that_only_defines_things_reads_small_modules(tmp_path: Path) -> 
 
 
 def test_what_was_recorded_past_the_budget_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project_modules, "STEP_BUDGET", 60)
+    monkeypatch.setattr(project_state, "STEP_BUDGET", 60)
     heavy = SHOW + "def f(a):\n    TrainingArguments('half')\n" + "    b = [a, a, a, a]\n" * 20
     pipeline = read(tmp_path, {"m.py": heavy, "train.py": "from m import f\nf(1)"})
     assert pipeline.arguments == []

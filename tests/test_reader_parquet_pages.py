@@ -12,7 +12,7 @@ import pytest
 from lintrain.knowledge import parquet_files, parquet_pages
 from lintrain.knowledge.parquet_files import parquet_facts
 from lintrain.knowledge.parquet_pages import OddHeaderError, page_sizes
-from tests.probing import ROOT
+from tests.support.probing import ROOT
 from tests.trapped.bombs import signed, write_empty_parts
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -94,7 +94,7 @@ import sys
 from pathlib import Path
 import pyarrow.parquet
 from lintrain.knowledge.parquet_files import parquet_facts
-from tests.peak import peak_memory
+from tests.support.peak import peak_memory
 before = peak_memory()
 facts = parquet_facts(Path(sys.argv[1]), "f")
 print(facts is None, (peak_memory() - before) // 1024)

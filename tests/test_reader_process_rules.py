@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.reading import read_bytes
-from tests.loops import fixes_of, lines_of
-from tests.notebooks import notebook
+from tests.support.loops import fixes_of, lines_of
+from tests.support.notebooks import notebook
 
 DATA = """
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset, random_split
@@ -62,7 +62,7 @@ def test_nobody_launches_a_notebook_in_several_processes() -> None:
 def test_a_generator_is_offered_only_where_torch_has_its_name() -> None:
     code = DATA + DRAWN.format(used="train")
     (fix,) = fixes_of("rank-dependent-data", code)
-    assert fix.title == "draw the same in every process"
+    assert fix.title == "use the same seed in every process"
     assert fixes_of("rank-dependent-data", "import torch as t\n" + code, prelude="from torch import randn\n") == []
 
 

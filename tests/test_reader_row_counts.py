@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.values.loading import TorchDataset
-from tests.loops import pipeline_of
+from tests.support.loops import pipeline_of
 
 
 def rows(code: str) -> int | None:

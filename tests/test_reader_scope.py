@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core.scope import Scope
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.values.python import Constant, Either, Value
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 ONE, TWO, THREE = Constant(1), Constant(2), Constant(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.shifts import is_moved_by_one
-from tests.loops import lines_of
+from tests.support.loops import lines_of
 
 LM = """
 from transformers import AutoModelForCausalLM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.columns import dataset
+from tests.support.columns import dataset
 
 ROWS = "many = Dataset.from_dict({'a': " + str(list(range(21))) + "})\n"
 

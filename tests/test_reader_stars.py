@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import lines_of
+from tests.support.loops import lines_of
 
 LOSS = """
 loss = mse_loss(Linear(6, 1)(torch.randn(9, 6)), torch.randn(9))

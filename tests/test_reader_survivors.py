@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.accuracy.checking import request_of
 from lintrain.check.run import Run
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 
 def said(folder: Path, rule: str) -> list[tuple[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import codes_of, lines_of, related_of
+from tests.support.loops import codes_of, lines_of, related_of
 
 COMPARES = """
 from torch.utils.data import DataLoader, TensorDataset

@@ -7,7 +7,7 @@ import pytest
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.tensors import Derived, root_of
 from lintrain.pipeline.values.training import LossCall
-from tests.loops import PRELUDE, pipeline_of
+from tests.support.loops import PRELUDE, pipeline_of
 
 NETWORK = """
 class Network(nn.Module):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lintrain.analysis.special_tokens import is_handed_over, lacks_pad, padding_by_eos, parts_of, put_into_data
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import exactly
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import Constant
 from lintrain.pipeline.values.tokens import SpecialToken
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 HEAD = """\

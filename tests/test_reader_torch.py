@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.interpreter.modules import ignores_mode
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import ignores_mode
 from lintrain.pipeline.values.model import Module, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, number_of
-from tests.loops import PRELUDE, acts_of, pipeline_of
+from tests.support.loops import PRELUDE, acts_of, pipeline_of
 
 LOOP = """
 net = nn.Linear(8, 3)

@@ -10,7 +10,7 @@ from lintrain.evidence.run import Evidence, ModelEvidence, OverfitEvidence
 from lintrain.model.finding import Finding
 from lintrain.model.verdict import Outcome
 from lintrain.rulebook import load_rules
-from tests.loops import lines_of, pipeline_of
+from tests.support.loops import lines_of, pipeline_of
 
 IMPORTS = """\
 from transformers import AutoModel, AutoModelForImageClassification, AutoModelForSeq2SeqLM

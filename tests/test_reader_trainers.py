@@ -7,11 +7,11 @@ from textwrap import dedent
 import pytest
 
 from lintrain.analysis.evaluation_schedule import best_metric, evaluation_strategy, saving_strategy
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Mapping, Value, options_of
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 

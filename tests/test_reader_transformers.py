@@ -6,13 +6,13 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Absent, Constant, Either, Unknown, number_of, text_of
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 
 IMPORTS = """

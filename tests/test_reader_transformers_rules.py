@@ -7,10 +7,10 @@ from textwrap import dedent
 import pytest
 
 from lintrain.fix import apply
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.model.fixes import Fix
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 
@@ -208,7 +208,7 @@ def test_arguments_that_are_guarded_or_right_for_the_version_are_left_alone(code
 
 def test_an_argument_is_found_in_a_function_that_nobody_calls() -> None:
     (message,) = found("removed-argument", "def later():\n    return TrainingArguments('x', no_cuda=True)")
-    assert message == "`no_cuda` is gone after transformers 4.57 (here: 5.23.0)"
+    assert message == "`no_cuda` was removed after transformers 4.57 (here: 5.23.0)"
 
 
 def test_versions_that_disagree_silence_the_rule() -> None:

@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 

@@ -7,13 +7,13 @@ from textwrap import dedent
 import pytest
 
 from lintrain.analysis.tuning import is_left_alone, is_tuned_whole, trainings, weights_format
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import LibraryObject, Unknown, is_true, literal, text_of
+from lintrain.read import read_pipeline
 from lintrain.source.source import Source
-from tests.loops import lines_of
+from tests.support.loops import lines_of
 
 IMPORTS = """
 import torch

@@ -17,7 +17,7 @@ from lintrain.report.machine.document import CheckReport, ProbeEntry
 from lintrain.report.machine.entries import check_report, no_edits
 from lintrain.settings.formats import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import read_bytes
-from tests.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
+from tests.support.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
 
 PROGRAMS = [name for name in FORMATS if name not in FOR_PEOPLE and name != "html"]
 

@@ -17,7 +17,7 @@ from lintrain.report.text.look import Look
 from lintrain.report.text.summary import statistics, summary
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 TEXT = """\
 from datasets import load_dataset

@@ -17,7 +17,7 @@ from lintrain.report.machine.entries import check_report
 from lintrain.report.machine.schema import check_report_schema
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 CELLS = ("#md x", "a = 1", "!ls\nf(a)")
 

@@ -40,7 +40,7 @@ from lintrain.report.page.document import page
 from lintrain.runtime.parent.record import SCHEMA, Record, write_record
 from lintrain.source.reading import read_bytes
 from lintrain.verdicts.conclusion import Conclusion
-from tests.probing import command, path_for_lintrain
+from tests.support.probing import command, path_for_lintrain
 
 STAGES = ALWAYS_MEASURED
 HOSTILE = '<script>alert("x")</script> & \x1b[31m \u202e \ud800 </style>'

@@ -9,7 +9,7 @@ from lintrain.report.page.checked import checked_page
 from lintrain.report.page.whole import POLICY
 from lintrain.report.text.look import Look
 from lintrain.report.text.people import people_blocks
-from tests.reports import NOTEBOOK, SCRIPT, line_in_notebook, outcome
+from tests.support.reports import NOTEBOOK, SCRIPT, line_in_notebook, outcome
 from tests.test_report_page import Elements
 
 

@@ -18,7 +18,7 @@ from lintrain.report.machine.paths import file_uri, folder_uri, relative, uri_in
 from lintrain.report.markdown import markdown
 from lintrain.report.text.pages import pages
 from lintrain.rulebook import load_rules
-from tests.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
+from tests.support.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
 
 SCHEMA = json.loads((Path(__file__).parent / "schemas" / "sarif-2.1.0.json").read_text())
 
@@ -176,7 +176,7 @@ def test_fingerprints_are_all_different_and_stay_when_lines_move() -> None:
 def test_what_a_probe_measured_is_a_property() -> None:
     first = run_of(report())["results"][0]
     verdict = {"outcome": "confirmed", "reason": "3 of 4 rows", "measured": {"ratio": "NaN"}}
-    assert first["properties"] == {"facts": {"rows": 3}, "subject": "raw", "verdict": verdict, "fixIsSafe": True}
+    assert first["properties"] == {"claim": {"rows": 3}, "subject": "raw", "verdict": verdict, "fixIsSafe": True}
 
 
 def test_what_is_suppressed_in_the_source_says_by_which_comment_and_why() -> None:

@@ -14,7 +14,7 @@ from lintrain.evidence.run import Evidence, Failure, Stage, StageName
 from lintrain.report.reproduction import NoReproductionError, write_reproduction
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.runtime.reproduction.definitions import definitions_of
-from tests.probing import MENDED, command, path_for_lintrain, probe
+from tests.support.probing import MENDED, command, path_for_lintrain, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 
 ERROR = Failure("ValueError", 'rows of "3" and 4 at <Net object at 0x7f00>', None)

@@ -33,7 +33,7 @@ for x, y in loader:
 FORGOTTEN = """
 ```python
 for x, y in loader:
-    criterion(net(x), y).backward()  # <- 3 steps along the sum
+    criterion(net(x), y).backward()  # <- 3 steps with the sum
     optimizer.step()
 ```
 
@@ -52,8 +52,8 @@ for x, y in loader:
         (CLEARED + FORGOTTEN, ""),
         (CLEARED.replace("y).backward()", "y).backward()  # <-"), "is marked and not reported"),
         (CLEARED.replace("    optimizer.zero_grad()\n", ""), "is reported and not marked"),
-        (FORGOTTEN.replace("the sum", "the mean"), "`3 steps along the mean` is not said"),
-        (FORGOTTEN.replace("# <- 3", "# <- 2"), "`2 steps along the sum` is not said"),
+        (FORGOTTEN.replace("the sum", "the mean"), "`3 steps with the mean` is not said"),
+        (FORGOTTEN.replace("# <- 3", "# <- 2"), "`2 steps with the sum` is not said"),
         (FORGOTTEN.replace("zero_grad()", "zero_grad(False)"), "its fixes give other code"),
     ],
     ids=["as they are", "lost", "extra", "other words", "other line", "other code"],

@@ -10,7 +10,7 @@ from textwrap import indent
 import pytest
 
 from lintrain.cache.folder import FOLDER_VARIABLE
-from tests.language_client import PULLS, Json, LanguageClient, applied, span, start_inside
+from tests.support.language_client import PULLS, Json, LanguageClient, applied, span, start_inside
 
 LOOP = """import torch
 
@@ -239,7 +239,7 @@ def test_a_hover_has_the_short_page_and_not_what_the_diagnostic_says(connect: Co
     assert hover["range"] == span(6, 4, 19)
     assert hover["contents"]["kind"] == "markdown"
     text = hover["contents"]["value"]
-    assert text.startswith("**missing-zero-grad**: Nothing clears the gradients")
+    assert text.startswith("**missing-zero-grad**: Gradients are not cleared")
     assert "\n\n**When it is fine**\n\n" in text
     (diagnostic,) = client.diagnostics(uri)
     assert [line for line in diagnostic["message"].splitlines() if line in text] == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.node_programs import ROOT, needs_packages, passes
+from tests.support.node_programs import ROOT, needs_packages, passes
 
 CLIENT = ROOT / "tests" / "node"
 

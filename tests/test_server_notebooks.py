@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.language_client import PULLS, Json, LanguageClient, applied, span
-from tests.notebooks import notebook
+from tests.support.language_client import PULLS, Json, LanguageClient, applied, span
+from tests.support.notebooks import notebook
 from tests.test_server import LOOP, Connect, connect, rules, written
 
 __all__ = ["connect"]

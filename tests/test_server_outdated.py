@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from lintrain.interpreter import reader, statements
+from lintrain.interpreter.core import dispatch, reader
 from lintrain.model.finding import Finding
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import load_rules
@@ -41,8 +41,8 @@ def test_a_check_that_is_wanted_to_its_end_has_its_findings(tmp_path: Path) -> N
 
 
 def test_a_long_reading_ends_where_the_document_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = Mock(wraps=statements.execute)
-    monkeypatch.setattr(statements, "execute", steps)
+    steps = Mock(wraps=dispatch.execute)
+    monkeypatch.setattr(dispatch, "execute", steps)
     with pytest.raises(OutdatedError):
         rules_of(tmp_path, 3)
     assert 0 < steps.call_count < 2 * reader.PAUSE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lintrain.server import probes
-from tests.language_client import Json, LanguageClient, applied, span
+from tests.support.language_client import Json, LanguageClient, applied, span
 from tests.test_server import LOOP, RELATED, Connect, connect, everything, rules, written
 
 __all__ = ["connect"]

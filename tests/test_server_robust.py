@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.rulebook import load_rules
-from tests.language_client import PULLS, Json, LanguageClient, span
+from tests.support.language_client import PULLS, Json, LanguageClient, span
 from tests.test_server import CLEARED, LOOP, Connect, connect, everything, rules, written
 
 __all__ = ["connect"]
@@ -200,7 +200,7 @@ def test_five_hundred_files_are_open_and_typing_is_answered_between_them(connect
 
 
 def test_a_server_whose_client_is_gone_ends(connect: Connect, tmp_path: Path) -> None:
-    from tests.language_client import start_process
+    from tests.support.language_client import start_process
 
     process, client = start_process(tmp_path)
     client.start([tmp_path])

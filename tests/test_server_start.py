@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.language_client import ROOT, start_process
+from tests.support.language_client import ROOT, start_process
 from tests.test_server import LOOP, rules
 
 WITHOUT_PYGLS = """

@@ -41,7 +41,7 @@ def test_an_edit_below_a_form_feed_meets_its_line() -> None:
     assert changed(text, between((2, 0), (2, 1)), "C", Units()) == "a\x0c\nb\u2028\nC\n"
 
 
-@pytest.mark.parametrize("place", [((99, 0), (99, 5)), ((1, 99), (1, 99)), ((99, 99), (0, 99))])
+@pytest.mark.parametrize("location", [((99, 0), (99, 5)), ((1, 99), (1, 99)), ((99, 99), (0, 99))])
 def test_a_place_that_the_text_does_not_have_is_its_nearest(location: tuple[tuple[int, int], tuple[int, int]]) -> None:
     after = changed("ab\ncd", between(*location), "!", Units())
     assert after == ("ab!" if location[1] == (0, 99) else "ab\ncd!")

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 GUIDES = (
     "README.md",
     "docs/index.md",
+    "docs/commands.md",
     "docs/install.md",
     "docs/probe.md",
     "docs/reading.md",
@@ -30,6 +31,19 @@ NOT_HERE = {
     "pip": "installs from a package index; `python tools/dev.py test` installs the wheel and uses it",
     "python": "makes an environment; it is the command that runs these tests",
 }
+WAITING = {
+    "lintrain check --watch": "runs until Ctrl-C; tests/test_watch.py runs it",
+    "lintrain server": "waits for an editor; tests/test_server_start.py starts it",
+}
+PREPARED = {
+    "lintrain judge": ["lintrain probe train.py --evidence evidence.json"],
+    "lintrain report merge": [
+        "lintrain check --output-format json --output-file check.json",
+        "lintrain probe train.py --evidence evidence.json",
+    ],
+}
+"""What makes the files that a line reads."""
+NOT_JUDGED = ("lintrain probe ", "lintrain judge ")
 SCRIPT = """\
 import argparse
 parser = argparse.ArgumentParser()
@@ -87,13 +101,15 @@ def carried_out(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("line", shell_lines())
 def test_a_shell_line_is_carried_out(line: str, project: Path) -> None:
-    if reason := NOT_HERE.get(line.split()[0]):
+    if reason := NOT_HERE.get(line.split()[0]) or WAITING.get(line):
         pytest.skip(reason)
-    if line.startswith("lintrain judge "):
-        carried_out("lintrain probe train.py --evidence evidence.json", project)
+    if line.startswith(NOT_JUDGED):
+        pytest.importorskip("torch", reason="a probe needs torch")
+    for before in (each for begin, lines in PREPARED.items() if line.startswith(begin) for each in lines):
+        carried_out(before, project)
     done = carried_out(line, project)
     assert "Traceback" not in done.stderr
-    assert done.returncode == (3 if line.startswith(("lintrain probe ", "lintrain judge ")) else 0), done.stderr
+    assert done.returncode == (3 if line.startswith(NOT_JUDGED) else 0), done.stderr
 
 
 def test_a_line_with_an_option_that_there_is_not_would_fail(project: Path) -> None:

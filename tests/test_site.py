@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from lintrain.rulebook import load_rules
 from tools.site.__main__ import build
 from tools.site.loads import loads_from_elsewhere
 from tools.site.rule_pages import prose
-from tools.site.stage import SiteError, refuse_lost_pages, without_links_outside
-from tools.site.tables import with_tables
+from tools.site.stage import ROOT, SiteError, refuse_lost_pages, without_links_outside
+from tools.site.tables import END, pages_with_tables, with_tables
 
 NAMES = sorted([*(rule.name for rule in load_rules()), *BUILTINS])
 
@@ -90,7 +91,22 @@ def test_a_link_to_a_file_beside_the_pages_becomes_words() -> None:
         without_links_outside("[it](../nothing.md)")
 
 
-def test_a_table_that_there_is_not_is_an_error() -> None:
-    assert "| transformers | 4.40 |" in with_tables("<!-- table: versions -->")
+def test_the_tables_in_the_repository_are_fresh() -> None:
+    """`python -m tools.site.tables` writes them."""
+    stale = [path.name for path in pages_with_tables() if with_tables(text := text_of(path)) != text]
+    assert stale == []
+    assert len(pages_with_tables()) >= 4
+
+
+def test_a_table_with_an_unknown_name_is_an_error() -> None:
+    assert "| transformers | 4.40 |" in with_tables(f"<!-- table: versions -->\n{END}")
     with pytest.raises(KeyError):
-        with_tables("<!-- table: nothing -->")
+        with_tables(f"<!-- table: nothing -->\n{END}")
+
+
+def test_a_page_of_the_repository_links_to_rule_files(site: Path) -> None:
+    listed = text_of(ROOT / "docs" / "rules" / "index.md")
+    links = re.findall(r"\]\((\.\./\.\./rules/[^)]+)\)", listed)
+    assert len(links) == len(load_rules())
+    assert [link for link in links if not (ROOT / "docs" / "rules" / link).is_file()] == []
+    assert "../../rules/" not in text_of(site / "rules" / "index.html")

@@ -12,7 +12,7 @@ from lintrain.model.location import Location
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from lintrain.source.writing import editable_text, file_bytes
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 
 def source_of(*cells: str, indent: int | None = 1, as_lists: bool = True) -> Source:

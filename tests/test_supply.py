@@ -97,6 +97,7 @@ def test_a_licence_is_judged_by_its_expression(expression: str, expected: bool) 
     assert is_compatible(expression) is expected
 
 
+@pytest.mark.libraries
 def test_every_package_that_lintrain_brings_has_a_compatible_licence() -> None:
     told = {name: licence(package) for name, package in brought().items()}
     assert {"click", "pydantic-core", "attrs", "pyarrow"} <= {*told}
@@ -201,6 +202,7 @@ def test_wheel_and_archive_have_the_same_bytes_wherever_and_whenever_they_are_bu
     assert len({digest(path) for path in wheels}) == 1
 
 
+@pytest.mark.libraries
 def test_the_wheel_is_built_by_the_version_that_the_tests_use() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     pinned = {

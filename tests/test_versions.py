@@ -222,7 +222,7 @@ def test_a_specifier_allows_minor_versions(specifier: str, expected: list[tuple[
     assert list(allowed_versions(specifier, [(4, 45), (4, 46), (4, 47), (5, 0), (5, 1)])) == expected
 
 
-@pytest.mark.parametrize("place", ["transformers", "src/transformers"])
+@pytest.mark.parametrize("location", ["transformers", "src/transformers"])
 def test_in_its_own_repository_a_library_has_no_version(project: Path, location: str) -> None:
     (project / location).mkdir(parents=True)
     (project / location / "__init__.py").touch()

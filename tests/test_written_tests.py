@@ -23,7 +23,7 @@ from lintrain.evidence.run import (
 )
 from lintrain.report.written_tests import NoTestsError, pipeline_tests
 from lintrain.runtime.parent.record import SCHEMA, Record
-from tests.probing import MENDED, probe
+from tests.support.probing import MENDED, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 
 LABELS = TensorEvidence("labels", (8,), "int64", 0, 2)

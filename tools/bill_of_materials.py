@@ -44,8 +44,7 @@ def write_bill(environment: str, file: Path, writer: str = sys.executable) -> No
 
 def _described() -> str:
     """What `pyproject.toml` says of lintrain, with the version and the dependencies of the extras filled in."""
-    module = (ROOT / "lintrain" / "startup" / "version.py").read_text()
-    version = re.search(r'^__version__ = "(.+)"$', module, re.MULTILINE)
+    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "lintrain" / "_version.py").read_text(), re.MULTILINE)
     assert version is not None
     asked = ", ".join(f'"{each}"' for each in requirements())
     return (

@@ -1,9 +1,15 @@
-"""Sets lintrain up and runs it: `python tools/dev.py try` shows the main job, `python tools/dev.py test` tests it,
-`python tools/dev.py docs` builds the documentation site in `build/site`, `python tools/dev.py build` what is published
-in `build/dist`, with its hashes and a bill of materials. `python tools/dev.py lowest` tests the oldest dependencies.
+"""Sets lintrain up and runs it:
 
-Needs Python 3.11 or newer and git, nothing else: the environment in `.venv` is made on the first run and kept until
-`pyproject.toml` changes.
+    python tools/dev.py try           show the main job on the shipped example
+    python tools/dev.py test          everything that a change must pass
+    python tools/dev.py test --quick  lint, layout, imports and the tests that need no library of training
+    python tools/dev.py test --more   the slices of fuzzing, attacks and growth that `test` leaves out; takes hours
+    python tools/dev.py lowest        tests with the oldest dependencies that `pyproject.toml` allows
+    python tools/dev.py docs          build the documentation site in `build/site`
+    python tools/dev.py build         build what is published in `build/dist`, with hashes and a bill of materials
+
+Needs Python 3.11 or newer and git, nothing else. The environment in `.venv` (`.venv-quick` for `--quick`) is made on
+the first run and kept until `pyproject.toml` changes.
 """
 
 from __future__ import annotations
@@ -46,6 +52,14 @@ LOWEST = (
     ),
 )
 """The tests that show what lintrain does with the packages that it depends on."""
+MORE = (
+    ("attacks", "tests.attacks", ()),
+    ("growth of costs", "tests.growth", ()),
+    ("hostile scripts", "tests.hostile", ("200",)),
+    ("equivalent programs", "tests.metamorphic", ()),
+    ("fuzzing", "tests.fuzz", ("--inputs", "20000")),
+)
+"""What `test --more` runs: a name, a module and its arguments."""
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 
@@ -58,16 +72,19 @@ def main(arguments: Sequence[str]) -> int:
     commands: dict[str, Callable[[], None]] = {
         "try": try_example,
         "test": run_tests,
+        "test --quick": run_quick_tests,
+        "test --more": run_more_tests,
         "docs": build_site,
         "build": build_packages,
         "sbom": make_bill,
         "lowest": test_lowest,
     }
-    if len(arguments) != 1 or arguments[0] not in commands:
+    command = commands.get(" ".join(arguments))
+    if command is None:
         print(__doc__)
         return 2
     try:
-        commands[arguments[0]]()
+        command()
     except StepError as error:
         print(f"\nfailed: {error}", file=sys.stderr)
         return 1
@@ -98,13 +115,34 @@ def run_tests() -> None:
     """Everything that a change must pass, in the order of what fails soonest."""
     set_up("probe,test,docs")
     set_up_node()
-    run("lint (ruff check)", python("-m", "ruff", "check", "."))
-    run("layout (ruff format)", python("-m", "ruff", "format", "--check", "."))
-    run("directions (lint-imports)", [str(program("lint-imports"))])
+    run_linters()
     run("types (mypy)", python("-m", "mypy"))
     run("types (pyright)", [str(program("pyright")), "--pythonpath", str(program("python"))])
     try_wheel()
     run("tests (pytest)", python("-m", "pytest", "-n", "2", "--dist", "worksteal"), quiet=False)
+
+
+def run_quick_tests() -> None:
+    """What takes seconds and needs no torch: for the time between two edits."""
+    global ENVIRONMENT
+    ENVIRONMENT = ROOT / ".venv-quick"
+    set_up("quick")
+    run_linters()
+    run("tests (pytest)", python("-m", "pytest", "--quick", "-q", "-n", "2", "--dist", "worksteal"), quiet=False)
+
+
+def run_linters() -> None:
+    """Lint, layout and directions of imports."""
+    run("lint (ruff check)", python("-m", "ruff", "check", "."))
+    run("layout (ruff format)", python("-m", "ruff", "format", "--check", "."))
+    run("directions (lint-imports)", [str(program("lint-imports"))])
+
+
+def run_more_tests() -> None:
+    """The whole of what the test command holds in slices."""
+    set_up("probe,test,docs")
+    for name, module, arguments in MORE:
+        run(name, python("-m", module, *arguments), quiet=False)
 
 
 def build_site() -> None:

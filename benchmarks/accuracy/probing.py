@@ -23,7 +23,7 @@ from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.executing import is_asked_for
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.accuracy.running import DATA, QUIET, ROOT
-from tests.warm.starting import WarmPython
+from tests.support.warm.starting import WarmPython
 from tools.build_fixtures import build, offline_environment
 
 MISSED = "missed"

@@ -1,4 +1,4 @@
-"""Checkpoints as scripts read them back: which expression is what a file held, and what is taken out of it."""
+"""How scripts read checkpoints: which expressions hold the content of a file, and which entries are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_read(node: ast.expr) -> bool:
 
 
 def loaded_from_file(source: Source, node: ast.expr) -> ast.expr | None:
-    """The call that reads a file, if an expression is what the file held or an entry of it, unchanged; else None."""
+    """The call that reads a file, if an expression is the unchanged content or an entry of it; None otherwise."""
     for _ in range(4):
         while isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             node = node.value
@@ -31,7 +31,7 @@ def loaded_from_file(source: Source, node: ast.expr) -> ast.expr | None:
 
 
 def _only_values(source: Source) -> dict[str, ast.expr]:
-    """What each name is assigned, if that happens once in the file and nothing changes the value afterwards."""
+    """The value of each name that is assigned once in the file and whose value is not changed afterwards."""
     values, changed = dict[str, list[ast.expr]](), set[str]()
     for node in walk(source.tree):
         match node:
@@ -47,7 +47,7 @@ def _only_values(source: Source) -> dict[str, ast.expr]:
                 changed.add(name)
             case _:
                 pass
-    # the assignment is seen twice: as a statement, and as its target
+    # An assignment counts twice: as a statement, and as a name that is stored.
     once = {name: found[0] for name, found in values.items() if len(found) == 2 and name not in changed}
     return {name: value for name, value in once.items() if not isinstance(value, ast.Name)}
 

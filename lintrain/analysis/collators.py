@@ -1,11 +1,11 @@
-"""What rules ask of collators: which task they make labels for, and which run or loader uses them."""
+"""Questions about collators: for which task they create labels, and which run or loader uses them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.run_data import OWN_LOADING, PLAIN_TRAINERS
-from lintrain.interpreter.registry import held_by
+from lintrain.interpreter.core.registry import held_by
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Tokenizer
@@ -21,9 +21,9 @@ PADDING = "transformers.DataCollatorWithPadding"
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """A collator at work: in a plain Trainer or in a loader of a loop, over a data set, for a model where it is known.
+    """A collator that a plain Trainer or a loader uses, with its data set, and with the model if it is known.
 
-    `collator` is None where Trainer makes a `DataCollatorWithPadding` of the tokenizer that it was given.
+    `collator` is None if Trainer creates a `DataCollatorWithPadding` from its tokenizer.
     """
 
     location: Location
@@ -35,7 +35,7 @@ class Collation:
 
 
 def collations(pipeline: Pipeline) -> Iterator[Collation]:
-    """The collators of transformers that certainly put the script's batches together."""
+    """The collators of transformers that certainly create batches of the script."""
     for run in pipeline.runs:
         if run.path in PLAIN_TRAINERS and not run.overrides & OWN_LOADING:
             yield from _of_trainer(run)
@@ -62,7 +62,7 @@ def _of_loader(pipeline: Pipeline, loader: Loader, collator: Collator, location:
 
 @dataclass(frozen=True, slots=True)
 class OwnBatch:
-    """A batch as a plain Trainer's collator makes it, the script's own: `parts` is what it holds by name."""
+    """A batch that a collator of the script returns for a plain Trainer: `parts` are its values by key."""
 
     run: TrainerRun
     location: Location
@@ -70,7 +70,7 @@ class OwnBatch:
 
 
 def own_batches(pipeline: Pipeline) -> Iterator[OwnBatch]:
-    """The batches that collators of the script make for plain Trainers whose models compute the loss themselves."""
+    """The batches that collators of the script return for plain Trainers whose models compute the loss."""
     for run in pipeline.runs:
         collator = run.arguments.get("data_collator")
         has_loss = "compute_loss" in run.overrides or not is_missing(run.value("compute_loss_func"))
@@ -80,12 +80,12 @@ def own_batches(pipeline: Pipeline) -> Iterator[OwnBatch]:
 
 
 def tokenizer_of(collator: Collator) -> Tokenizer | None:
-    """The tokenizer that a collator was given, where it is understood."""
+    """The tokenizer of a collator, if it is known."""
     return collator.tokenizer if isinstance(collator.tokenizer, Tokenizer) else None
 
 
 def masks_words(collator: Collator) -> bool | None:
-    """Whether a collator for language models makes labels of masked words (`mlm`), its default; None if not certain."""
+    """Whether a collator for language models masks tokens (`mlm`, its default); None if not certain."""
     if collator.path != LANGUAGE_MODELING:
         return None
     given = collator.arguments.get("mlm", UNKNOWN if "**" in collator.arguments else ABSENT)

@@ -1,4 +1,4 @@
-"""Gradient accumulation under a Trainer: how many batches make a step, and who divides their losses."""
+"""Gradient accumulation in a Trainer: the number of batches in a step, and what divides their losses."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 TOLERANCE = 0.15
-"""How far a measured ratio may be from the expected one: labels that are left out differ from batch to batch."""
+"""Tolerance of a measured ratio: the number of ignored labels differs from batch to batch."""
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step", "get_batch_samples", "_get_num_items_in_batch"})
-"""Methods of Trainer by which a subclass decides what a step's loss is."""
+"""Methods of Trainer with which a subclass can change the loss of a step."""
 
-SAYS_WHO_DIVIDES = frozenset({"loss_is_scaled_for_ga", "model_accepts_loss_kwargs"})
-"""Attributes of Trainer that say whether it has to divide by the number of batches."""
+SCALING_ATTRIBUTES = frozenset({"loss_is_scaled_for_ga", "model_accepts_loss_kwargs"})
+"""Attributes of Trainer that decide whether it divides by the number of batches."""
 
 EVERY_HEAD = {
     Task.SEQUENCE_CLASSIFICATION: re.compile(r"esm|zamba"),
     Task.TOKEN_CLASSIFICATION: re.compile(r"esm"),
     Task.MULTIPLE_CHOICE: re.compile(r"esm"),
 }
-"""Tasks whose heads average over one batch whatever they are told, but for those of these families.
+"""Tasks whose heads always average over one batch, except in these families.
 
 Counted over the modelling files of transformers 5.0, 5.8, 5.16 and 5.23; measured for 60 heads on 5.23.
 """
 
-OWN_ANSWER = lazy_pattern(r"esm|mlcd|timm|convnext|vl|gemma-?[34]|gemma3|glm|paligemma|video")
-"""Families whose classes say by themselves that they do not divide (`accepts_loss_kwargs = False`), and their kin."""
+SETS_LOSS_KWARGS = lazy_pattern(r"esm|mlcd|timm|convnext|vl|gemma-?[34]|gemma3|glm|paligemma|video")
+"""Families with classes that set `accepts_loss_kwargs = False`, and related ones."""
 
 SOME_HEADS = {
     Task.MASKED_LM: re.compile(
@@ -44,19 +44,19 @@ SOME_HEADS = {
         r"m?bart|(?:flan-|m|long-?)?t5(?!gemma)|pegasus|opus-mt|marian|m2m100|nllb|blenderbot|led(?:-|for)"
     ),
 }
-"""Tasks of which only the heads of these families do so."""
+"""Tasks whose heads average over one batch only in these families."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """How many batches a run adds up for one step, where the script certainly says so."""
+    """The number of batches in a step, as the script certainly sets it."""
 
     steps: int
     location: Location
 
 
 def accumulation_of(run: TrainerRun) -> Accumulation | None:
-    """The accumulation that a run's arguments ask for; None where there is none or it is not certain."""
+    """The accumulation in a run's arguments; None if there is none or it is not certain."""
     settings = run.settings
     steps = literal(settings.value("gradient_accumulation_steps")) if settings else None
     location = settings.locations.get("gradient_accumulation_steps") if settings else None
@@ -66,17 +66,17 @@ def accumulation_of(run: TrainerRun) -> Accumulation | None:
 
 
 def is_since(targets: Targets, package: str, version: Version) -> bool:
-    """Whether all versions of a package that the project may run on are this one or newer."""
+    """Whether all versions of a package that the project supports are this one or newer."""
     target = targets.get(package)
     return target is not None and all(each >= version for each in target.versions)
 
 
-def says_who_divides(run: TrainerRun) -> bool:
-    """Whether the script sets, on the trainer or the model, who divides a loss by the number of batches."""
+def declares_loss_scaling(run: TrainerRun) -> bool:
+    """Whether the script sets on the trainer or the model what divides the loss by the number of batches."""
     set_on_trainer = {*run.overrides, *run.attributes, *(run.instance.attributes if run.instance else ())}
     model = run.model
     set_on_model = bool(model and {"accepts_loss_kwargs", "forward", "loss_function"} & set(model.attributes))
-    return bool(SAYS_WHO_DIVIDES & set_on_trainer) or set_on_model
+    return bool(SCALING_ATTRIBUTES & set_on_trainer) or set_on_model
 
 
 def smooths_labels(run: TrainerRun) -> bool:
@@ -86,11 +86,11 @@ def smooths_labels(run: TrainerRun) -> bool:
 
 
 def averages_each_batch(model: Model) -> bool:
-    """Whether the head certainly takes the mean of its own batch, and tells the Trainer by `**kwargs` that it divides.
+    """Whether the head certainly averages over its own batch, although its `**kwargs` make the Trainer expect more.
 
-    True of transformers 5 only: before, most of these heads took no `**kwargs`, and the Trainer divided.
+    This holds since transformers 5: earlier, most of these heads had no `**kwargs`, and the Trainer divided.
     """
-    if not model.path.startswith("transformers.") or model.framework != "torch" or _has_code_of_its_own(model):
+    if not model.path.startswith("transformers.") or model.framework != "torch" or _may_have_remote_code(model):
         return False
     family = family_of(model)
     if model.task in EVERY_HEAD:
@@ -98,13 +98,13 @@ def averages_each_batch(model: Model) -> bool:
     return family is not None and model.task in SOME_HEADS and bool(SOME_HEADS[model.task].match(family))
 
 
-def _has_code_of_its_own(model: Model) -> bool:
-    """Whether the checkpoint may bring a model class that is not the library's."""
+def _may_have_remote_code(model: Model) -> bool:
+    """Whether the checkpoint may contain its own model class."""
     return not is_missing(model.arguments.get("trust_remote_code", Constant(None))) or not model.is_complete
 
 
 def family_of(model: Model) -> str | None:
-    """The name that tells a model's family, in lower case: its class, or its checkpoint for an Auto class."""
+    """The name that contains a model's family, in lower case: its class, or its checkpoint for an Auto class."""
     if not model.name.startswith("Auto"):
         return model.name.lower()
     checkpoint = text_of(model.checkpoint)
@@ -114,31 +114,31 @@ def family_of(model: Model) -> str | None:
 
 
 def verdict_on_accumulation(evidence: Evidence) -> Verdict:
-    """What a batch taken whole and in parts says of the claim that nobody divides the losses of the parts."""
+    """The verdict on undivided losses, from the gradients of one batch as a whole and in parts."""
     asked, measured = evidence.arguments.get("gradient_accumulation_steps"), evidence.accumulation
     if isinstance(asked, int) and asked < 2:
-        return Verdict.refuted(f"each step takes {asked} batch")
+        return Verdict.refuted(f"each step uses {asked} batch")
     if measured is None:
-        return Verdict.inconclusive("no batch was taken in parts: " + evidence.not_reached("backward"))
+        return Verdict.inconclusive("no batch was split into parts: " + evidence.not_reached("backward"))
     parts, ratio = measured.parts, measured.ratio
-    said = f"{measured.rows} rows in {parts} batches give {ratio:.2f} times the gradient that they give in one"
+    text = f"{measured.rows} rows in {parts} batches have {ratio:.2f} times the gradient of one batch"
     if abs(ratio / parts - 1) <= TOLERANCE:
-        return Verdict.confirmed(said, ratio=ratio, parts=parts)
+        return Verdict.confirmed(text, ratio=ratio, parts=parts)
     return (
-        Verdict.refuted(said, ratio=ratio) if abs(ratio - 1) <= TOLERANCE else Verdict.inconclusive(said, ratio=ratio)
+        Verdict.refuted(text, ratio=ratio) if abs(ratio - 1) <= TOLERANCE else Verdict.inconclusive(text, ratio=ratio)
     )
 
 
 def counts_labels(run: TrainerRun) -> bool:
-    """Whether the model's forward takes `**kwargs`, so that the Trainer counts labels and leaves the division to it.
+    """Whether the model's `forward` takes `**kwargs`, so that the Trainer leaves the division to the loss.
 
-    Of a library's models this holds in transformers 5 (every head of 5.0 and 5.23 takes them).
+    All heads of transformers 5.0 to 5.23 take them.
     """
     model = run.value("model")
     if isinstance(model, Instance):
         found = model.cls.lookup("forward")
         return found is not None and isinstance(found[1], Function) and found[1].node.args.kwarg is not None
-    if not isinstance(model, Model) or _has_code_of_its_own(model) or not model.path.startswith("transformers."):
+    if not isinstance(model, Model) or _may_have_remote_code(model) or not model.path.startswith("transformers."):
         return False
     family = family_of(model)
-    return family is not None and model.task is not Task.NO_HEAD and not OWN_ANSWER.search(family)
+    return family is not None and model.task is not Task.NO_HEAD and not SETS_LOSS_KWARGS.search(family)

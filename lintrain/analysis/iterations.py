@@ -1,4 +1,4 @@
-"""The order of effects on gradients, from one iteration of a training loop to the next."""
+"""The order in which a training loop computes, clips, uses and clears gradients, across iterations."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis.handing_over import parts_shared
+from lintrain.analysis.escapes import parts_shared
 from lintrain.analysis.training_loops import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
-from lintrain.interpreter.modules import modules_in
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
@@ -20,7 +20,7 @@ NEGATED = ((" is not None", " is None"), (" != ", " == "), (" not in ", " in "))
 
 
 def hides_gradients(pipeline: Pipeline, training: TrainingLoop) -> bool:
-    """Whether a loop handles gradients in a way that is not understood: by unknown code, or by hand."""
+    """Whether gradients in a loop are changed by unknown code, or directly."""
     return pipeline.told(_hides_gradients, training.loop)
 
 
@@ -34,32 +34,27 @@ def _hides_gradients(pipeline: Pipeline, loop: Loop) -> bool:
 
 
 def clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:
-    """Each clipping of gradients in a training loop of the script's own that is understood."""
+    """The calls that clip gradients in custom training loops without unknown effects on gradients."""
     for training in training_loops(pipeline) if trains_by_hand(pipeline) else ():
         clips = [event for event in training.inside if event.act is Act.CLIP]
         for clip in clips if clips and not hides_gradients(pipeline, training) else ():
             yield training, clip
 
 
-def always_in_order(training: TrainingLoop) -> tuple[Event, ...]:
-    """The backward calls, steps and clearings of a loop in order, if every iteration has all of them; else nothing."""
-    return training.always
-
-
-def going_back(order: Sequence[Event], start: Event) -> Iterator[Event]:
-    """What came before an event: earlier in the iteration, nearest first, then in the iteration before it."""
+def events_before(order: Sequence[Event], start: Event) -> Iterator[Event]:
+    """The events before an event, latest first: of the same iteration, then of the previous one."""
     first = bisect_left(order, start.order, key=_order_of)
     yield from (order[index] for index in range(first - 1, -1, -1))
-    behind = first + (first < len(order) and order[first].order == start.order)
-    yield from (order[index] for index in range(len(order) - 1, behind - 1, -1))
+    after = first + (first < len(order) and order[first].order == start.order)
+    yield from (order[index] for index in range(len(order) - 1, after - 1, -1))
 
 
 def _order_of(event: Event) -> int:
     return event.order
 
 
-def is_of(pipeline: Pipeline, event: Event, optimizer: Value) -> bool | None:
-    """Whether a step, clearing or clipping concerns what an optimizer trains; None where that is not certain."""
+def concerns(pipeline: Pipeline, event: Event, optimizer: Value) -> bool | None:
+    """Whether a step, clear or clip event concerns what an optimizer trains; None if it is not certain."""
     if event.subject is optimizer:
         return True
     if not isinstance(optimizer, Optimizer) or not optimizer.trains:
@@ -68,7 +63,7 @@ def is_of(pipeline: Pipeline, event: Event, optimizer: Value) -> bool | None:
 
 
 def _covers(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> bool | None:
-    """Whether the modules of a value are (True), or share nothing with (False), those that an optimizer trains."""
+    """Whether a value covers all trained modules (True) or shares none of them (False); None otherwise."""
     match subject:
         case Optimizer():
             modules: Sequence[Value] = subject.trains
@@ -91,7 +86,7 @@ def _find_inside(_: Pipeline, module: Value) -> frozenset[int]:
 
 
 def contradict(one: Event, other: Event) -> bool:
-    """Whether two events are never in the same iteration: their conditions exclude one another."""
+    """Whether two events exclude each other: their conditions are never true in the same iteration."""
     return any(
         (mine.location == yours.location and mine.code != yours.code and bool(mine.code and yours.code))
         or _plain(mine.code) == _plain(f"not ({yours.code})")
@@ -101,7 +96,7 @@ def contradict(one: Event, other: Event) -> bool:
 
 
 def _plain(code: str) -> tuple[str, bool]:
-    """A test without its negation, and whether it is negated."""
+    """A condition without its negation, and whether it is negated."""
     code, is_negated = code.strip(), False
     while match := re.fullmatch(r"not \((.*)\)|not (\w[\w.]*)", code):
         code, is_negated = match[1] if match[2] is None else match[2], not is_negated
@@ -112,7 +107,7 @@ def _plain(code: str) -> tuple[str, bool]:
 
 
 def swap_of(pipeline: Pipeline, first: Event, second: Event) -> tuple[str, str] | None:
-    """The code of two one-line statements that stand directly below one another; None where something is between."""
+    """The code of two one-line statements on consecutive lines; None for other statements."""
     one, other = first.location, second.location
     if one.path != other.path or one.end_line + 1 != other.line or one.column != other.column:
         return None
@@ -130,10 +125,10 @@ def is_switched_off(scaler: Value) -> bool:
 
 
 def divisor_of(launcher: Launcher) -> Value:
-    """The batches that an Accelerator takes together: what its loss is divided by."""
+    """The accumulation steps of an Accelerator, by which it divides the loss."""
     return launcher.arguments.get("gradient_accumulation_steps", UNKNOWN if launcher.is_open else Constant(1))
 
 
 def launchers_of(value: Value, launchers: Sequence[Launcher]) -> list[Launcher]:
-    """The launchers that a value was prepared by."""
+    """The launchers that prepare a value."""
     return [launcher for launcher in launchers if any(each is value for each in launcher.prepared)]

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.interpreter.modules import MOST_PARTS
 from lintrain.model.location import Location
+from lintrain.pipeline.modules import MOST_PARTS
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart, Network, Tensor
 from lintrain.pipeline.values.python import (

@@ -1,4 +1,4 @@
-"""Where something is learned from all rows before some of them are set aside."""
+"""Where a preprocessor is fitted on all rows before the test rows are split off."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEARNERS = frozenset(
         "SVMSMOTE",
     }
 )
-"""Classes of scikit-learn and imbalanced-learn whose `fit` learns numbers from the rows, or that copy rows."""
+"""Classes of scikit-learn and imbalanced-learn whose `fit` learns statistics of the rows, or that copy rows."""
 
 SPLIT = "sklearn.model_selection.train_test_split"
 FITTING = frozenset({"fit_transform", "fit_resample"})
@@ -46,7 +46,7 @@ FITTING = frozenset({"fit_transform", "fit_resample"})
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A `fit` on all rows: which class learns, where, and where the rows are split afterwards."""
+    """A `fit` on all rows: which class is fitted, where, and where the rows are split afterwards."""
 
     learner: str
     location: Location
@@ -55,7 +55,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """What learned, in which call, from the rows of which name."""
+    """The class that was fitted, the call, and the name of the rows."""
 
     learner: str
     call: ast.Call
@@ -64,7 +64,7 @@ class _Learned:
 
 @dataclass(slots=True)
 class _Names:
-    """What the names of one block stand for: objects that learn, rows that were learned from, parts of a split."""
+    """What the names of one block refer to: preprocessors, rows that one was fitted on, parts of a split."""
 
     learners: dict[str, str]
     learned: dict[str, _Learned]
@@ -73,7 +73,7 @@ class _Names:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of calls, whatever block they stand in: what they make, split, or give back of rows."""
+    """What calls in all blocks do: the classes that they create, the splits, and the fitted rows that they return."""
 
     classes: dict[Location, str]
     splits: set[Location]
@@ -81,7 +81,7 @@ class _Known:
 
 
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
-    """Each such place; only names that are bound and used in one block, in order, or given back to one, tell enough."""
+    """Each such fit whose names are bound and used in one block, in order, or returned to it by a function."""
     splits = {call.location for call in pipeline.calls if call.path == SPLIT}
     if not splits:
         return
@@ -97,7 +97,7 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
 
 
 def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known) -> None:
-    """Note which names the calls of a function bind to rows that it learned from before it ends."""
+    """Record which names the calls of a function bind to rows on which it fitted a preprocessor."""
     source, names = pipeline.source, _Names({}, {}, set())
     list(_in_block(pipeline, function.node.body, known, names))
     end = source.location(function.node.body[-1])
@@ -114,7 +114,7 @@ def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known)
 
 
 def _copiers(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
-    """The calls of classes of imbalanced-learn, which the reader does not follow."""
+    """The calls of classes of imbalanced-learn, which the interpreter does not model."""
     imports = pipeline.source.nodes_of(ast.ImportFrom)
     names = {each.name for node in imports if (node.module or "").startswith("imblearn.over") for each in node.names}
     for node in pipeline.source.nodes_of(ast.Call) if names else ():
@@ -154,7 +154,7 @@ def _forget(names: _Names, targets: list[str]) -> None:
 
 
 def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Known, names: _Names) -> None:
-    """Note what a statement makes of an object that learns, or of rows."""
+    """Record a preprocessor that a statement creates, or rows that it fits one on."""
     if not targets or not isinstance(value, ast.Call):
         return
     made = known.classes.get(pipeline.source.location(value))

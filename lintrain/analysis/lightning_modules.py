@@ -1,12 +1,12 @@
-"""Lightning: the optimizers and schedules that a module's `configure_optimizers` gives, in every documented form."""
+"""Lightning: the schedules that `configure_optimizers` of a module returns, in every documented form."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from lintrain.interpreter.registry import lineage_of
 from lintrain.model.location import Location
+from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import ABSENT, Class, Mapping, Sequence, Value, literal, options_of
@@ -17,15 +17,15 @@ MODULES = frozenset({"lightning.LightningModule", "pytorch_lightning.LightningMo
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOver:
-    """Where a schedule, or the dictionary around it, stands in what `configure_optimizers` returns."""
+class ReturnedSchedule:
+    """The code of a schedule, or of the dictionary around it, in the result of `configure_optimizers`."""
 
     location: Location
     code: str
     is_dictionary: bool
 
     def with_interval(self, interval: str) -> str:
-        """The code with this interval in it."""
+        """The code with this interval added."""
         if not self.is_dictionary:
             return f'{{"scheduler": {self.code}, "interval": "{interval}"}}'
         return f'{self.code[:-1].rstrip().rstrip(",")}, "interval": "{interval}"}}'
@@ -33,7 +33,7 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A schedule that a module hands to Lightning; `settings` is the dictionary that it came in, None where in none."""
+    """A schedule that a module returns to Lightning; `settings` is the dictionary around it, if there is one."""
 
     scheduler: Scheduler
     settings: Mapping | None
@@ -41,26 +41,26 @@ class Configured:
 
     @property
     def interval(self) -> str | None:
-        """How often Lightning steps it, by default once per "epoch"; None where that is not known."""
+        """How often Lightning steps it, once per "epoch" by default; None if it is unknown."""
         if self.settings is None:
             return "epoch"
         if "interval" in self.settings.entries:
-            said = literal(self.settings.entries["interval"])
-            return said if isinstance(said, str) else None
+            interval = literal(self.settings.entries["interval"])
+            return interval if isinstance(interval, str) else None
         return "epoch" if self.settings.is_complete else None
 
-    def handed_over(self, pipeline: Pipeline) -> HandedOver | None:
-        """Where the schedule stands in a dictionary of settings, or else in what is returned."""
+    def returned_schedule(self, pipeline: Pipeline) -> ReturnedSchedule | None:
+        """The dictionary of settings around the schedule, or the schedule in a `return` statement."""
         names = {binding.name for binding in pipeline.names_of(self.scheduler)}
         method = self.returned.method
         source = pipeline.source_of(method.origin) if method.origin else pipeline.source
         for node in ast.walk(method.node):
             if isinstance(node, ast.Dict) and any(_is_setting(pair, self, names, source) for pair in _pairs(node)):
-                return HandedOver(source.location(node), source.code(source.location(node)), True)
+                return ReturnedSchedule(source.location(node), source.code(source.location(node)), True)
         for node in ast.walk(method.node):
             for inner in ast.walk(node) if isinstance(node, ast.Return) else ():
                 if isinstance(inner, ast.expr) and _is_schedule(inner, self, names, source):
-                    return HandedOver(source.location(inner), source.code(source.location(inner)), False)
+                    return ReturnedSchedule(source.location(inner), source.code(source.location(inner)), False)
         return None
 
 
@@ -83,12 +83,12 @@ def _is_schedule(node: ast.expr, configured: Configured, names: set[str], source
 
 
 def is_lightning_module(cls: Class) -> bool:
-    """Whether a class of the script is a module that Lightning trains."""
+    """Whether a class of the script is a LightningModule."""
     return not MODULES.isdisjoint(lineage_of(cls.library_bases))
 
 
 def configured_schedules(pipeline: Pipeline) -> Iterator[Configured]:
-    """The schedules that the script's modules give to Lightning."""
+    """The schedules that the script's modules return to Lightning."""
     for returned in pipeline.returned:
         if returned.method.name == "configure_optimizers" and _is_automatic(returned.cls):
             for value in options_of(returned.value):
@@ -97,13 +97,13 @@ def configured_schedules(pipeline: Pipeline) -> Iterator[Configured]:
 
 
 def _is_automatic(cls: Class) -> bool:
-    """Whether Lightning steps the optimizers and schedules of a module: nothing in it says that it does so itself."""
+    """Whether Lightning steps the optimizers and schedules of a module: it does not use manual optimization."""
     names = {node.attr for owner in cls.lineage() for node in ast.walk(owner.node) if isinstance(node, ast.Attribute)}
     return is_lightning_module(cls) and "automatic_optimization" not in names
 
 
 def _schedules(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
-    """Schedules of one optimizer's dictionary, of several, or of a pair of lists."""
+    """The schedules in the dictionary of one optimizer, in several, or in a pair of lists."""
     match value:
         case Mapping():
             yield from _schedule(value.entries.get("lr_scheduler", ABSENT))

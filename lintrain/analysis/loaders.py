@@ -1,4 +1,4 @@
-"""What rules ask of data loaders: which of them feed a training loop, and what kind of data set they read."""
+"""Questions about data loaders: which of them feed a training loop, and what kind of data set they read."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ STREAM = "torch.utils.data.IterableDataset"
 MAP_STYLE = "torch.utils.data.Dataset"
 
 
-SAYS_OVERFITTING = lazy_pattern(r"overfit(?!t)|overfit_|sanity|memori[sz]e", re.IGNORECASE)
-SAYS_TRIAL = lazy_pattern(
+MENTIONS_OVERFITTING = lazy_pattern(r"overfit(?!t)|overfit_|sanity|memori[sz]e", re.IGNORECASE)
+MENTIONS_TEST_RUN = lazy_pattern(
     r"debug|smoke|dry.?run|\btoy\b|dummy|quick (test|check)|on purpose|intentional|train(ing)?[ _-]acc",
     re.IGNORECASE,
 )
-"""Words of runs that are meant to learn a few rows by heart, or to show that the code works."""
+"""Words for runs that overfit a few rows on purpose, or only test the code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feeding:
-    """A loader that a training loop goes through: `loop` is the one over its batches."""
+    """A loader over whose batches a training loop iterates: `loop` is the loop over the batches."""
 
     training: TrainingLoop
     loop: Loop
@@ -40,7 +40,7 @@ class Feeding:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the loop over the batches certainly stands inside another one: there are several epochs."""
+        """Whether the loop over the batches is certainly inside another one: there are several epochs."""
         around = self.training.backward.loops
         return any(not _runs_once(outer) for outer in around[: around.index(self.loop)])
 
@@ -61,7 +61,7 @@ def feedings(pipeline: Pipeline) -> Iterator[Feeding]:
 
 
 def loaders_in(each: Value) -> Iterator[Loader]:
-    """The loaders whose batches a loop's element is made of: alone, or in a tuple beside a number."""
+    """The loaders whose batches a loop's element contains: alone, or in a tuple with an index."""
     match each:
         case Batch(loader=Loader() as loader):
             yield loader
@@ -73,7 +73,7 @@ def loaders_in(each: Value) -> Iterator[Loader]:
 
 
 def is_stream(value: Value) -> bool:
-    """Whether a data set certainly gives its rows one after the other, without a number."""
+    """Whether a data set is certainly iterable only, without access by index."""
     match value:
         case Dataset(is_streaming=is_streaming):
             return is_streaming
@@ -86,7 +86,7 @@ def is_stream(value: Value) -> bool:
 
 
 def is_map_style(value: Value) -> bool:
-    """Whether a data set certainly gives its rows by their number."""
+    """Whether a data set certainly returns its rows by index."""
     match value:
         case Dataset(is_streaming=is_streaming, is_default=is_default):
             return not is_streaming and not is_default
@@ -103,19 +103,22 @@ def is_map_style(value: Value) -> bool:
 
 
 def is_deliberate(pipeline: Pipeline, location: Location) -> bool:
-    """Whether the script says that it tries something out: anywhere of overfitting, or near a place of a trial."""
+    """Whether the script mentions overfitting on purpose, or a test run next to a location."""
     source = pipeline.source_of(location)
     near = "\n".join(source.lines[max(0, location.line - 4) : location.end_line])
-    return any(each.says(SAYS_OVERFITTING) for each in pipeline.sources.values()) or SAYS_TRIAL.search(near) is not None
+    return (
+        any(each.says(MENTIONS_OVERFITTING) for each in pipeline.sources.values())
+        or MENTIONS_TEST_RUN.search(near) is not None
+    )
 
 
 def expects_error(pipeline: Pipeline, location: Location) -> bool:
-    """Whether the code at a place is tried, or stands in a `with` that waits for an error."""
+    """Whether code is in a `try`, or in a `with` that expects an error."""
     return any(guard.holds(location) for guard in pipeline.source_of(location).told(_guards))
 
 
 def _guards(source: Source) -> tuple[Location, ...]:
-    """Where code is tried, or stands in a `with` that waits for an error."""
+    """The `try` and `with` statements of a file that expect an error."""
     kinds = (ast.With, ast.Try) if "raises" in source.text.lower() else (ast.Try,)
     nodes: abc.Sequence[ast.With | ast.Try] = source.nodes_of(*kinds)
     return tuple(source.location(node) for node in nodes if _expects(node))

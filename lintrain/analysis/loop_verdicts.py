@@ -1,4 +1,4 @@
-"""Verdicts that several rules draw in the same way from what a loop of the script's own did."""
+"""Verdicts on custom training loops that several rules share."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from lintrain.model.verdict import Verdict
 
 
 def weights_outside(evidence: Evidence, holders: Literal["optimizers", "modules"]) -> Verdict:
-    """Whether the loss reaches weights that no optimizer has, or no module that was called."""
+    """Whether the loss depends on weights outside all optimizers, or outside all called modules."""
     loop = evidence.loop
     if loop is None:
         return Verdict.inconclusive(evidence.without_loop)
     reached = loop.reached
     if reached is None or not reached.tensors:
-        return Verdict.inconclusive(f"in {loop.backwards} backward passes no weight was found to depend on")
+        return Verdict.inconclusive(f"the losses of {loop.backwards} backward passes depend on no weight")
     if holders == "optimizers":
-        outside, which = reached.outside_optimizers, "of no optimizer"
+        outside, which = reached.outside_optimizers, "in no optimizer"
     else:
-        outside, which = reached.outside_modules, "of no module that was called"
-    text = f"{outside} of {reached.tensors} weights that the loss reaches are {which}"
+        outside, which = reached.outside_modules, "in no module that was called"
+    text = f"{outside} of {reached.tensors} weights that the loss depends on are {which}"
     return (Verdict.confirmed if outside else Verdict.refuted)(text, **{f"outside_{holders}": outside})

@@ -1,4 +1,4 @@
-"""What the rules about schedules ask: what a schedule counts, and how often it is stepped."""
+"""Learning-rate schedules: what their length counts, and how often they are stepped."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from enum import StrEnum
 
 from lintrain.analysis.loaders import loaders_in
 from lintrain.analysis.training_loops import TrainingLoop, training_loops
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Scheduler
@@ -18,14 +18,14 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch")
-"""The parameters by which schedules are told how long they are."""
+"""The parameters that set the length of a schedule."""
 
 EPOCHS = lazy_pattern(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", re.IGNORECASE)
 STEPS = lazy_pattern(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
-"""Names that say what a number counts."""
+"""Names that show what a number counts."""
 
 PERIODIC = lazy_pattern(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
-"""A test that is true each time that a counter has gone on by so many."""
+"""A condition that is true at every n-th value of a counter."""
 
 LOADER = lazy_pattern(r"(loader|_dl|batches)\b", re.IGNORECASE)
 
@@ -39,12 +39,12 @@ class Unit(StrEnum):
 
 
 def length_of(scheduler: Scheduler) -> Argument | None:
-    """The argument that tells a schedule how many of its steps there will be."""
+    """The argument that sets the number of steps of a schedule."""
     return next((scheduler.given[name] for name in LENGTHS if name in scheduler.given), None)
 
 
 def unit_of(argument: Argument) -> Unit:
-    """What a number counts, where its value or its name tells it."""
+    """What a number counts, according to its value or its name."""
     options = options_of(argument.value)
     if all(isinstance(option, Count) for option in options):
         return Unit.BATCHES
@@ -58,14 +58,14 @@ def unit_of(argument: Argument) -> Unit:
 
 
 def _last_name(argument: Argument) -> str:
-    """The last part of the dotted name that an argument is, empty where it is another expression."""
+    """The last part of a dotted name, empty for other expressions."""
     parts = argument.text.split(".")
     return parts[-1] if all(part.isidentifier() for part in parts) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a schedule steps: with every batch of a training loop, or once in a loop around it."""
+    """How often a schedule steps: on every batch of a training loop, or once per iteration of the loop around it."""
 
     step: Event
     training: TrainingLoop
@@ -73,25 +73,25 @@ class Pace:
 
     @property
     def epochs(self) -> Loop | None:
-        """The loop right around the one over batches, None where there is none."""
+        """The loop directly around the loop over batches, None if there is none."""
         around = self.training.backward.loops
         position = next(index for index, loop in enumerate(around) if loop is self.training.loop)
         return around[position - 1] if position else None
 
     @property
     def loader(self) -> Loader | None:
-        """What gives the batches, where it is understood."""
+        """The loader of the batches, None if it is unknown."""
         return loader_of(self.training.loop)
 
     @property
-    def times_around(self) -> int | None:
-        """How many times the loop around the batches runs, where its range is literal."""
+    def epoch_count(self) -> int | None:
+        """The number of iterations of the loop around the batches, None unless its range is literal."""
         over = self.epochs.over if self.epochs else None
         return len(over.items) if isinstance(over, Sequence) and over.is_complete else None
 
 
 def pace_of(pipeline: Pipeline, scheduler: Scheduler) -> Pace | None:
-    """How often a schedule certainly steps, the same at all its steps; None where that is not known."""
+    """How often a schedule certainly steps; None if it is unknown or differs between its steps."""
     steps = steps_of(pipeline, scheduler)
     paces = [pace for step in steps for pace in (_pace(pipeline, step),) if pace]
     if not paces or len(paces) != len(steps) or len({pace.per_batch for pace in paces}) > 1:
@@ -100,12 +100,12 @@ def pace_of(pipeline: Pipeline, scheduler: Scheduler) -> Pace | None:
 
 
 def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int] | None:
-    """How a schedule steps that goes on with each update of gathered gradients, and the batches of one update.
+    """The pace of a schedule that steps with an optimizer that accumulates gradients, and the batches per update.
 
-    None where it is not certain that one test, `number % 4 == 0`, stands around both in the loop over batches.
+    None unless both certainly step under the same condition, such as `number % 4 == 0`, in the loop over batches.
     """
     steps = steps_of(pipeline, scheduler)
-    if len(steps) != 1 or not steps[0].loops or not is_untold(steps[0]):
+    if len(steps) != 1 or not steps[0].loops or not takes_no_argument(steps[0]):
         return None
     step, loop = steps[0], steps[0].loops[-1]
     inner = [condition for condition in step.conditions if condition.depth >= len(step.loops)]
@@ -117,7 +117,7 @@ def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int
 
 
 def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> int | None:
-    """The literal number of a loop's iterations that a test lets one through of: it divides the loop's own counter."""
+    """The literal n of a condition that is true in every n-th iteration of a loop: it divides the loop's counter."""
     found = PERIODIC.fullmatch(condition.code)
     head = pipeline.code(loop.location).partition("\n")[0]
     if found is None or re.match(rf"for\s+\(?{found[1]}\b", head) is None:
@@ -127,7 +127,7 @@ def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> 
 
 
 def steps_of(pipeline: Pipeline, scheduler: Scheduler) -> list[Event]:
-    """The events in which a schedule steps, or one of several that it may be."""
+    """The events in which a schedule certainly or possibly steps."""
     return pipeline.told(_steps_by_option, pipeline).get(id(scheduler), [])
 
 
@@ -140,14 +140,14 @@ def _steps_by_option(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
     return found
 
 
-def is_untold(step: Event) -> bool:
-    """Whether a schedule goes on by itself in a step: it is told no epoch and no loss."""
-    told = step.details.get("told")
-    return isinstance(told, Constant) and told.value is False
+def takes_no_argument(step: Event) -> bool:
+    """Whether a scheduler step has no argument, neither an epoch nor a metric."""
+    argument = step.details.get("told")
+    return isinstance(argument, Constant) and argument.value is False
 
 
 def _pace(pipeline: Pipeline, step: Event) -> Pace | None:
-    if not step.loops or not is_untold(step):
+    if not step.loops or not takes_no_argument(step):
         return None
     for training in training_loops(pipeline):
         if not is_over_batches(pipeline, training.loop):
@@ -162,16 +162,16 @@ def _pace(pipeline: Pipeline, step: Event) -> Pace | None:
 
 
 def is_over_batches(pipeline: Pipeline, loop: Loop) -> bool:
-    """Whether a loop goes through the batches of a loader, as its value or its name says."""
+    """Whether a loop iterates over the batches of a loader, according to its value or its name."""
     return loader_of(loop) is not None or (LOADER.search(loop.header) is not None and "range" not in loop.header)
 
 
 def loader_of(loop: Loop) -> Loader | None:
-    """The loader whose batches a loop goes through, where it is understood."""
+    """The loader that a loop iterates over, None if it is unknown."""
     return next(loaders_in(loop.each), None)
 
 
 def counts_epochs(pipeline: Pipeline, loop: Loop) -> bool:
-    """Whether the head of a loop speaks of epochs: `for epoch in …`, `range(args.epochs)`."""
+    """Whether the header of a loop mentions epochs: `for epoch in …`, `range(args.epochs)`."""
     head = pipeline.code(loop.location).partition("\n")[0]
     return re.search(r"epoch|\bep\b", head, re.IGNORECASE) is not None

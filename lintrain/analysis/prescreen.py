@@ -1,6 +1,6 @@
-"""What a file takes from the libraries and gives to them, told by its syntax alone: for files that are not read.
+"""The names that a file imports from libraries and the keywords that it passes to them, found by syntax alone.
 
-The reader knows more, and is asked wherever a file trains.
+This decides which files without training are interpreted; the interpreter then finds the calls exactly.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ALIASES = {"pytorch_lightning": "lightning"}
 """Older names of packages."""
 
 MOST_ROUNDS = 3
-"""How often a name is followed to another one that it was given."""
+"""How many assignments from name to name are followed."""
 
 
-def may_take_what_is_gone(source: Source, targets: Targets) -> bool:
-    """Whether the file imports a name that is gone, or asks a whole library for it."""
+def may_use_removed_name(source: Source, targets: Targets) -> bool:
+    """Whether the file imports a removed name, or reads an attribute of this name and imports the library."""
     whole = set[str]()
     for node in imports(source):
         if isinstance(node, ast.Import):
@@ -37,36 +37,36 @@ def may_take_what_is_gone(source: Source, targets: Targets) -> bool:
     return bool(gone) and any(node.attr in gone for node in source.nodes_of(ast.Attribute))
 
 
-def may_give_what_is_refused(source: Source, targets: Targets, *states: State) -> bool:
-    """Whether the file gives a keyword of one of these states to a class or function of a library."""
-    return any(keyword_state(path, keyword, targets).state in states for path, keyword in source.told(_given))
+def may_pass_keyword(source: Source, targets: Targets, *states: State) -> bool:
+    """Whether the file may pass a keyword of one of these states to a class or function of a library."""
+    return any(keyword_state(path, keyword, targets).state in states for path, keyword in source.told(_passed))
 
 
-def _given(source: Source) -> frozenset[tuple[str, str]]:
-    """The keywords that the file gives to the libraries, each with a name that may be that of the one who takes it."""
+def _passed(source: Source) -> frozenset[tuple[str, str]]:
+    """The keywords that the file passes to libraries, each with the name of a callable that may accept it."""
     names = _Names(source)
     found = set[tuple[str, str]]()
     for call in source.nodes_of(ast.Call) if names.meant else ():
         if call.keywords and (paths := names.called(call)):
             named = {each.arg for each in call.keywords if each.arg is not None}
-            given = named if len(named) == len(call.keywords) else named | source.told(_words)
-            found.update((path, keyword) for path in paths for keyword in given)
+            passed = named if len(named) == len(call.keywords) else named | source.told(_possible_keywords)
+            found.update((path, keyword) for path in paths for keyword in passed)
     return frozenset(found)
 
 
-def _words(source: Source) -> frozenset[str]:
-    """All that `**` may stand for."""
+def _possible_keywords(source: Source) -> frozenset[str]:
+    """All names in the file that `**` may pass as a keyword."""
     texts = {node.value for node in source.nodes_of(ast.Constant) if isinstance(node.value, str)}
     texts.update(node.arg for node in source.nodes_of(ast.keyword) if node.arg is not None)
     return frozenset(text for text in texts if text.isidentifier())
 
 
 class _Names:
-    """What the names of a file may mean: classes, functions and modules of the covered packages."""
+    """What the names of a file may refer to: classes, functions and modules of the covered packages."""
 
     def __init__(self, source: Source) -> None:
         self.meant = defaultdict[str, set[str]](set)
-        """The paths in a package that a name stands for; the name of a class those of its bases."""
+        """The paths in a package that a name may refer to; for a class, those of its bases."""
         for node in imports(source):
             if isinstance(node, ast.Import):
                 self._note_modules(node)
@@ -116,7 +116,7 @@ class _Names:
         return {".".join((owner, *reversed(parts))) for owner in owners}
 
     def called(self, call: ast.Call) -> set[str]:
-        """The full names in the tables that a call may mean, those of classes that it makes an object of among them."""
+        """The full names in the tables that a call may refer to, as a function or as a class."""
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr == "__init__":
             meant = self.meant.get("__init__", set())
@@ -137,7 +137,7 @@ def _package(module: str) -> str:
 
 
 def _paths(meant: str) -> Iterator[str]:
-    """A name as it is written, and the names of the tables that end in the same word."""
+    """A name as it is written, and the full names in the tables that end with the same name."""
     package, _, rest = meant.partition(".")
     yield meant
     yield from _paths_by_name(package).get(rest.rpartition(".")[2], ())
@@ -145,7 +145,7 @@ def _paths(meant: str) -> Iterator[str]:
 
 @cache
 def _paths_by_name(package: str) -> Mapping[str, tuple[str, ...]]:
-    """The classes and functions of a package by the last part of their names; a method is asked of no name."""
+    """The classes and functions of a package by the last part of their names, without methods."""
     found = defaultdict[str, list[str]](list)
     for path in tables.callable_names(package):
         owner, _, name = path.rpartition(".")

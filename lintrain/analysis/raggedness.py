@@ -1,4 +1,4 @@
-"""Token rows of unequal length: which data sets hold them, and the places that made them so."""
+"""Token rows of different lengths: which data sets have them, and where they are tokenized."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NOTE = "tokenized without `padding`"
 
 
 def ragged_at(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
-    """The places that make rows of unequal length; none where the rows may all be equally long."""
+    """The calls that create rows of different lengths; empty if all rows may have the same length."""
     options = [option for option in options_of(value) if not is_missing(option)]
     found = [_ragged_rows(pipeline, option) for option in options]
     return found[0] if found and all(found) else ()
 
 
 def ragged_copy_at(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
-    """Text is given where its tokenized copy is meant: the places that make all such copies ragged."""
+    """The calls that tokenize the copies of a text data set, if all of them have rows of different lengths."""
     if not isinstance(value, Dataset) or value.has_transform or not (is_text(value) or is_read_as_text(value)):
         return ()
     copies = pipeline.told(_tokenized_by_origin, pipeline).get(id(value), ())
@@ -29,7 +29,7 @@ def ragged_copy_at(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
 
 
 def _tokenized_by_origin(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Dataset]]:
-    """The data sets with token ids that come from each one, by its identity."""
+    """The tokenized data sets that result from each data set, by its identity."""
     found = dict[int, list[Dataset]]()
     for made in pipeline.datasets:
         if isinstance(made, Dataset) and made.is_tokenized:
@@ -50,7 +50,7 @@ def _ragged_rows(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
 
 
 def _is_ragged(dataset: Dataset) -> bool:
-    """Whether token rows certainly differ in length: tokenized without padding, not chosen by length since."""
+    """Whether token rows certainly differ in length: tokenized without padding, and not filtered afterwards."""
     after_map = dataset.operations[_last_map(dataset) :]
     return _has_ragged(dataset.columns or {}) and not dataset.has_transform and "filter" not in after_map
 

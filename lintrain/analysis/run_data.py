@@ -1,26 +1,26 @@
-"""What a training run is given to read: its data sets by argument, and what they could have been instead."""
+"""The data sets that are passed to a training run, by argument, and the tokenized copies of each."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.startup.lazy_dataclass import dataclass
 
 PLAIN_TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
-"""Trainers that take rows as they are; those of TRL tokenize by themselves."""
+"""Trainers that need tokenized rows; those of TRL tokenize rows themselves."""
 
 OWN_LOADING = frozenset(
     {"get_train_dataloader", "get_eval_dataloader", "_get_dataloader", "_remove_unused_columns", "get_batch_samples"}
 )
-"""Methods by which a subclass of Trainer reads its data in a way of its own."""
+"""Methods with which a subclass of Trainer changes how it reads its data."""
 
 MODEL_INPUTS = frozenset(
     {
@@ -34,15 +34,15 @@ MODEL_INPUTS = frozenset(
         "bbox",
     }
 )
-"""Columns that a transformers model can start from."""
+"""Columns that can be the main input of a transformers model."""
 
 LABEL_COLUMNS = frozenset({"label", "labels", "label_ids", "start_positions", "end_positions", "next_sentence_label"})
-"""Columns that Trainer and the collators of transformers take for labels."""
+"""Columns that Trainer and the collators of transformers use as labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The data set that an argument gives a run; several where it depends on a branch."""
+    """The data set that an argument passes to a run; several if it depends on a branch."""
 
     run: TrainerRun
     parameter: str
@@ -51,13 +51,13 @@ class Given:
 
     @property
     def text(self) -> str:
-        """The argument's code, or words that stand for it where it is long."""
+        """The argument's code for a message, or its name if the code is long."""
         code = self.argument.text
         return f"`{code}`" if 0 < len(code) <= 38 and "\n" not in code else f"the {self.parameter}"
 
 
 def given_datasets(pipeline: Pipeline) -> Iterator[Given]:
-    """The data sets that plain Trainers are given, where every branch gives one that is understood."""
+    """The data sets that are passed to plain Trainers, if they are known in every branch."""
     for run in pipeline.runs:
         if run.path not in PLAIN_TRAINERS or run.overrides & OWN_LOADING:
             continue
@@ -77,32 +77,44 @@ def _datasets_of(value: Value) -> tuple[Dataset, ...]:
 
 
 def collates_plainly(run: TrainerRun) -> bool:
-    """Whether rows certainly reach the model by a collator of transformers, or none: no own code in between."""
+    """Whether the rows are certainly collated by transformers, without code of the script."""
     collator = run.value("data_collator")
     return is_default_collator(collator) or (isinstance(collator, Collator) and collator.tokenizes is False)
 
 
 def is_default_collator(collator: Value) -> bool:
-    """Whether no collator is given, or the one that Trainer takes where it has no tokenizer."""
+    """Whether no collator is passed, or the one that Trainer uses without a tokenizer."""
     named = isinstance(collator, Library) and collator.path == "transformers.default_data_collator"
     return named or is_missing(collator)
 
 
+def keeps_labels(run: TrainerRun) -> bool:
+    """Whether the labels of a run's rows certainly reach the model as they are: no collator makes others."""
+    if (
+        run.path not in PLAIN_TRAINERS
+        or "compute_loss" in run.overrides
+        or not is_missing(run.value("compute_loss_func"))
+    ):
+        return False
+    collator = run.value("data_collator")
+    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
+
+
 def has_own_model(run: TrainerRun) -> bool:
-    """Whether the model is not certainly one of a library: its inputs may have other names."""
+    """Whether the model may not belong to a library, so that its inputs may have other names."""
     return run.model is None or not run.model.path.startswith(("transformers.", "peft."))
 
 
 def is_text(dataset: Dataset) -> bool:
-    """Whether all its columns are known, some are text or lists of words, and none is what a model starts from."""
+    """Whether all its columns are known, some are text or lists of words, and none is a model input."""
     columns = dataset.columns or {}
     if not dataset.is_complete or dataset.is_default or set(columns) & MODEL_INPUTS:
         return False
     kinds = {column.kind for column in columns.values()}
-    return bool(_written(dataset)) and not kinds & {Kind.TOKENS, Kind.IMAGE, Kind.AUDIO}
+    return bool(_known_text(dataset)) and not kinds & {Kind.TOKENS, Kind.IMAGE, Kind.AUDIO}
 
 
-def _written(dataset: Dataset) -> tuple[str, ...]:
+def _known_text(dataset: Dataset) -> tuple[str, ...]:
     """The columns that are certainly text, or lists of words."""
     columns = (dataset.columns or {}).items()
     return tuple(
@@ -113,25 +125,25 @@ def _written(dataset: Dataset) -> tuple[str, ...]:
 
 
 def is_read_as_text(dataset: Dataset) -> bool:
-    """Whether code hands some of its columns to a tokenizer, and none of its columns is known to be tokenized."""
+    """Whether code passes some of its columns to a tokenizer, and none of its columns is known to be tokenized."""
     columns = dataset.columns or {}
     return bool(dataset.read_as_text) and not dataset.is_tokenized and not set(columns) & MODEL_INPUTS
 
 
 def text_columns(dataset: Dataset) -> tuple[str, ...]:
-    """The columns that are known or shown to hold text, in the order of the columns."""
-    return _written(dataset) or tuple(dataset.read_as_text)
+    """The columns that are known to be text, or are passed to a tokenizer, in the order of the columns."""
+    return _known_text(dataset) or tuple(dataset.read_as_text)
 
 
 def has_tokenized_copy(pipeline: Pipeline, dataset: Dataset) -> bool:
-    """Whether some step makes token ids of these rows."""
+    """Whether the script tokenizes these rows."""
     tokenized = pipeline.told(_origins_of_tokens, pipeline)
     is_read_alike = bool(dataset.read_as_text) and id(dataset.read_as_text) in tokenized
     return is_read_alike or any(id(each) in tokenized for each in (dataset, *dataset.lineage))
 
 
 def _origins_of_tokens(pipeline: Pipeline, _: Pipeline) -> set[int]:
-    """The identities of all data sets that token ids come from, and of what they share with splits read alike."""
+    """The identities of all data sets that are tokenized, and of the text columns that they share with other splits."""
     made = (
         each for value in pipeline.datasets for each in (value.every() if isinstance(value, DatasetDict) else [value])
     )
@@ -140,7 +152,7 @@ def _origins_of_tokens(pipeline: Pipeline, _: Pipeline) -> set[int]:
 
 
 def tokenized_copies(pipeline: Pipeline, dataset: Dataset, before: Location) -> list[Related]:
-    """The names that hold these rows tokenized, each with the code that would give them: `tokenized["train"]`."""
+    """The names of tokenized copies of these rows, each with the code to pass: `tokenized["train"]`."""
     latest = {binding.name: binding for binding in pipeline.bindings if binding.location < before}
     copies: list[Related] = []
     for name, binding in latest.items():
@@ -159,17 +171,17 @@ def _is_copy(made: Dataset, dataset: Dataset) -> bool:
 
 def _copy(name: str, code: str, made: Dataset) -> Related:
     maps = [step for step in made.steps if step.operation == "map"] or made.steps
-    return Related(maps[-1].location, f"its tokenized copy `{name}`, not used here", "tokenized copy", code)
+    return Related(maps[-1].location, f"its tokenized copy `{name}`, which is not passed", "tokenized copy", code)
 
 
 def name_of(pipeline: Pipeline, value: Value) -> str | None:
-    """The name that a value was given, or None where it has none or several."""
+    """The name of a value; None if it has none or several."""
     names = {binding.name for binding in pipeline.names_of(value)}
     return names.pop() if len(names) == 1 else None
 
 
 def tokenizer_name(pipeline: Pipeline, location: Location) -> str | None:
-    """The name of the script's only tokenizer where it can be used at a place, or None."""
+    """The name of the script's only tokenizer if it is visible at a location, else None."""
     names = {name_of(pipeline, each) for each in pipeline.tokenizers}
     name = names.pop() if len(names) == 1 else None
     bound = [binding for binding in pipeline.bindings if binding.name == name and isinstance(binding.value, Tokenizer)]
@@ -177,7 +189,7 @@ def tokenizer_name(pipeline: Pipeline, location: Location) -> str | None:
 
 
 def is_visible(pipeline: Pipeline, bound: Location, location: Location) -> bool:
-    """Whether a name that is bound at one place can be used at another: no function holds the first one only."""
+    """Whether a name that is bound at one location is visible at another, as no function contains only the first."""
     source = pipeline.source_of(bound)
     functions = source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
     around = [source.location(node) for node in functions]
@@ -185,11 +197,11 @@ def is_visible(pipeline: Pipeline, bound: Location, location: Location) -> bool:
 
 
 def last_map(dataset: Dataset, note: str = "the rows are made here") -> tuple[Related, ...]:
-    """The place of the last `map` behind a data set."""
+    """The location of the last `map` that a data set results from."""
     maps = [step for step in dataset.steps if step.operation == "map"]
     return tuple(Related(step.location, note, "rows", step.text) for step in maps[-1:])
 
 
 def origin_of(dataset: Dataset, note: str = "made here") -> tuple[Related, ...]:
-    """The place where a data set was first made."""
+    """The location where a data set was first created."""
     return tuple(Related(step.location, note, "origin", step.text) for step in dataset.steps[:1])

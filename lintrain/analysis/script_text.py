@@ -1,4 +1,4 @@
-"""What the text of a script and of its modules says anywhere, where a rule asks for less than the reader knows."""
+"""Searches in the text and the names of a script and its modules, for questions that need no interpreter."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_
 
 
 def mentions(pipeline: Pipeline, pattern: str | re.Pattern[str]) -> bool:
-    """Whether the script, or a module that was read for it, has text that a regular expression finds."""
+    """Whether a regular expression matches in the script, or in a module that was read for it."""
     return any(source.says(pattern) for source in pipeline.sources.values())
 
 
-def speaks_of(pipeline: Pipeline, pattern: str) -> bool:
-    """Whether a name in the code of the script or its modules matches a regular expression, in any case of letters."""
+def mentions_name(pipeline: Pipeline, pattern: str) -> bool:
+    """Whether a regular expression matches a name in the code of the script or its modules, ignoring case."""
     wanted = re.compile(pattern, re.IGNORECASE)
     return any(wanted.search(name) for source in pipeline.sources.values() for name in source.told(_names))
 

@@ -1,4 +1,4 @@
-"""Views that give a tensor the sizes of its own axes in another order."""
+"""Calls of `view` and `reshape` that pass the sizes of a tensor's axes in another order."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lintrain.source.nodes import walk
 from lintrain.startup.lazy_dataclass import dataclass
 
 VIEWS = frozenset({"view", "reshape"})
-SAYS_VIEW = "|".join(sorted(VIEWS))
+VIEW_PATTERN = "|".join(sorted(VIEWS))
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A view of the tensor `name` that swaps the sizes of two axes; `shape` is where those were taken."""
+    """A view of the tensor `name` that swaps the sizes of two axes; `shape` is where these were read."""
 
     location: Location
     method: str
@@ -27,14 +27,14 @@ class Swap:
 
 @dataclass(slots=True)
 class _Sizes:
-    """Names that hold one axis of a tensor: whose, which and where they were taken."""
+    """Names that hold the size of one axis of a tensor: the tensor, the axis, and where it was read."""
 
     known: dict[str, tuple[str, int, Location]]
 
 
 def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
-    """Each such view; sizes and tensor must be taken and used in one block, with neither bound anew in between."""
-    if not pipeline.source.says(SAYS_VIEW):
+    """Each such view; sizes and tensor are used in the block that reads the sizes, and not assigned in between."""
+    if not pipeline.source.says(VIEW_PATTERN):
         return
     views = {call.lineno for call in pipeline.source.nodes_of(ast.Call) if _is_view(call)}
     blocks: Sequence[ast.FunctionDef | ast.For | ast.While | ast.With] = pipeline.source.nodes_of(
@@ -48,11 +48,11 @@ def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
         for statement in body if inside else ():
             if any(statement.lineno <= line <= (statement.end_lineno or 0) for line in inside):
                 yield from _in_statement(pipeline, statement, sizes)
-            _keep_account(pipeline, statement, sizes)
+            _update_sizes(pipeline, statement, sizes)
 
 
 def _is_view(call: ast.Call) -> bool:
-    """Whether a call is one of a tensor's that gives it two sizes at least."""
+    """Whether a call is `view` or `reshape` with at least two sizes."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in VIEWS and len(call.args) > 1
 
 
@@ -64,8 +64,8 @@ def _in_statement(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> Ite
                 yield swap
 
 
-def _keep_account(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> None:
-    """Which names hold sizes after a statement: those that it takes, and those before it that it binds nothing of."""
+def _update_sizes(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> None:
+    """Forget the names that a statement assigns, and record the sizes that it reads."""
     if sizes.known:
         _forget_bound(statement, sizes)
     if isinstance(statement, ast.Assign):
@@ -111,7 +111,7 @@ def _swap(pipeline: Pipeline, call: ast.Call, sizes: _Sizes) -> Swap | None:
 
 
 def _axis(argument: ast.expr, tensor: str, sizes: _Sizes) -> int | None:
-    """Which axis of the tensor an argument is the size of, or None."""
+    """The axis of the tensor whose size an argument is, or None."""
     match argument:
         case ast.Name(id=name) if name in sizes.known and sizes.known[name][0] == tensor:
             return sizes.known[name][1]
@@ -127,5 +127,5 @@ def _axis(argument: ast.expr, tensor: str, sizes: _Sizes) -> int | None:
 
 
 def _is_rest(argument: ast.expr) -> bool:
-    """`-1`: what is left over."""
+    """`-1`, the size that is inferred."""
     return isinstance(argument, ast.UnaryOp) and ast.unparse(argument) == "-1"

@@ -69,6 +69,13 @@ def passes_keywords_on(function: Function) -> bool:
     return any(isinstance(node, ast.Name) and node.id in names for node in nodes_of(function))
 
 
+def unpacks_into(function: Function, name: str) -> bool:
+    """Whether a function calls `name(**…)`."""
+    calls = (node for node in nodes_of(function) if isinstance(node, ast.Call))
+    named = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id == name)
+    return any(keyword.arg is None for call in named for keyword in call.keywords)
+
+
 def says(function: Function, text: str) -> bool:
     """Whether a function's body holds this literal text."""
     return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))

@@ -1,20 +1,23 @@
-"""What the rules about loops ask of the events: which loop trains, what happens in it, and what may have."""
+"""Custom training and evaluation loops: which loop trains, and which events happen or may happen in it."""
 
 from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
-from lintrain.analysis.handing_over import handed_over, touched_by
-from lintrain.interpreter.modules import is_module, modules_in, overlap
+from lintrain.analysis.escapes import escapes_of, touched_by
 from lintrain.model.finding import Related
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
+from lintrain.source import parsing
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -33,47 +36,47 @@ FRAMEWORKS = frozenset(
         "mxnet",
     }
 )
-"""Packages that clear gradients and set modes by themselves, or that have another idea of both."""
+"""Packages that clear gradients and set modes themselves, or work differently."""
 
 SURELY_ABOUT_TRAINING = lazy_pattern(r"zero|clear|grad|optim|backward|(^|[._])(train|eval)(_mode)?$", re.IGNORECASE)
 """Names of unknown functions that clear gradients, step an optimizer or set a mode."""
 
 PERHAPS_ABOUT_TRAINING = lazy_pattern(r"reset|step|update|train|fit|run|epoch|valid|evaluate|test", re.IGNORECASE)
-"""Names of unknown functions that may do so, if they can reach the model or the optimizer at all."""
+"""Names of unknown functions that may do so if they can access the model or the optimizer."""
 
-KEEPS_COUNT = lazy_pattern(
+LOGS_PROGRESS = lazy_pattern(
     r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|history|timer|stats|tqdm|wandb|progress)"
     r"(\[.*\])?\.\w+$"
 )
-"""Methods of what counts, logs and shows progress."""
+"""Methods of counters, loggers and progress bars."""
 
-OF_OTHER_THINGS = lazy_pattern(
+UNRELATED_METHODS = lazy_pattern(
     r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|size|append|extend)$"
 )
-"""Methods of samplers, tensors and lists, whatever their owner is called: `running_corrects.double()`."""
+"""Methods of samplers, tensors and lists, with any owner: `running_corrects.double()`."""
 
-MADE_OF_A_CALL = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
-"""What stands before a call whose result gets a name, and that name."""
+ASSIGNMENT = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
+"""The code before a call whose result is assigned, with the name."""
 
 EVALUATION_WORDS = frozenset(
     {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
 )
 TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "update"})
 RUN_TOGETHER = lazy_pattern(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
-"""Names without a mark between their words: `testloader`."""
+"""Names without a separator between their words: `testloader`."""
 
 MOST_BACKWARDS = 16
-"""Backward calls of one loop that are looked at: code that writes out more of them repeats itself."""
+"""The largest number of backward calls per loop that are considered: more of them repeat each other."""
 
 SPECIAL_WORDS = frozenset(
     {"mc", "dropout", "uncertainty", "montecarlo", "adversarial", "attack", "pgd", "fgsm", "saliency"}
 )
-"""Words of evaluations that run in train mode, or with gradients, on purpose."""
+"""Words in the names of evaluations that use train mode, or gradients, on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingLoop:
-    """The innermost loop in which one backward call meets optimizer steps."""
+    """The innermost loop around a backward call in which an optimizer steps."""
 
     loop: Loop
     backward: Event
@@ -81,15 +84,15 @@ class TrainingLoop:
     inside: Sequence[Event]
     """All events in the loop, in order."""
     always: tuple[Event, ...] = ()
-    """Its backward calls, steps and clearings in order, if every iteration has all of them."""
+    """Its backward, step and clear events in order, if every iteration has all of them; otherwise empty."""
 
     def has(self, act: Act) -> bool:
-        """Whether something of this kind happens in the loop."""
+        """Whether the loop has an event of this kind."""
         return any(event.act is act for event in self.inside)
 
 
 def trains_by_hand(pipeline: Pipeline) -> bool:
-    """Whether the script runs modules of torch, and none of the frameworks that take training loops over."""
+    """Whether the script runs torch modules, and imports no framework that runs the training loop."""
     if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
         return False
     packages = frozenset[str]().union(*(source.told(_packages) for source in pipeline.sources.values()))
@@ -115,7 +118,7 @@ def _imported(node: ast.AST) -> list[str]:
 def training_loops(pipeline: Pipeline) -> Iterator[TrainingLoop]:
     """Each backward call that is inside a loop, with the innermost loop around it in which an optimizer steps.
 
-    Of a loop with more than MOST_BACKWARDS only the first ones are given.
+    Only the first MOST_BACKWARDS calls of a loop are returned.
     """
     yield from pipeline.told(_training_loops, None)
 
@@ -147,12 +150,17 @@ def _steps_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
 
 
 def events_in(pipeline: Pipeline, loop: Loop) -> Sequence[Event]:
-    """What happens inside a loop, in order."""
+    """The events inside a loop, in order."""
     return pipeline.events_in(loop)
 
 
+def index_of(events: Sequence[Event], event: Event) -> int:
+    """The number of these ordered events that come before an event, which need not be one of them."""
+    return bisect_left(events, event.order, key=attrgetter("order"))
+
+
 def is_certain_step(event: Event) -> bool:
-    """Whether a step is that of an optimizer of torch or of something that is called one."""
+    """Whether a step belongs to an optimizer of torch, or to something with the name of one."""
     if isinstance(event.subject, Optimizer):
         return event.subject.path.startswith(("torch.", "transformers."))
     named = event.details.get("named")
@@ -160,19 +168,28 @@ def is_certain_step(event: Event) -> bool:
 
 
 def text_of_event(event: Event, detail: str = "text") -> str:
-    """The code of what the event was done to (`optimizer` in `optimizer.step()`), empty where it is not known."""
+    """The code of the event's subject (`optimizer` in `optimizer.step()`), empty if it is unknown."""
     text = event.details.get(detail)
     return text.value if isinstance(text, Constant) and isinstance(text.value, str) else ""
 
 
 def callee_text(pipeline: Pipeline, event: Event) -> str:
-    """The code of what a call calls (`model` in `model(batch)`), empty where it is no plain dotted name."""
+    """The code of a callee (`model` in `model(batch)`), empty if it is not a plain dotted name."""
     callee = pipeline.code(event.location).partition("(")[0].strip()
     return callee if all(part.isidentifier() for part in callee.split(".")) else ""
 
 
+def only_argument(pipeline: Pipeline, event: Event) -> str:
+    """The name that is the only argument of a call (`x` in `model(x)`), empty for other calls."""
+    match parsing.expression_of(f"({pipeline.code(event.location)})"):
+        case ast.Call(args=[ast.Name(id=name)], keywords=[]):
+            return name
+        case _:
+            return ""
+
+
 def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
-    """Whether an event is a call of unknown code that may change the mode or the gradients of what is followed."""
+    """Whether an event is a call of unknown code that may change the mode or the gradients of a value."""
     if event.act is not Act.ESCAPE:
         return False
     if isinstance(event.subject, Optimizer) or (isinstance(event.subject, Instance) and not is_module(event.subject)):
@@ -182,50 +199,50 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     callee = pipeline.code(event.location).partition("(")[0]
     if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
         return True
-    if KEEPS_COUNT.search(callee) or OF_OTHER_THINGS.search(callee):
+    if LOGS_PROGRESS.search(callee) or UNRELATED_METHODS.search(callee):
         return False
     if not PERHAPS_ABOUT_TRAINING.search(callee):
-        return callee.rpartition(".")[0] in _keepers(pipeline, followed)
+        return callee.rpartition(".")[0] in _holders(pipeline, followed)
     return callee.startswith("self.") or not is_private(pipeline, followed)
 
 
-def _keepers(pipeline: Pipeline, followed: Value) -> set[str]:
-    """The code of the objects that may keep what is followed: each was made of it, or was given it by a method."""
-    return pipeline.told(_find_keepers, followed)
+def _holders(pipeline: Pipeline, followed: Value) -> set[str]:
+    """The code of the objects that may hold a value: created from it, or passed it by a method call."""
+    return pipeline.told(_find_holders, followed)
 
 
-def _find_keepers(pipeline: Pipeline, followed: Value) -> set[str]:
+def _find_holders(pipeline: Pipeline, followed: Value) -> set[str]:
     found: set[str] = set()
-    for event in handed_over(pipeline, followed):
+    for event in escapes_of(pipeline, followed):
         line = pipeline.source_of(event.location).lines[event.location.line - 1]
-        if made := MADE_OF_A_CALL.match(line[: event.location.column - 1]):
-            found.add(made[1])
+        if assigned := ASSIGNMENT.match(line[: event.location.column - 1]):
+            found.add(assigned[1])
         found.add(pipeline.code(event.location).partition("(")[0].rpartition(".")[0])
     return found - {""}
 
 
 def is_private(pipeline: Pipeline, followed: Value) -> bool:
-    """Whether a known model or optimizer was never handed to unknown code, which therefore cannot reach it."""
-    return not isinstance(followed, Unknown) and not handed_over(pipeline, followed)
+    """Whether a known model or optimizer is never passed to unknown code, which cannot access it then."""
+    return not isinstance(followed, Unknown) and not escapes_of(pipeline, followed)
 
 
 def touches(event: Event, module: Value) -> bool:
-    """Whether an event happens to a module, to a part of it, or to something that it is a part of."""
+    """Whether an event concerns a module, a part of it, or something that contains it."""
     return event.subject is module or overlap(event.subject, module)
 
 
 def covers(event: Event, module: Value) -> bool:
-    """Whether an event happens to the whole of a module."""
+    """Whether an event concerns a whole module."""
     return any(part is module for part in modules_in(event.subject))
 
 
 def always_with(event: Event, other: Event) -> bool:
-    """Whether an event happens each time that another one does: no condition stands around it alone."""
+    """Whether an event always happens with another one: all of its conditions also apply to the other."""
     return event.conditions == other.conditions[: len(event.conditions)]
 
 
 def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
-    """Whether the loop is always left once the event has happened: there is no next iteration."""
+    """Whether the loop always ends after the event, without another iteration."""
     return any(
         leave.order > event.order
         and leave.is_inside(loop)
@@ -240,16 +257,16 @@ TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
 
 
 def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
-    """The innermost loop around an event, if its header or function says that it evaluates and nothing trains in it."""
+    """The innermost loop around an event, if it is named for evaluation and nothing in it trains."""
     loop = event.loops[-1] if event.loops else None
-    if loop is None or not _speaks_of_evaluation(loop, event):
+    if loop is None or not _is_named_for_evaluation(loop, event):
         return None
     trains = any(other.act in TRAINING_ACTS for other in events_in(pipeline, loop))
     return None if trains else loop
 
 
 def evaluates(pipeline: Pipeline, event: Event) -> bool:
-    """Whether an event stands in a loop that evaluates, or in a function that does so and trains nothing."""
+    """Whether an event is in an evaluation loop, or in an evaluation function that does not train."""
     if evaluation_loop(pipeline, event) is not None:
         return True
     words = words_of(event.function)
@@ -259,7 +276,7 @@ def evaluates(pipeline: Pipeline, event: Event) -> bool:
     return not any(inside) and not any(words_of(loop.header) & TRAINING_WORDS for loop in event.loops)
 
 
-def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:
+def _is_named_for_evaluation(loop: Loop, event: Event) -> bool:
     header, function = words_of(loop.header), words_of(event.function)
     if header & TRAINING_WORDS or header & SPECIAL_WORDS or function & SPECIAL_WORDS:
         return False
@@ -268,12 +285,12 @@ def _speaks_of_evaluation(loop: Loop, event: Event) -> bool:
 
 @lru_cache(maxsize=1024)
 def words_of(name: str) -> frozenset[str]:
-    """The words of an identifier or of code in lower case: `valLoader`, `val_loader`, `valloader`: `val`, `loader`."""
+    """The words of an identifier or of code in lower case: `val`, `loader` for `valLoader` or `valloader`."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
     return frozenset(re.findall(r"[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
 
 
-def made_here(value: Value, note: str) -> list[Related]:
-    """The place where a value was made, where the script shows it."""
+def origin_of(value: Value, note: str) -> list[Related]:
+    """The location where a value is created; empty if it is unknown."""
     text = value.text if isinstance(value, Optimizer | Model) else ""
     return [Related(value.origin, note, "origin", text)] if value.origin else []

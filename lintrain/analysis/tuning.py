@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
 
-from lintrain.interpreter.call import Argument
-from lintrain.interpreter.modules import shared_parts
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.facts import CheckpointFacts
 from lintrain.libraries.torch.casting import dtype_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.modules import shared_parts
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Scaler
 from lintrain.pipeline.values.python import (
     ABSENT,

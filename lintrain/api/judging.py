@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from lintrain._version import __version__
 from lintrain.api.report import Report
 from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
@@ -17,7 +18,6 @@ from lintrain.runtime.in_process.session import InProcessSession
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.runtime.parent.stream import Assembly
 from lintrain.source.source import Source
-from lintrain.startup.version import __version__
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings
 

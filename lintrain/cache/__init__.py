@@ -1,5 +1,5 @@
-"""What a check answered before, kept while nothing that the answer rests on has changed.
+"""Cached reports and results of checks, valid while none of their dependencies has changed.
 
-Nothing here may import more than `os` and `sys` at its top: an unchanged tree is answered before anything else is
-loaded.
+Nothing here may import more than `os` and `sys` at its top: the report of an unchanged tree is printed before
+anything else is loaded.
 """

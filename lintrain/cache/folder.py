@@ -1,4 +1,4 @@
-"""Where lintrain keeps what it can make again, and whether what lies there may be believed."""
+"""Where the cache is, and whether its content may be trusted."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ FOLDER_VARIABLE = "LINTRAIN_CACHE_DIR"
 FOLDER_OPTION = "--cache-dir"
 
 OWN = ".lintrain_cache"
-"""The folder of our own below the one that is named: nothing else there is touched, and no check reads it."""
+"""Our own subfolder of the chosen folder: nothing else there is touched, and no check reads it."""
 
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder() -> str:
-    """The folder that the environment names, else the user's own one."""
+    """The folder that the environment sets, otherwise the user's cache folder."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return named
     if sys.platform == "linux":
-        # What platformdirs answers there, without the milliseconds of its import. A relative folder, which the
-        # specification of these variables has everybody ignore, would be one of the project under check.
+        # What platformdirs returns there, without the milliseconds of its import. A relative folder, which the
+        # specification of these variables says to ignore, would be one of the project under check.
         named = os.environ.get("XDG_CACHE_HOME", "")
         home = named if os.path.isabs(named) else os.path.join(os.path.expanduser("~"), ".cache")
         return os.path.join(home, "lintrain")
@@ -32,12 +32,12 @@ def cache_folder() -> str:
 
 
 def store_folder(store: str, named: str | os.PathLike[str] | None = None) -> str:
-    """The folder for one kind of what is kept, below a folder that was named, else below the usual one."""
+    """The folder for one kind of cached data, below a chosen folder, otherwise below the usual one."""
     return os.path.join(named or cache_folder(), OWN, store)
 
 
 def folder_for(words: Sequence[str]) -> str:
-    """The folder that a command line names for its answers, else the usual one."""
+    """The folder that a command line sets for its reports, otherwise the usual one."""
     for at, word in enumerate(words):
         if word.startswith(f"{FOLDER_OPTION}="):
             return word.partition("=")[2]
@@ -47,10 +47,10 @@ def folder_for(words: Sequence[str]) -> str:
 
 
 def is_ours(store: str) -> bool:
-    """Whether nobody but this user can write into a folder of ours or replace it, so that its files may be believed.
+    """Whether only this user can write into our folder or replace it, so that its files may be trusted.
 
-    It and the folder around it are no links. The folders further up may be reached over links, but nobody else may
-    rename what lies in them.
+    It and the folder around it are not links. The folders further up may be reached through links, but no other user
+    may rename their content.
     """
     own = os.path.dirname(store)
     try:
@@ -63,7 +63,7 @@ def is_ours(store: str) -> bool:
 def is_private(state: os.stat_result) -> bool:
     """Whether a folder belongs to this user, and only this user may write into it."""
     if not hasattr(os, "geteuid"):
-        return stat.S_ISDIR(state.st_mode)  # Windows: folders of a user are private by what they inherit
+        return stat.S_ISDIR(state.st_mode)  # Windows: folders of a user are private by inheritance
     return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & WRITABLE
 
 

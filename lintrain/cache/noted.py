@@ -1,10 +1,10 @@
-"""What an answer about a file rests on: every path that was looked at for it, noted by whoever looks.
+"""The dependencies of a result: every path that was accessed for it, recorded by the code that accesses it.
 
     with noted_files() as noted:
-        ...                          # reads a script, its modules, the settings beside it
-    noted.read                       # the files whose content had a say, there or not
+        ...                          # reads a script, its modules, its settings files
+    noted.read                       # the files whose content mattered, existing or not
 
-An answer that is made once and given to many scripts is noted anew for each of them: `Memory` sees to that.
+A result that is computed once and used for many scripts is a dependency of each of them: `Memory` records it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ EVERY_NAME = "*"
 
 
 class Noted:
-    """Absolute paths by how they were looked at.
+    """Absolute paths by kind of access.
 
-    Of `asked` it only matters whether they are there and whether as a folder, of `read` what they hold. `listed` are
+    For `asked` only existence and kind matter, for `read` the content. `listed` are
     folders with the patterns (one a line) of the names in them that matter.
     """
 
@@ -36,13 +36,13 @@ class Noted:
         self.listed = set[tuple[str, str]]()
 
     def add(self, other: Noted) -> None:
-        """Take over what another answer rests on."""
+        """Add the dependencies of another result."""
         self.asked |= other.asked
         self.read |= other.read
         self.listed |= other.listed
 
     def __iter__(self) -> Iterator[str]:
-        """Every path once or more."""
+        """Every path, once or more."""
         yield from self.asked
         yield from self.read
         yield from (folder for folder, _ in self.listed)
@@ -53,7 +53,7 @@ _NOTED: ContextVar[Noted | None] = ContextVar("_NOTED", default=None)
 
 @contextmanager
 def noted_apart(looks: Noted | None = None) -> Generator[Noted]:
-    """What is looked at meanwhile, with what was before; those who note around it learn of none of it."""
+    """What is accessed in the block, in addition to what was before; recordings around it get none of it."""
     noted = Noted() if looks is None else looks
     token = _NOTED.set(noted)
     try:
@@ -64,7 +64,7 @@ def noted_apart(looks: Noted | None = None) -> Generator[Noted]:
 
 @contextmanager
 def noted_files() -> Generator[Noted]:
-    """What is looked at meanwhile; it grows, and those who note around it learn of it at the end."""
+    """What is accessed in the block; it grows, and recordings around it get it at the end."""
     noted = Noted()
     try:
         with noted_apart(noted):
@@ -74,41 +74,41 @@ def noted_files() -> Generator[Noted]:
 
 
 def note(path: str | os.PathLike[str]) -> None:
-    """An answer depends on what a file holds, or on its not being there."""
+    """The result depends on the content of a file, or on its absence."""
     noted = _NOTED.get()
     if noted is not None:
         noted.read.add(os.path.abspath(path))
 
 
 def note_all(looks: Noted) -> None:
-    """An answer rests on all that another one rests on."""
+    """The result has all dependencies of another one."""
     noted = _NOTED.get()
     if noted is not None:
         noted.add(looks)
 
 
 def note_asked(path: str | os.PathLike[str]) -> None:
-    """An answer depends on whether a file or folder is there."""
+    """The result depends on whether a file or folder exists."""
     noted = _NOTED.get()
     if noted is not None and path not in noted.asked:
         noted.asked.add(os.path.abspath(path))
 
 
 def note_listed(folder: str | os.PathLike[str], *patterns: str) -> None:
-    """An answer depends on the names in a folder that match one of the patterns; without one on all of them."""
+    """The result depends on the names in a folder that match one of the patterns; without a pattern on all names."""
     noted = _NOTED.get()
     if noted is not None:
         noted.listed.add((os.path.abspath(folder), "\n".join(patterns) or EVERY_NAME))
 
 
 class Memory(Generic[Key, Answer]):
-    """Answers that are made once; whoever is given one rests on what was looked at when it was made."""
+    """Results that are computed once; every user of one gets the dependencies of its computation."""
 
     def __init__(self) -> None:
         self._made: dict[Key, tuple[Answer, Noted]] = {}
 
     def get(self, key: Key, make: Callable[[], Answer]) -> Answer:
-        """The answer to this question, made now where it is asked for the first time."""
+        """The result for this key, computed at the first request."""
         made = self._made.get(key)
         if made is None:
             with noted_files() as noted:

@@ -1,4 +1,4 @@
-"""A folder that is open: what is done in it stays in it, though its path may come to mean another folder meanwhile."""
+"""An open folder: operations stay inside it, even if its path is replaced by another folder in the meantime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HAS_DESCRIPTORS = os.unlink in os.supports_dir_fd and os.listdir in os.supports_
 
 
 class Folder:
-    """A folder, opened without following a link. Windows cannot open folders, so there the path has to do."""
+    """A folder, opened without following a link. Windows cannot open folders, so the path is used there."""
 
     def __init__(self, path: str, within: Folder | None = None) -> None:
         self._path: str = os.path.join(within._path, path) if within else path
@@ -41,7 +41,7 @@ class Folder:
         return is_private(os.lstat(self._path) if self._descriptor is None else os.fstat(self._descriptor))
 
     def names(self) -> list[str]:
-        """What lies in it."""
+        """Its entries."""
         return os.listdir(self._path if self._descriptor is None else self._descriptor)
 
     def state(self, name: str) -> os.stat_result:
@@ -49,14 +49,14 @@ class Folder:
         return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def start(self, name: str, length: int) -> bytes:
-        """The first bytes of a plain file; raises OSError where it is something else."""
+        """The first bytes of a regular file; raises OSError for anything else."""
         if not stat.S_ISREG(self.state(name).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", name)
+            raise OSError(errno.EINVAL, "not a regular file", name)
         with open(os.open(self._at(name), os.O_RDONLY | NO_LINKS, dir_fd=self._descriptor), "rb") as file:
             return file.read(length)
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that another run has removed is no error."""
+        """Remove a file; a file that another run has removed is not an error."""
         try:
             os.unlink(self._at(name), dir_fd=self._descriptor)
         except FileNotFoundError:

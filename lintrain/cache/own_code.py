@@ -1,4 +1,4 @@
-"""What tells one state of lintrain's own code from another."""
+"""What distinguishes one state of lintrain's own code from another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENOUGH = 256 * 1024
 
 
 def digest_of_code(package: str, rules: str, version: str) -> str:
-    """Of an installed lintrain what its list of files says of their contents, else the stamps of all code."""
+    """For an installed lintrain the hashes in its list of files, otherwise the stamps of all code."""
     record = os.path.join(os.path.dirname(package), f"lintrain-{version}.dist-info", "RECORD")
     try:
         with open(record, "rb") as file:
@@ -23,7 +23,7 @@ def digest_of_code(package: str, rules: str, version: str) -> str:
 
 
 def digest_of_program(program: str) -> str:
-    """What tells one build of a program from another."""
+    """What distinguishes one build of a program from another."""
     with open(program, "rb", buffering=0) as file:
         return f"{_text_of(digest(file.read(ENOUGH)))} {os.fstat(file.fileno()).st_size}"
 
@@ -33,7 +33,7 @@ def _text_of(digested: bytes) -> str:
 
 
 def _stamps(folders: Iterable[str]) -> Iterator[tuple[str, int, int]]:
-    """The files that decide what a script shows: code, and the tables of what is known."""
+    """The files that decide the result of a script: code, and the tables of knowledge."""
     for folder in folders:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -45,4 +45,4 @@ def _stamps(folders: Iterable[str]) -> Iterator[tuple[str, int, int]]:
 
 
 NOT_ASKED = frozenset({"__pycache__", "callbacks", "cli", "fix", "inside", "probe", "report", "server", "settings"})
-"""Folders of code that has no say in what a single file shows."""
+"""Folders of code that does not affect the result of a single file."""

@@ -1,6 +1,6 @@
-"""Removing what is kept: only files whose name and first bytes are ours, in folders that are open.
+"""Removing the cache: only files with our names and first bytes, in open folders.
 
-A folder is opened once, without following a link, and everything after that is done in what was opened.
+A folder is opened once, without following a link, and everything after that happens in the open folder.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from lintrain.cache.open_folder import Folder
 from lintrain.cache.whole_files import HEADS, IGNORED, MOST_BYTES, TAG, TAGGED
 
 OLDEST = 30 * 24 * 3600
-"""Seconds after which a file that nobody wrote again goes."""
+"""Seconds after which a file that was not written again is removed."""
 
 HALF_WRITTEN = 3600
-"""Seconds after which a file that was never put in its place goes."""
+"""Seconds after which a temporary file that was never renamed is removed."""
 
 ENDINGS = {"answers": "", "files": "", "verdicts": ".json", "pages": ".md"}
 """How the names of the files in each folder end."""
 
 STORES = {store: (ending, HEADS[store]) for store, ending in ENDINGS.items()}
 OLD_STORES = {**STORES, "verdicts": (".json", b'{"schema": 1, "lintrain": "')}
-"""The folders of earlier versions, which lay in the user's cache folder itself, and how their files begin."""
+"""The folders of earlier versions, directly in the user's cache folder, and how their files begin."""
 
 DIGITS = "0123456789abcdef"
 
@@ -38,7 +38,7 @@ class Removed(NamedTuple):
 
 
 def prune(store: str, most: int) -> None:
-    """Remove what is old, what is too much, and what a run that was killed left half written."""
+    """Remove old files, files beyond the limit, and partial files of runs that were killed."""
     kind = os.path.basename(store)
     with Folder(os.path.dirname(store)) as own, Folder(kind, own) as folder:
         if not (own.is_private() and folder.is_private()):
@@ -48,7 +48,7 @@ def prune(store: str, most: int) -> None:
 
 
 def _spare(folder: Folder, ending: str, head: bytes, most: int) -> Iterator[str]:
-    """The files of ours that go."""
+    """The files of ours to remove."""
     states = ((folder.state(name), name) for name in folder.names() if is_name_of_ours(name, ending))
     files = sorted(((state.st_mtime, state.st_size, name) for state, name in states), reverse=True)
     now, held = time.time(), 0
@@ -61,7 +61,7 @@ def _spare(folder: Folder, ending: str, head: bytes, most: int) -> Iterator[str]
 
 
 def remove_all(named: str) -> Removed:
-    """Remove all that is kept below a folder that was named; raises OSError where something cannot be removed."""
+    """Remove the whole cache below a chosen folder; raises OSError if something cannot be removed."""
     try:
         own = Folder(os.path.join(named, OWN))
     except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +81,7 @@ def remove_all(named: str) -> Removed:
 
 
 def remove_old(named: str) -> Removed:
-    """Remove what earlier versions kept in the user's own cache folder itself."""
+    """Remove what earlier versions wrote directly into the user's cache folder."""
     try:
         folder = Folder(named)
     except OSError:
@@ -111,7 +111,7 @@ def _remove_stores(own: Folder, stores: Mapping[str, tuple[str, bytes]]) -> Remo
 
 
 def is_name_of_ours(name: str, ending: str, *, any_stem: bool = False) -> bool:
-    """Whether a file that we keep may have this name, in its place or half written."""
+    """Whether a cached file may have this name, complete or partial."""
     if name.endswith(".new"):
         name, _, process = name.removesuffix(".new").rpartition(".")
         if not process.isdecimal():
@@ -121,13 +121,13 @@ def is_name_of_ours(name: str, ending: str, *, any_stem: bool = False) -> bool:
 
 
 def begins_as_ours(folder: Folder, name: str, head: bytes) -> bool:
-    """Whether a file begins as those that we keep; one that is half written may end before."""
+    """Whether a file begins like cached files; a partial one may be shorter."""
     start = _content(folder, name, len(head))
     return start == head or (name.endswith(".new") and start is not None and head.startswith(start))
 
 
 def _content(folder: Folder, name: str, length: int) -> bytes | None:
-    """The first bytes of a plain file of this user; None where it is something else."""
+    """The first bytes of a regular file of this user; None for anything else."""
     try:
         return folder.start(name, length)
     except OSError:

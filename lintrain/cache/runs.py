@@ -1,8 +1,8 @@
-"""Whole answers of `lintrain check`: what it wrote and its exit code, kept with the state of all that it looked at.
+"""Cached reports of `lintrain check`: output and exit code, with the state of all accessed files.
 
-An unchanged tree is answered from one file, before anything else is imported. The file is found by the words of the
-command line and all that is not on the disk (working folder, environment, terminal, versions), and its answer holds
-while every path that the run asked for, there or not, is as it was.
+The report of an unchanged tree comes from one file, before anything else is imported. The file is
+found by the command line and all that is not on the disk (working folder, environment, terminal, versions). Its report
+is valid while every path that the run accessed, existing or not, is unchanged.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kep
 MAGIC = HEADS["answers"]
 VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "CI_PROJECT_DIR", "PATH", "HOME", "XDG_CACHE_HOME")
 PREFIXES = ("LINTRAIN_", "HF_", "HUGGINGFACE_", "PYTHON", "LC_", "LANG")
-"""Of the environment, what an answer may depend on."""
+"""Environment variables that a report may depend on."""
 
 MOST_KEPT = 200
-"""Answers that a folder holds; the oldest go first."""
+"""Reports that a folder may hold; the oldest are removed first."""
 
 Looks = Mapping[tuple[bytes, bytes], bytes]
-"""The stamp of each path, under how it was looked at."""
+"""The stamp of each path, by kind of access."""
 
 Written = tuple[bytes, bytes]
-"""What was written: `1` or `2` for the stream, and its bytes."""
+"""The output: `1` or `2` for the stream, and its bytes."""
 
 
 def key_of(words: Sequence[str], version: str) -> bytes:
-    """All that an answer depends on besides files."""
+    """All that a report depends on besides files."""
     streams = [(stream.encoding, stream.isatty()) for stream in (sys.stdout, sys.stderr)]
     key = (version, list(words), os.getcwd(), streams, _columns(), *python_and_variables())
     return repr(key).encode("utf-8", "surrogateescape")
 
 
 def python_and_variables() -> tuple[object, ...]:
-    """What an answer may depend on of the environment and of the Python that gives it."""
+    """The parts of the environment and of Python that a report may depend on."""
     variables = sorted(each for each in os.environ.items() if each[0] in VARIABLES or each[0].startswith(PREFIXES))
     return variables, (sys.executable, sys.version, sys.path, sys.flags.utf8_mode)
 
@@ -51,7 +51,7 @@ def _columns() -> int | None:
 
 
 def kept_answer(words: Sequence[str], key: bytes) -> tuple[int, list[Written]] | None:
-    """The exit code and what was written, where an answer is kept that still holds."""
+    """The exit code and the output of a cached report that is still valid; otherwise None."""
     folder = store_folder("answers", folder_for(words))
     if not is_ours(folder):
         return None
@@ -62,7 +62,7 @@ def kept_answer(words: Sequence[str], key: bytes) -> tuple[int, list[Written]] |
 
 
 def write_again(written: Iterable[Written]) -> None:
-    """Write what a run wrote; a reader that has gone (`| head`) is no error."""
+    """Write the cached output; a closed pipe (`| head`) is not an error."""
     for number, text in written:
         stream = sys.stdout if number == b"1" else sys.stderr
         try:
@@ -73,7 +73,7 @@ def write_again(written: Iterable[Written]) -> None:
 
 
 def _answer(kept: bytes, key: bytes) -> tuple[int, list[Written]] | None:
-    """Raises ValueError or IndexError where the file was cut off, or is none of ours."""
+    """Raises ValueError or IndexError if the file was truncated, or is not ours."""
     content = unsealed(MAGIC, kept)
     if content is None:
         return None
@@ -97,12 +97,12 @@ def _parts(written: bytes, sizes: Iterable[bytes]) -> Iterator[Written]:
 
 
 def keep_answer(words: Sequence[str], key: bytes, seen: Looks, code: int, written: Sequence[Written]) -> None:
-    """Keep what a run answered; a folder that cannot be written, or a full disk, keeps nothing."""
+    """Cache the report of a run; if the folder cannot be written or the disk is full, nothing is cached."""
     from lintrain.cache.removal import prune
 
     try:
         folder = store_folder("answers", folder_for(words))
-        make_folder(folder)  # first, for whether it is there may be one of the looks
+        make_folder(folder)  # first, because its existence may be one of the accesses
         if is_ours(folder):
             put(folder, _name(key), sealed(MAGIC, _body(key, seen, code, written)))
             prune(folder, MOST_KEPT)
@@ -118,7 +118,7 @@ def _body(key: bytes, seen: Looks, code: int, written: Sequence[Written]) -> byt
 
 
 def _needed(seen: Looks) -> Iterator[tuple[bytes, bytes]]:
-    """What has to be asked again: other paths follow from these.
+    """The paths to compare again: the others follow from these.
 
     The names of a folder that was listed tell of each path in it that is not there, and in a folder that is not there
     lies nothing.

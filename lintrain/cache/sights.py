@@ -1,4 +1,4 @@
-"""What the paths that answers rest on are like now: each is looked at once in a run."""
+"""The current state of the paths that results depend on: each is examined once in a run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lintrain.cache.watch import tell_listed
 from lintrain.cache.whole_files import digest
 
 LARGEST = 16 * 1024 * 1024
-"""Bytes of a file whose content is compared: of a larger one, which is data, the stamp has to be the same."""
+"""The largest file whose content is compared, in bytes: for a larger one, which is data, the stamp must be equal."""
 
 ASKED, READ, NAMES = "asked", "read", "names"
 
 
 class Look(NamedTuple):
-    """One path, how it was looked at, and of a folder the names that matter."""
+    """One path, the kind of access, and for a folder the names that matter."""
 
     kind: str
     path: str
@@ -29,14 +29,14 @@ class Look(NamedTuple):
 
 
 def looks_of(noted: Noted) -> Iterator[Look]:
-    """What was noted, one look after the other."""
+    """What was recorded, one access after the other."""
     yield from map(partial(Look, ASKED), noted.asked)
     yield from map(partial(Look, READ), noted.read)
     yield from (Look(NAMES, folder, patterns) for folder, patterns in noted.listed)
 
 
 class Sights:
-    """The state of paths in one run, which began at `since`; nothing that changed after that vouches for an answer."""
+    """The state of paths in one run, which began at `since`; what changed after that is not trusted."""
 
     def __init__(self) -> None:
         self.since = stamps.NOW()
@@ -45,7 +45,7 @@ class Sights:
         self._changed: dict[str, bool] = {}
 
     def stamp(self, look: Look) -> str:
-        """What one look at the path tells: of a path that was only asked for, whether it is there."""
+        """The stamp of the path; for a path whose existence was checked, only whether it exists."""
         if look not in self._stamps:
             if look.kind == NAMES:
                 tell_listed(look.path)
@@ -54,17 +54,17 @@ class Sights:
         return self._stamps[look]
 
     def content(self, look: Look) -> str:
-        """A digest of the file, or of the names; empty where there is none or where it would take long."""
+        """A digest of the file, or of the names; empty if it is missing or too large."""
         if look not in self._contents:
             self._contents[look] = _content(look) if self.stamp(look).startswith(("f", "l")) else ""
         return self._contents[look]
 
     def holds(self, look: Look, stamp: str, content: str) -> bool:
-        """Whether a path is as it was: by its stamp, else by what it holds."""
+        """Whether a path is unchanged: by its stamp, otherwise by its content."""
         return self.stamp(look) == stamp or (content != "" and self.content(look) == content)
 
     def vouches(self, look: Look) -> bool:
-        """Whether the path has been as it is now since the run began."""
+        """Whether the path has not changed since the run began."""
         if look.path not in self._changed:
             self._changed[look.path] = _has_changed(look.path, self.since)
         return not self._changed[look.path]
@@ -85,7 +85,7 @@ def _content(look: Look) -> str:
 
 
 def _has_changed(path: str, since: int) -> bool:
-    """Of a path that is not there its folder tells whether it was before."""
+    """For a missing path, its folder shows whether it existed before."""
     if "\0" in path:
         return False
     try:

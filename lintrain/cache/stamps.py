@@ -1,4 +1,4 @@
-"""What one look at a path tells of it, short enough to be asked of thousands of files at every start."""
+"""The stamp of a path: short enough to be taken of thousands of files at every start."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 
 ABSENT = b"-"
 FOLDER = b"d"
-"""A folder that was only asked for: what lies in it does not matter."""
+"""A folder whose existence was checked: its content does not matter."""
 FILE = b"f"
 OTHER = b"o"
-"""A device or a pipe: reading from it is no answer that could be kept."""
+"""A device or a pipe: what is read from it cannot be cached."""
 LISTED = b"l"
-"""A folder whose names were read: they are the same while the time of its last change is."""
+"""A folder whose names were read: they are unchanged while its modification time is."""
 LINK = b"k"
-"""A symbolic link itself; what it leads to is asked for under the same path."""
+"""A symbolic link itself; its target is recorded under the same path."""
 
 SECOND = 1_000_000_000
 NOW = time.time_ns
@@ -25,7 +25,7 @@ FRESH = SECOND // 10
 
 
 def stamp_of(path: bytes, kind: bytes) -> bytes:
-    """The state of a path now, taken as a stamp of this kind was taken."""
+    """The current state of a path, as a stamp of the same kind."""
     try:
         state = os.lstat(path) if kind == LINK else os.stat(path)
     except (OSError, ValueError):
@@ -34,7 +34,7 @@ def stamp_of(path: bytes, kind: bytes) -> bytes:
 
 
 def written(state: os.stat_result, kind: bytes = FILE) -> bytes:
-    """A state in a few bytes, its kind first: two that are equal mean the same file with the same content."""
+    """A state in a few bytes, its kind first: two equal ones mean the same file with the same content."""
     if kind in (LISTED, LINK):
         return b"%b%d %d %d %d" % (kind, state.st_mtime_ns, state.st_ino, state.st_dev, state.st_mode)
     if stat.S_ISDIR(state.st_mode):
@@ -45,9 +45,9 @@ def written(state: os.stat_result, kind: bytes = FILE) -> bytes:
 
 
 def is_fresh(state: os.stat_result, since: int | None = None) -> bool:
-    """Whether another change, now or since a moment, could leave the same stamp: then it vouches for nothing.
+    """Whether another change, now or since a moment, could leave the same stamp: then it is not trusted.
 
-    Some file systems keep whole seconds, or two of them.
+    Some file systems store whole seconds, or multiples of two.
     """
     latest = max(state.st_mtime_ns, state.st_ctime_ns)
     tick = 2 * SECOND + FRESH if state.st_mtime_ns % SECOND == 0 else FRESH

@@ -1,8 +1,8 @@
-"""What was found out about single files, kept while everything that it rests on is as it was.
+"""Cached results of single files, valid while all their dependencies are unchanged.
 
-One file of the store is about the files of one folder, and JSON: reading it runs nothing. What is damaged, or was kept
-for other surroundings (`key`), is as if it were not there. Of two runs that write the same file at once the later one
-stays, and what the other knew is found out again.
+One file of the store covers the files of one folder. It is JSON, so reading it executes nothing. A damaged file, or one
+for another environment (`key`), counts as missing. If two runs write the same file at once, the later one stays, and
+the results of the other are computed again.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kep
 MAGIC = HEADS["files"]
 
 MOST_KEPT = 20_000
-"""Folders of which something is kept; those written longest ago go first."""
+"""Folders with cached results; those written longest ago are removed first."""
 
 Said = Any
-"""What was found out about a file, as JSON holds it."""
+"""The result of a file, as JSON."""
 
 Seen = tuple[Look, str, str]
-"""A look with the stamp and the content that the path had."""
+"""An access, with the stamp and the digest that the path had."""
 
 Shelf = Mapping[str, tuple[Said, list[Seen]]]
-"""What is kept of the files of one folder: what was said of each, and the looks that it rests on as they were."""
+"""The cached results of one folder: the result of each file, and its dependencies in their state at that time."""
 
 EMPTY: Shelf = {}
 
 
 class Store:
-    """The files of the store in a folder that were written in surroundings as they are now."""
+    """The files of the store that were written in the current environment."""
 
     def __init__(self, folder: str, key: str) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class Store:
         self._ours: bool | None = None
 
     def find(self, path: str) -> tuple[Said, list[Look]] | None:
-        """What was said of a file and what it rests on, where all of that is as it was."""
+        """The result of a file with its dependencies, if none of them has changed."""
         folder = os.path.dirname(path)
         if folder not in self._shelves:
             with unheard():
@@ -58,7 +58,7 @@ class Store:
         return said, [look for look, *_ in seen]
 
     def keep(self, found: Mapping[str, tuple[Said, Noted]]) -> None:
-        """Keep what was said of files, and what that rests on; a folder that cannot be written keeps nothing."""
+        """Cache the results of files with their dependencies; if the folder cannot be written, nothing is cached."""
         try:
             with unheard():
                 self._write_all(self._by_folder(found))
@@ -66,7 +66,7 @@ class Store:
             return
 
     def _by_folder(self, found: Mapping[str, tuple[Said, Noted]]) -> dict[str, dict[str, tuple[Said, list[Look]]]]:
-        """Those files of which all that they rest on has been as it is now since the run began."""
+        """The files whose dependencies have not changed since the run began."""
         by_folder: dict[str, dict[str, tuple[Said, list[Look]]]] = {}
         for path, (said, noted) in found.items():
             looks = list(looks_of(noted))
@@ -94,13 +94,13 @@ class Store:
             return EMPTY
 
     def _is_ours(self) -> bool:
-        """Whether the folder may be believed: found out once in a run, and again when it was made."""
+        """Whether the folder may be trusted: determined once in a run, and again after it was created."""
         if self._ours is None:
             self._ours = is_ours(self.folder)
         return self._ours
 
     def _write(self, folder: str, files: Mapping[str, tuple[Said, list[Look]]]) -> None:
-        """Put the files beside those that are known of the folder, as far as these are still there and as they were."""
+        """Add the files to those cached for the folder, as far as these still exist and are unchanged."""
         others = {
             path: (said, [look for look, *_ in seen])
             for path, (said, seen) in self._read(folder).items()

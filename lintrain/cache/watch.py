@@ -1,9 +1,9 @@
-"""Everything that this process asks the file system, written down with what it saw at the first time.
+"""Everything that this process requests from the file system, recorded with the state at the first access.
 
-An answer rests on more than the files that were named: on a configuration that is not there, a module that would shadow
-an import, a lock file, a folder of installed packages, a saved data set. Each of them is asked through `os` or `open`,
-so they are heard there, and what is added tomorrow is heard too. Modules are imported past these functions and are no
-part of it; `lintrain.cache.runs` adds our own.
+A report depends on more than the named files: on a missing configuration, a module that would shadow
+an import, a lock file, a folder of installed packages, a saved data set. Each of them is accessed through `os` or
+`open`, so it is recorded there, and so is what is added tomorrow. Imports of modules bypass these functions and are not
+recorded; `lintrain.cache.runs` adds our own.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from typing import Any, cast
 from lintrain.cache.stamps import ABSENT, FILE, LINK, LISTED, is_fresh, written
 
 CHILDREN = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"})
-"""Events that begin a process whose own looks nobody hears."""
+"""Events that start a process whose accesses are not recorded."""
 
 
 Told = tuple[dict[tuple[bytes, bytes], bytes], bool]
-"""What a process saw, and whether that is not all."""
+"""What a process accessed, and whether that is not all."""
 
 
 class Watch:
-    """The paths that were asked for with their stamps; `is_spoilt` where they do not tell all that was seen."""
+    """The accessed paths with their stamps; `is_spoilt` if some accesses could not be recorded."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[bytes, bytes], bytes] = {}
-        """The stamp of each path, under how it was looked at."""
+        """The stamp of each path, by kind of access."""
         self.is_spoilt = False
         self._plain: dict[str, Callable[..., Any]] = {}
         self._stat = os.stat
         self._told = set[tuple[bytes, bytes]]()
 
     def __enter__(self) -> Watch:
-        """Listen from now on."""
+        """Start recording."""
         self._put("stat", self._heard_stat)
         self._put("lstat", self._heard_link)
         self._put("readlink", self._heard_link)
@@ -53,24 +53,24 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Listen no more."""
+        """Stop recording."""
         _LISTENING.remove(self)
         for name, plain in self._plain.items():
             setattr(os, name, plain)
 
     def add(self, told: Told) -> None:
-        """What another process saw for the same answer; where the two saw different things, neither can be kept."""
+        """Add what another process accessed for the same report; if they differ, nothing can be cached."""
         seen, is_spoilt = told
         self.is_spoilt |= is_spoilt or any(self.seen.setdefault(look, stamp) != stamp for look, stamp in seen.items())
 
     def take(self) -> Told:
-        """What was seen since it was last taken: for a process that reads in another's stead."""
+        """What was accessed since the last call: for a process that reads for another one."""
         told = {look: stamp for look, stamp in self.seen.items() if look not in self._told}, self.is_spoilt
         self._told.update(told[0])
         return told
 
     def note(self, path: object, kind: bytes = FILE) -> None:
-        """Write down the state of a path as it is at the first look."""
+        """Record the state of a path at the first access."""
         if isinstance(path, int) or _UNHEARD:
             return  # what was opened before, under its path
         try:
@@ -95,7 +95,7 @@ class Watch:
         return written(state, kind)
 
     def event(self, name: str, given: tuple[Any, ...]) -> None:
-        """Hear of an opened file, or of a process that begins."""
+        """Record an opened file, or a process that starts."""
         if name == "open" and given:
             self.note(given[0])
         elif (name in CHILDREN and not _TELLING) or (name == "subprocess.Popen" and not _is_ruff(given[0])):
@@ -122,7 +122,7 @@ class Watch:
         return plain(path, *given)
 
     def _heard_scan(self, plain: Callable[..., Any], path: object = ".", *given: Any) -> Any:
-        """The entries of a folder tell by themselves what links lead to, so that is written down with it."""
+        """The entries of a folder follow links by themselves, so their targets are recorded with it."""
         if _UNHEARD:
             return plain(path, *given)
         self.note(path, LISTED)
@@ -140,7 +140,7 @@ _UNHEARD: list[None] = []
 
 
 def _listen_to_events() -> None:
-    """Put the one hook in place that a process needs: Python has no way to take one out again."""
+    """Install the one hook that a process needs: Python has no way to remove one."""
     if not _HOOKS:
         _HOOKS.append(_on_event)
         sys.addaudithook(_on_event)
@@ -156,12 +156,12 @@ def _is_ruff(program: object) -> bool:
 
 
 def is_watched() -> bool:
-    """Whether somebody listens: then a process that reads for this one has to tell what it saw."""
+    """Whether a recording is active: then a process that reads for this one has to report its accesses."""
     return bool(_LISTENING)
 
 
 def add_told(told: Told | None) -> None:
-    """Give those who listen what another process saw."""
+    """Give the recordings what another process accessed."""
     for watch in _LISTENING:
         if told is None:
             watch.is_spoilt = True
@@ -170,14 +170,14 @@ def add_told(told: Told | None) -> None:
 
 
 def watch_in_child() -> Watch:
-    """A watch of its own for a process that reads for another, in place of those that a fork has brought along."""
+    """A new recording for a process that reads for another, in place of those inherited by the fork."""
     _LISTENING.clear()
     return Watch().__enter__()
 
 
 @contextmanager
 def unheard() -> Generator[None]:
-    """What is looked at meanwhile is no part of an answer: lintrain's own files, and what it keeps."""
+    """Accesses in the block are not part of a report: lintrain's own files, and the cache."""
     _UNHEARD.append(None)
     try:
         yield
@@ -186,14 +186,14 @@ def unheard() -> Generator[None]:
 
 
 def tell_listed(folder: str) -> None:
-    """Give those who listen a folder whose names an earlier run has read."""
+    """Give the recordings a folder whose names an earlier run has read."""
     for watch in _LISTENING:
         watch.note(folder, LISTED)
 
 
 @contextmanager
 def telling_children() -> Generator[None]:
-    """Processes that begin meanwhile tell what they see, and spoil nothing."""
+    """Processes that start in the block report their accesses, and spoil nothing."""
     _TELLING.append(None)
     try:
         yield

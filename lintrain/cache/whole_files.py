@@ -1,4 +1,4 @@
-"""Files of what is kept: put in their place whole, and sealed against damage."""
+"""Files of the cache: replaced as a whole, and protected by a digest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 from lintrain.cache.folder import WRITABLE, is_private
 
 MOST_BYTES = 256 * 1024 * 1024
-"""What the files of a folder may hold together; the oldest go first."""
+"""Total size of the files of a folder, in bytes; the oldest are removed first."""
 
 SEAL = 32
 """Characters of the digest that stands before the content of a file."""
@@ -20,7 +20,7 @@ HEADS = {
     "verdicts": b"lintrain verdicts 1\n",
     "pages": b"<!-- lintrain page 1: written anew whenever it is shown -->\n",
 }
-"""How the files in each folder of what is kept begin: no other file is believed or removed."""
+"""How the files in each folder of the cache begin: no other file is trusted or removed."""
 
 TAG = "CACHEDIR.TAG"
 TAGGED = b"""\
@@ -28,7 +28,7 @@ Signature: 8a477f597d28d172789f06886806bc55
 # This folder is the cache of lintrain (format 1); `lintrain clean` removes it.
 # Cache directory tags: https://bford.info/cachedir/
 """
-"""What says that a folder is ours. Programs that make backups leave it out by the first line."""
+"""Marks a folder as ours. Backup programs skip it because of the first line."""
 
 IGNORED = ".gitignore", b"*\n"
 
@@ -36,7 +36,7 @@ NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder for one kind of what is kept, and the one around it, for this user alone.
+    """Create a folder for one kind of cached data, and the one around it, for this user only.
 
     Raises OSError, also where the folder around it is somebody else's.
     """
@@ -53,7 +53,7 @@ def make_folder(folder: str) -> None:
 
 
 def _make_own(own: str) -> None:
-    """Make the folder with its tag at once, so that none is ever there without; raises OSError."""
+    """Create the folder together with its tag, so that none ever exists without; raises OSError."""
     os.makedirs(os.path.dirname(own), mode=0o700, exist_ok=True)
     new = f"{own}.{os.getpid()}.new"
     os.mkdir(new, 0o700)
@@ -70,7 +70,7 @@ def _make_own(own: str) -> None:
 
 
 def put(folder: str, name: str, content: bytes) -> None:
-    """Put a file in its place whole: two runs may end at once."""
+    """Replace a file as a whole: two runs may end at the same time."""
     new = os.path.join(folder, f"{name}.{os.getpid()}.new")
     try:
         with open(_created(new), "wb") as file:
@@ -83,7 +83,7 @@ def put(folder: str, name: str, content: bytes) -> None:
 
 
 def _created(new: str) -> int:
-    """A new file, open; one that a killed run has left goes."""
+    """A new open file; one that a killed run has left is removed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
     try:
         return os.open(new, flags, 0o600)
@@ -93,7 +93,7 @@ def _created(new: str) -> int:
 
 
 def read_kept(folder: str, name: str) -> bytes:
-    """What a file of the user holds; raises OSError where it is a link, something else than a file, or too large."""
+    """The content of a file of the user; raises OSError if it is a link, not a file, or too large."""
     with open(os.open(os.path.join(folder, name), os.O_RDONLY | NO_LINKS), "rb") as file:
         state = os.fstat(file.fileno())
         is_own = not hasattr(os, "geteuid") or (state.st_uid == os.geteuid() and not state.st_mode & WRITABLE)
@@ -103,19 +103,19 @@ def read_kept(folder: str, name: str) -> bytes:
 
 
 def sealed(magic: bytes, content: bytes) -> bytes:
-    """The content behind a digest of it, and behind what says whose it is."""
+    """The content after its digest, and after the mark of its owner."""
     return magic + digest(content) + content
 
 
 def unsealed(magic: bytes, kept: bytes) -> bytes | None:
-    """The content; None where the file was cut off or changed, or is none of ours."""
+    """The content; None if the file was truncated or changed, or is not ours."""
     content = kept[len(magic) + SEAL :]
     is_whole = kept.startswith(magic) and digest(content) == kept[len(magic) : len(magic) + SEAL]
     return content if is_whole else None
 
 
 def digest(content: bytes) -> bytes:
-    """What tells one content from another, in 32 characters."""
+    """A digest of the content, in 32 characters."""
     try:
         from _blake2 import blake2b  # hashlib loads OpenSSL, which takes longer than all the rest
     except ImportError:

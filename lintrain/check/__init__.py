@@ -1,1 +1,1 @@
-"""The static run: which files, which rules, what they find, and what the author silenced."""
+"""The static check: which files, which rules, what they find, and what comments silence."""

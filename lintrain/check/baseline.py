@@ -1,6 +1,6 @@
-"""The findings that a project knows of and puts off: kept in a file, and hidden until they come anew.
+"""The findings that a project has recorded: stored in a file and hidden, so that only new ones are reported.
 
-A finding is known again by its file, its rule and the code of its first line, with how often the three occur. Numbers
+A finding is identified by its file, its rule and the code of its first line, with how often the three occur. Numbers
 of lines and comments are no part of it, so code may move; of two equal lines, one more than before is new.
 """
 
@@ -27,7 +27,7 @@ FORMAT = 1
 BEGINNING = '{\n  "format": '
 
 COMMENT = lazy_pattern(r"(?<=\s)#.*")
-"""Of a string that looks like one the rest of the line is left out too, which makes a finding no less known."""
+"""If a string looks like a comment, the rest of the line is left out too, which identifies a finding just as well."""
 
 LINE = lazy_pattern(
     r"""\s*(?:[{}\]],?|"format":\ \d+,?|"findings":\ \{(?:\},?)?|"(?:[^"\\]|\\.)*":\ \[|\{"rule":\ ".*\},?)?\s*|"""
@@ -39,7 +39,7 @@ LINE = lazy_pattern(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Known:
-    """What a finding is known by: its file (seen from the baseline's folder), its rule, and the code of its line."""
+    """What identifies a finding: its file (seen from the baseline's folder), its rule, and the code of its line."""
 
     path: str
     rule: str
@@ -48,7 +48,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The findings that are put off, with how many of each; `file` is where they are kept."""
+    """The recorded findings, with the number of each; `file` is where they are stored."""
 
     file: Path
     counts: Mapping[Known, int] = field(default_factory=dict[Known, int])
@@ -79,7 +79,7 @@ class Baseline:
         return Baseline(self.file, found)
 
     def pruned(self, outcome: CheckResult, rules: Iterable[str]) -> Baseline:
-        """What a run of the whole project, in which these rules were heard, has found again."""
+        """What a run of the whole project, in which these rules ran, has found again."""
         found, heard = self.of(outcome).counts, frozenset(rules)
         silent = {self._path(file.path) for file in outcome.files if _is_silent(file)}
         kept = {
@@ -90,7 +90,7 @@ class Baseline:
 
     @property
     def total(self) -> int:
-        """How many findings are put off."""
+        """How many findings are recorded."""
         return sum(self.counts.values())
 
     def as_text(self) -> str:
@@ -119,13 +119,13 @@ def _lines(entries: Iterable[str]) -> str:
 
 
 def _is_silent(file: FileOutcome) -> bool:
-    """Whether the rules could not all be heard on a file: what is not found there may still be there."""
+    """Whether some rules could not run on a file: what they did not find may still be there."""
     is_broken = any(one.finding.rule in UNCONDITIONAL for one in file.reported)
     return is_broken or file.is_exhausted or bool(file.crashes or file.unjudged)
 
 
 def read_baseline(file: Path) -> Baseline:
-    """The findings that a file keeps; raises UsageError where it is no baseline."""
+    """The findings recorded in a file; raises UsageError if it is not a baseline."""
     try:
         kept: Any = json.loads(read_plain(file, LARGEST_FILE))  # Any: whatever JSON holds
     except FileNotFoundError as error:
@@ -135,13 +135,13 @@ def read_baseline(file: Path) -> Baseline:
     except RecursionError as error:
         raise UsageError(f"{file}: not a baseline: its JSON is nested too deeply") from error
     except ValueError as error:
-        raise UsageError(f"{file}: not JSON: {error}; after a merge, `lintrain baseline` writes it anew") from error
+        raise UsageError(f"{file}: not JSON: {error}; after a merge, `lintrain baseline` writes it again") from error
     if not isinstance(kept, dict) or cast(dict[str, Any], kept).get("format") != FORMAT:
-        raise UsageError(f"{file}: not a baseline of this version of lintrain; `lintrain baseline` writes it anew")
+        raise UsageError(f"{file}: not a baseline of this version of lintrain; `lintrain baseline` writes it again")
     try:
         return Baseline(file, Counter(dict(_entries(cast(dict[str, Any], kept)["findings"]))))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{file}: an entry is not understood; `lintrain baseline` writes it anew") from error
+        raise UsageError(f"{file}: an entry is not understood; `lintrain baseline` writes it again") from error
 
 
 def may_be_written(file: Path) -> bool:

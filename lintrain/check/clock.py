@@ -1,6 +1,6 @@
-"""A bound on the CPU time of a piece of work, which holds whatever the work does.
+"""A bound on the CPU time of a piece of work, which applies whatever the work does.
 
-Rules, helpers and fixes need not ask the clock: a thread that sleeps nearly always ends them from outside.
+Rules, helpers and fixes need not check the clock: a thread that sleeps nearly all the time ends them from outside.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from types import TracebackType
 
 LOOKS_EVERY = 0.2
-"""Seconds between two looks at the running work."""
+"""Seconds between two checks of the running work."""
 
 
 class TimeSpentError(BaseException):
-    """The work took more CPU time than it is given; no Exception, so that nothing takes it for a fault."""
+    """The work exceeded its CPU time; not an Exception, so that no code handles it as a fault."""
 
 
 class Clock:
@@ -75,7 +75,7 @@ class Clock:
 
 
 class Watchdog:
-    """The thread that looks at the clocks of one process."""
+    """The thread that watches the clocks of one process."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -86,13 +86,13 @@ class Watchdog:
         self._thread.start()
 
     def start(self, clock: Clock) -> None:
-        """Look at a clock from now on."""
+        """Watch a clock from now on."""
         with self._lock:
             self._clocks[clock] = None
             self._has_clocks.set()
 
     def stop(self, clock: Clock) -> None:
-        """Look at it no more: when this returns, it sends nothing."""
+        """Stop watching it: after this returns, it sends nothing."""
         with self._lock:
             self._clocks.pop(clock, None)
 
@@ -118,7 +118,7 @@ def _watchdog() -> Watchdog:
 
 
 def _cpu_time_of(thread: int) -> Callable[[], float]:
-    """The CPU time of a thread; of the whole process where the system does not tell them apart."""
+    """The CPU time of a thread; of the whole process if the system does not measure threads."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return time.process_time
     number = time.pthread_getcpuclockid(thread)

@@ -1,6 +1,6 @@
-"""What was read of one notebook serves its copies: a course in twelve languages has its code twelve times.
+"""The result of one notebook is used for its copies: a course in twelve languages has its code twelve times.
 
-A reading is given again only where it cannot have come out different. It follows from the code, the versions that it is
+A result is used again only if it cannot have come out different. It follows from the code, the versions that it is
 written for, and what the reader looked at. So the code of a copy is the same, its versions are, the project knows no
 module of its imports either, and all else that was looked at is the same file for both or is there for neither.
 """
@@ -30,7 +30,7 @@ Question = Callable[[Project, str, str], ModuleFile | None]
 
 LOCATION_FIELDS = {"path", "line", "column", "end_line", "end_column"}
 MOST_KNOWN = 4
-"""Readings of the same code in places that differ."""
+"""Results of the same code in different folders."""
 
 
 @dataclass(eq=False)
@@ -47,21 +47,21 @@ class Questions:
 
 @dataclass(eq=False)
 class QuestionedProject(Project):
-    """A project that hears which names it is asked for, while somebody wants to know."""
+    """A project that records which names are requested from it, while a recording is active."""
 
     questions: Questions | None = field(init=False, default=None)
 
     def find(self, script: str, name: str) -> ModuleFile | None:
-        """As a project."""
+        """As in Project."""
         return self._hear(Project.find, script, name)
 
     def find_beside(self, script: str, name: str) -> ModuleFile | None:
-        """As a project."""
+        """As in Project."""
         return self._hear(Project.find_beside, script, name)
 
     @contextmanager
     def questioned(self) -> Generator[Questions]:
-        """What is asked meanwhile."""
+        """Record what is requested in the meantime."""
         self.questions = Questions()
         try:
             yield self.questions
@@ -94,7 +94,7 @@ class Known:
 
     @property
     def is_for_others(self) -> bool:
-        """Whether it may be given again: no module had a part in it, and nothing failed."""
+        """Whether it may be used again: it depends on no module, and nothing failed."""
         return not (self.reading.modules or self.reading.crashes or self.reading.unjudged or self.questions.is_answered)
 
 
@@ -114,7 +114,7 @@ class Copies:
         find_targets: Callable[[], TargetVersions],
         read: Callable[[Callable[[], TargetVersions]], Reading],
     ) -> Reading:
-        """What these rules say of a notebook, read now unless a copy of it was; `read` is given what finds versions."""
+        """The findings of a notebook, read now unless a copy of it was; `read` receives what finds the versions."""
         alike = self._known.setdefault((_code_of(source), rules), [])
         for known in alike:
             reading = _moved(known, source.path) if self._holds_for(known, source, find_targets) else None
@@ -197,7 +197,7 @@ def _relative(path: str, folder: str) -> str:
 
 
 def _moved(known: Known, path: str) -> Reading | None:
-    """The reading of a notebook with its places in a copy; None where a rule put something else into a finding."""
+    """The reading of a notebook with its places in a copy; None if a rule put something else into a finding."""
     from lintrain.check.plain_words import as_plain, from_plain
 
     try:

@@ -1,23 +1,23 @@
-"""Who reads the files of a run: this process alone, or several where they pay."""
+"""Which processes read the files of a run: this one, or several if that is faster."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from lintrain.check.files import FileReader, ReadFile
 
 WORTH_A_PROCESS = 600_000
-"""Bytes of code that a process should have to read at least: about 15,000 lines, far longer than its start takes."""
+"""Bytes of code that justify one more process: about 15,000 lines, which take far longer than its start."""
 
 CODE_OF_NOTEBOOK = 0.1
-"""How much of a notebook's bytes is code, by and large; most are pictures."""
+"""The share of code in the bytes of a notebook, roughly; most are pictures."""
 
 
 class Crew(Protocol):
-    """Whoever reads the files of a run."""
+    """Reads the files of a run."""
 
     def read(self) -> list[ReadFile]:
         """Every file, in the order of the request."""
@@ -29,7 +29,7 @@ class Crew(Protocol):
 
 
 class Alone:
-    """This process, one file after the other."""
+    """Reads in this process, one file after the other."""
 
     def __init__(self, reader: FileReader, paths: Sequence[str]) -> None:
         self.reader = reader
@@ -40,11 +40,11 @@ class Alone:
         return [self.reader.read(path) for path in self.paths]
 
     def stop(self) -> None:
-        """Nothing is left to end."""
+        """Nothing to stop."""
 
 
 def crew_for(reader: FileReader, paths: Sequence[str]) -> Crew:
-    """Those who will read these files; processes that are needed for it have started."""
+    """The executor for these files; its processes have started."""
     most = reader.request.jobs
     if most > 1 and len(paths) > 1:
         sizes = [code_of(path) for path in paths]
@@ -57,7 +57,7 @@ def crew_for(reader: FileReader, paths: Sequence[str]) -> Crew:
 
 
 def code_of(path: str) -> float:
-    """About how many bytes of code a file holds; none where there is no such file."""
+    """About how many bytes of code a file holds; 0 if it does not exist."""
     try:
         size = os.stat(path).st_size  # noqa: PTH116 - a million lines are thousands of files, and a `Path` is slow
     except OSError:
@@ -70,15 +70,3 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def portions(sizes: Sequence[float], most: float) -> Iterator[range]:
-    """The positions of the files in runs of neighbours, which share their modules; a large file is one by itself."""
-    start, held = 0, 0.0
-    for position, size in enumerate(sizes):
-        if position > start and held + size > most:
-            yield range(start, position)
-            start, held = position, 0.0
-        held += size
-    if start < len(sizes):
-        yield range(start, len(sizes))

@@ -1,4 +1,4 @@
-"""What a fix changes in its file, as stretches of text: for reports that other programs show or apply."""
+"""What a fix changes in its file, as ranges of text: for reports that other programs show or apply."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """Other text for a stretch of the file itself (of a notebook: of its JSON); an empty stretch is an insertion."""
+    """New text for a range of the file itself (of a notebook: of its JSON); an empty range is an insertion."""
 
     location: Location
     text: str
 
 
 class TextEdits:
-    """The edits that write fixes; the tree of a file is kept until another file comes."""
+    """The edits that write fixes; the tree of a file is cached until another file is requested."""
 
     def __init__(self) -> None:
         self._latest: tuple[Source, Tree, list[str]] | None = None
 
     def __call__(self, source: Source, fix: Fix) -> tuple[TextEdit, ...]:
-        """Those of one fix, in the order of the file; none where it cannot be written."""
+        """The edits of one fix, in the order of the file; none if it cannot be written."""
         from lintrain.fix import FixError
 
         try:
@@ -89,7 +89,7 @@ def _narrowed(path: str, line: int, old: str, new: str) -> TextEdit:
 
 
 def _point(line: int, text: str) -> tuple[int, int]:
-    """Line and column behind a text that starts at a line."""
+    """Line and column after a text that starts at a line."""
     return line + text.count("\n"), len(text) - text.rfind("\n")
 
 

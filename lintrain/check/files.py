@@ -1,4 +1,4 @@
-"""The files of a run, one after the other, and what is kept of each."""
+"""Reads the files of a run, one after the other, and says what remains of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """What a run knows of a file when it has read it: plain data, which may come from another process.
+    """The result of reading one file: plain data, which may come from another process.
 
     `source` is kept where a report may speak of it, and None elsewhere: the texts of a whole repository would fill
     the memory. `notes` are remarks on how the versions were found that the file is written for, `names` the names that
@@ -43,7 +43,7 @@ class ReadFile:
 
 @dataclass(eq=False)
 class FileReader:
-    """Reads the files of a request; what one of them brought to light about the project serves the next."""
+    """Reads the files of a request; what one of them shows about the project is used for the next."""
 
     request: Request
     targets: Memory[Path, TargetVersions] = field(default_factory=Memory[Path, "TargetVersions"])
@@ -57,7 +57,7 @@ class FileReader:
         self.copies = Copies(self.project)
 
     def read(self, path: str) -> ReadFile:
-        """Ask the rules about one file."""
+        """The result of the rules for one file."""
         with noted_files() as noted:
             note(path)
             read = self._read(path)

@@ -1,4 +1,4 @@
-"""Comments `# lintrain: ignore[rule] -- reason` for findings, each written where it is heard and changes no code."""
+"""Comments `# lintrain: ignore[rule] -- reason` for findings, each written where it applies and changes no code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEYOND_COMMENTS = {UNUSED_SUPPRESSION.name, *UNCONDITIONAL}
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """The new contents of the files with comments in them, how many findings those silence, and what had no room."""
+    """The new contents of the files with comments, how many findings those silence, and what had no room."""
 
     contents: Mapping[str, bytes]
     silenced: int
@@ -36,7 +36,7 @@ class Ignored:
 
 
 def ignore_findings(request: Request, outcome: CheckResult, reason: str) -> Ignored:
-    """Write a comment, in memory, for every finding of a run that lies in a file which was asked for."""
+    """Write a comment, in memory, for every finding of a run that is in a requested file."""
     contents: dict[str, bytes] = {}
     notes: list[str] = []
     silenced = 0
@@ -76,7 +76,7 @@ class Comments:
         self.open = open_lines(self.source.text)
 
     def silence(self, finding: Finding) -> bool:
-        """Find the comment's place; false where there is none."""
+        """Find the comment's location; false if there is none."""
         rules = self._rules_for(finding.location)
         if rules is None:
             return False
@@ -85,7 +85,7 @@ class Comments:
         return True
 
     def _rules_for(self, location: Location) -> list[str] | None:
-        """The rules of the comment that is or will be heard at a place."""
+        """The rules of the comment that applies, or will apply, at a location."""
         for comment in self.source.suppressions:
             if comment.rules and not comment.flaw and comment.line in (location.line, location.end_line):
                 return self.added.setdefault(comment, [])
@@ -95,7 +95,7 @@ class Comments:
         return self.above.setdefault(location.line, []) if location.line - 1 not in self.open else None
 
     def _can_end_in_comment(self, line: int) -> bool:
-        """Whether a comment can end the line; one of ours that was not understood stands in the way of another."""
+        """Whether a comment can end the line; one of ours that was not understood prevents another."""
         is_masked = self.source.notebook is not None and line in self.source.notebook.masked
         return line not in self.open and not is_masked and MARK not in self.source.lines[line - 1]
 

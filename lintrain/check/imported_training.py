@@ -1,4 +1,4 @@
-"""Whether a script trains by what it imports from the modules of its project: told by names, without reading them."""
+"""Whether a script trains by what it imports from modules of its project: decided by names, without reading them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_IMPORTS = 40
-"""Imports of a file that are looked at, and names of one of them."""
+"""Imports of a file that are followed, and names of one of them."""
 
 DEEPEST = 1
 """Modules between a script and the one that trains for it."""
 
 RUNNING, MAIN = "", "if __name__"
-"""The names under which the statements stand that a module runs, and that it runs only as a script."""
+"""The keys of the statements that a module runs, and of those that it runs only as a script."""
 
 LIBRARIES = frozenset(TRAINING_ACTS) | sys.stdlib_module_names
-"""Packages that are no modules of a project."""
+"""Packages that are not modules of a project."""
 
 ACTS_IN_BYTES = lazy_pattern("|".join(sorted({"Trainer", *ANYWHERE, *chain(*TRAINING_ACTS.values())})).encode())
 
@@ -76,7 +76,7 @@ def imports_training(source: Source, project: Project) -> bool:
 
 @dataclass(eq=False, slots=True)
 class _Search:
-    """The modules that are gone through for one script, each once for the same names."""
+    """The modules that are visited for one script, each once for the same names."""
 
     script: Source
     project: Project

@@ -1,4 +1,4 @@
-"""The readings of files that an earlier run has made, for those that nothing has changed for."""
+"""Cached results of single files, for files of which no dependency has changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class KeptReadings:
-    """The readings of a request's files in a store.
+    """The results of a request's files in a store.
 
     What a file shows depends on the rules that are asked, and on the names by which the user knows the modules that it
     is read with; levels, comments that nothing is silenced by, baselines and verdicts come after it.
@@ -35,12 +35,12 @@ class KeptReadings:
         self._rules: dict[frozenset[str], str] = {}
 
     def find(self) -> dict[str, ReadFile]:
-        """What is known of the files, by path."""
+        """The cached results of the files, by path."""
         found = ((path, self._find(path)) for path in self.request.files)
         return {path: file for path, file in found if file is not None}
 
     def keep(self, files: Iterable[ReadFile]) -> None:
-        """Keep what was read afresh."""
+        """Cache the results of files that were read."""
         found: dict[str, tuple[Any, Noted]] = {}
         for file in files:
             if is_lasting(file.reading):
@@ -96,7 +96,7 @@ class KeptReadings:
 def is_lasting(reading: Reading) -> bool:
     """Whether a file will show the same next time.
 
-    Not where lintrain failed, where its time was over, nor where it may not be read today.
+    Not if lintrain failed, if its time was over, or if the file could not be read.
     """
     is_cut = any(one.spent == NO_TIME for one in reading.unjudged)
     return (

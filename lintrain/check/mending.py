@@ -18,12 +18,12 @@ from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_ROUNDS = 10
-"""A fix may bring out another finding; more rounds than this mean that two fixes undo each other."""
+"""A fix may cause another finding; more rounds than this mean that two fixes undo each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What is left after all fixes, the new contents of the changed files, and how many findings are gone.
+    """What is left after all fixes, the new contents of the changed files, and how many findings are fixed.
 
     `fixed` counts them by file and rule. `notes` name the fixes that could not be written.
     """
@@ -36,7 +36,7 @@ class Mended:
 
 
 def mend(request: Request, outcome: CheckResult, *, unsafe: bool) -> Mended:
-    """Write the fixes of a run, in memory: of unsafe ones only when asked to."""
+    """Write the fixes of a run, in memory; unsafe ones only on request."""
     contents: dict[str, bytes] = {}
     notes: dict[str, None] = {}
     latest = outcome

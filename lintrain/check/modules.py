@@ -1,4 +1,4 @@
-"""Findings that lie in another file than the one that was read: a script may show what is wrong in its modules."""
+"""Findings in another file than the one that was read: a script may show what is wrong in its modules."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The findings of a run by the module that they lie in, and the modules that findings or their reasons lie in."""
+    """The findings of a run by module, and the modules that contain findings or related locations."""
 
     found: Mapping[str, list[Reported]] = field(default_factory=dict[str, list[Reported]])
     shown: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
 
     @classmethod
     def of(cls, readings: Iterable[tuple[str, Reading]]) -> Elsewhere:
-        """What these readings say of other files than their own."""
+        """The findings of these results in other files than their own."""
         found: dict[str, list[Reported]] = {}
         shown: dict[str, Source] = {}
         for path, reading in readings:
@@ -42,14 +42,14 @@ class Elsewhere:
         return cls(found, shown)
 
     def joined(self, path: str, reading: Reading) -> Reading:
-        """A file's reading with what others say of it, each mistake once; the file's own words come first."""
+        """A file's result with the findings of others in it, each mistake once; the file's own come first."""
         own = [one for one in reading.reported if one.finding.location.path == path]
         said = {_claim(one) for one in own}
         others = () if reading.is_broken else _once(self.found.get(path, ()))
         return replace(reading, reported=(*own, *(one for one in others if _claim(one) not in said)))
 
     def readings(self, asked_for: Collection[str]) -> Iterator[tuple[str, Source, Reading]]:
-        """The modules with findings in them that were not asked for, in order."""
+        """The modules with findings that were not requested, in order."""
         for path in sorted(self.found.keys() - asked_for):
             if path in self.shown:
                 yield path, self.shown[path], Reading(_once(self.found[path]))
@@ -63,5 +63,5 @@ def _once(reported: Iterable[Reported]) -> tuple[Reported, ...]:
 
 
 def _claim(one: Reported) -> tuple[str, Location, str | None]:
-    """What two scripts may both say of a module, in words of their own."""
+    """What is equal if two scripts show the same mistake in a module."""
     return one.finding.rule, one.finding.location, one.finding.subject

@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 READER = "reader"
 
 SECONDS = 6.0
-"""Of CPU time that the reader, the rules and their fixes share on one file."""
+"""CPU time that the interpreter, the rules and their fixes share on one file."""
 
-NO_STEPS = "it takes more steps to follow than a file is given"
-NO_TIME = f"its {SECONDS:g} seconds of CPU time were over"
+NO_STEPS = "it exceeds the number of steps that a file may take"
+NO_TIME = f"its {SECONDS:g} seconds of CPU time are spent"
 TOO_LARGE = f"it has more than {LARGEST_CODE // 2**20} million characters of code"
 
-GRAMMAR = f"nothing can run or be read here, says the grammar of Python {sys.version_info[0]}.{sys.version_info[1]}"
+GRAMMAR = f"cannot run or be checked: this is not the grammar of Python {sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the rules say of one source, before the author's suppressions are heard.
+    """The findings of one source, before suppressions are applied.
 
-    `modules` are the other files that were read for it, by their paths; findings may lie in them. `training` are the
+    `modules` are the other files that were read for it, by path; findings may be in them. `training` are the
     places where training starts, in whichever file.
     """
 
@@ -56,7 +56,7 @@ class Reading:
 
     @property
     def rules_were_heard(self) -> bool:
-        """Whether the rules could say something of the source."""
+        """Whether the rules ran on the source."""
         return not self.is_exhausted and all(crash.rule != READER for crash in self.crashes)
 
 
@@ -67,9 +67,9 @@ def check_source(
     project: Project | None = None,
     go_on: Callable[[], None] = lambda: None,
 ) -> Reading:
-    """What the rules say of one source and of the modules read for it; one that does not parse gives its syntax error.
+    """The findings of one source and of the modules read for it; one that does not parse gives its syntax error.
 
-    Without a project its imports are not followed. `go_on` is called now and then, and may raise to end the check:
+    Without a project its imports are not followed. `go_on` is called regularly, and may raise to end the check:
     no Exception, for those are taken for faults of the reader or of a rule.
     """
     if source.is_too_large:
@@ -82,7 +82,7 @@ def check_source(
 
 @dataclass(eq=False)
 class _SoFar:
-    """What the rules have said of a source until now, and which of them have not yet judged it."""
+    """The findings of a source so far, and the rules that have not yet judged it."""
 
     source: Source
     reported: list[Reported] = field(default_factory=list[Reported])
@@ -102,7 +102,7 @@ class _SoFar:
         project: Project | None,
         go_on: Callable[[], None],
     ) -> None:
-        """Ask every rule; TimeSpentError may come at any moment."""
+        """Run every rule; TimeSpentError may be raised at any moment."""
         self.left = [rule for rule in rules if rule.reads_text][::-1]
         if broken := parse_problem(self.source):
             self.reported, self.is_broken, self.left = [Reported(broken)], True, []
@@ -119,11 +119,11 @@ class _SoFar:
 
     def _read(self, targets: TargetVersions, project: Project | None, go_on: Callable[[], None]) -> Pipeline | None:
         """The pipeline of the script; None where it cannot be followed."""
-        from lintrain.interpreter.reader import read_pipeline
+        from lintrain.read import read_pipeline
 
         try:
             pipeline = read_pipeline(self.source, targets, project, go_on)
-        except Exception as error:  # noqa: BLE001 - a file that the reader fails on is named, and the others are still read
+        except Exception as error:  # noqa: BLE001 - a file that the reader fails on is reported, and the others are still read
             self.crashes, self.left = [Crash(self.source.path, READER, f"{type(error).__name__}: {error}")], []
             return None
         if pipeline.is_exhausted:
@@ -145,12 +145,12 @@ class _SoFar:
             except StepsSpentError:
                 self.spent = NO_STEPS
                 return
-            except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others are still heard
+            except Exception as error:  # noqa: BLE001 - a rule that fails is reported, and the others still run
                 self.crashes.append(Crash(self.source.path, rule.name, f"{type(error).__name__}: {error}"))
             self.left.pop()
 
     def reading(self) -> Reading:
-        """All of that as a reading."""
+        """The result so far."""
         return Reading(
             tuple(self.reported),
             tuple(self.crashes),
@@ -163,13 +163,13 @@ class _SoFar:
 
 
 def _unjudged(source: Source, rules: Sequence[RuleFile], spent: str) -> Reading:
-    """The reading of a source that no rule was asked about."""
+    """The result of a source on which no rule ran."""
     names = (rule.name for rule in rules if rule.reads_text)
     return Reading(is_exhausted=True, unjudged=tuple(Unjudged(source.path, name, spent) for name in names))
 
 
 def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:
-    """The rules whose words the script says, or one of the modules that were read for it."""
+    """The rules whose keywords the script contains, or one of the modules that were read for it."""
     texts = [source.text for source in pipeline.sources.values()]
     said: dict[tuple[str, ...], bool] = {}
     for rule in rules:

@@ -1,4 +1,4 @@
-"""Findings, fixes and comments as JSON holds them, and back: a fixed list of words, so that reading runs nothing."""
+"""Findings, fixes and comments as JSON and back: from a fixed list of classes, so that reading executes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS: Mapping[str, type] = {
 
 
 def as_plain(value: object) -> Plain:
-    """A value as JSON holds it; raises TypeError for one that would come back different."""
+    """A value as JSON; raises TypeError for one that would come back different."""
     if isinstance(value, Level):
         return ["Level", value.value]
     if value is None or type(value) in (str, int, float, bool):
@@ -34,11 +34,11 @@ def as_plain(value: object) -> Plain:
         return {_text(key): as_plain(each) for key, each in cast("Mapping[object, object]", value).items()}
     if is_dataclass(value) and WORDS.get(type(value).__name__) is type(value):
         return [type(value).__name__, *(as_plain(getattr(value, each.name)) for each in fields(value))]
-    raise TypeError(f"{type(value).__name__} is no plain word")
+    raise TypeError(f"{type(value).__name__} is not plain")
 
 
 def from_plain(plain: Plain) -> Any:
-    """The value again; raises KeyError, TypeError, ValueError or IndexError for what is none."""
+    """The value from JSON; raises KeyError, TypeError, ValueError or IndexError for anything else."""
     if isinstance(plain, list):
         words: tuple[Plain, ...] = (*plain,)  # pyright: ignore[reportUnknownVariableType] - any JSON
         parts = tuple(map(from_plain, words[1:]))

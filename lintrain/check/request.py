@@ -1,4 +1,4 @@
-"""What a run is asked to do."""
+"""What a run should do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _nothing() -> None:
 class Request:
     """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
 
-    `find_targets` tells the versions that scripts of a folder are written for: a repository may hold several projects.
+    `find_targets` returns the versions that scripts of a folder use: a repository may hold several projects.
     `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
     With `knows_verdicts`, findings carry what the last probe said of them. What the `baseline` knows is hidden.
     `go_on` is called now and then; what it raises ends the run, and must be no Exception (a fault of one file or rule).

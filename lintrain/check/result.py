@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A finding as it goes into a report: with the edit that mends it, and the verdict of a probe.
+    """A finding as it goes into a report: with the edit that fixes it, and the verdict of a probe.
 
     `is_measured`: only a run showed it, so that no check writes its fix.
     """
@@ -32,21 +32,21 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Silenced:
-    """A finding that its author does not want to hear of, and the comment that says so."""
+    """A finding that its author has suppressed, and the comment that does so."""
 
     reported: Reported
     comment: Suppression
 
 
 NO_RULES = frozenset({"reader", "lintrain"})
-"""What may fail on a file besides a rule: nobody can do without it."""
+"""What may fail on a file besides a rule, and cannot be ignored."""
 
 
 RULES_NAMED = 5
-"""Rules that are named for one file on standard error; reports for programs name all."""
+"""Rules that are listed for one file on standard error; reports for programs list all."""
 
 FILES_NAMED = 3
-"""Files that are named for one fault on standard error; reports for programs name all."""
+"""Files that are listed for one fault on standard error; reports for programs list all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ class Crash:
 
     @property
     def told(self) -> str:
-        """What a person is told: which rule failed on which file, whose fault that is, and what can be done."""
+        """The message for people: which rule failed on which file, whose fault that is, and what to do."""
         return self._told_of(self.path)
 
     def _told_of(self, files: str) -> str:
         what = f"`{self.rule}` failed on {files}: {self.error}; this is a fault of lintrain"
-        instead = f"; `--ignore {self.rule}` does without the rule" if self.rule not in NO_RULES else ""
-        return f"{what}: report it as an issue, with the file or what is left of it while it still fails{instead}"
+        instead = f"; `--ignore {self.rule}` runs without the rule" if self.rule not in NO_RULES else ""
+        return f"{what}: report it as an issue, with the file, reduced as far as it still fails{instead}"
 
     @classmethod
     def told_together(cls, crashes: Iterable[Crash]) -> Iterator[str]:
-        """What a person is told of many: each fault once, with the first files and the number of the others."""
+        """The messages for many: each fault once, with the first files and the number of the others."""
         alike: dict[tuple[str, str], list[Crash]] = {}
         for crash in crashes:
             alike.setdefault((crash.rule, crash.error), []).append(crash)
@@ -90,7 +90,7 @@ class Unjudged:
 
     @classmethod
     def told_together(cls, unjudged: Iterable[Unjudged]) -> Iterator[tuple[str, str]]:
-        """What a person is told: for each file, its path and a line that names the first rules."""
+        """The messages for people: for each file, its path and a line that names the first rules."""
         alike: dict[tuple[str, str], list[str]] = {}
         for one in unjudged:
             alike.setdefault((one.path, one.spent), []).append(one.rule)

@@ -1,4 +1,4 @@
-"""A whole run: every file read, ruff asked beside us, the author's suppressions heard."""
+"""A whole run: every file read while ruff checks names, and suppressions applied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Run:
         self._readings = self._kept_readings()
 
     def check(self) -> CheckResult:
-        """Check every file while ruff looks at the names of those that use a library."""
+        """Check every file while ruff checks the names of those that use a library."""
         known = self._readings.find() if self._readings else {}
         left = [path for path in self.request.files if path not in known]
         crew = crew_for(self.reader, left)
@@ -59,12 +59,12 @@ class Run:
         return self._outcome([known[path] for path in self.request.files], problem)
 
     def keep(self) -> None:
-        """Keep what the check read afresh for later runs: nobody who waits for the report has to wait for this."""
+        """Cache the new results for later runs, after the report is written, so that it is not delayed."""
         if self._readings:
             self._readings.keep(self._afresh)
 
     def _kept_readings(self) -> KeptReadings | None:
-        """What earlier runs have read; of contents that are not those of the disk nothing is kept."""
+        """The cached results; contents that differ from the disk are never cached."""
         if self.request.store is None or self.request.given:
             return None
         from lintrain.check.kept import KeptReadings
@@ -85,7 +85,7 @@ class Run:
         return CheckResult(tuple(files), (*filter(None, [problem]), *notes), elsewhere.shown)
 
     def _search_names(self, files: Sequence[str]) -> NameSearch | None:
-        """Ruff at work on those of the files that use a library; None where there are none."""
+        """Ruff at work on the files that use a library; None if there are none."""
         paths = [path for path in files if self._wants_names(path)]
         if not paths:
             return None
@@ -103,14 +103,14 @@ class Run:
             return False
 
     def _source_of(self, file: ReadFile) -> Source | None:
-        """The text that was not kept, once more; None where it is gone."""
+        """The text of a file, read again; None if the file no longer exists."""
         try:
             return read_bytes(file.path, self.request.load(file.path))
         except UnreadableError:
             return None
 
     def _with_names(self, file: ReadFile, clues: Sequence[Clue]) -> ReadFile:
-        """A file with what ruff's clues come to; then its text is kept."""
+        """A file with the findings of ruff's clues; then its text is kept in memory."""
         source = file.source or self._source_of(file) if clues else None
         if source is None:
             return file
@@ -141,7 +141,7 @@ class Run:
         )
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
-        """What is left of the findings in a module that nobody asked to check: no fix, and no word on its comments."""
+        """What is left of the findings in a module that was not requested: no fix, and no check of its comments."""
         selected = self.request.selection.of(path)
         mine = (one for one in reading.reported if one.finding.rule in selected)
         reported = [self._with_level(replace(one, fix=None)) for one in mine]
@@ -155,8 +155,8 @@ class Run:
     def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
         if not reported or not self.request.knows_verdicts:
             return reported
+        from lintrain._version import __version__
         from lintrain.runtime.parent.kept_verdicts import KeptVerdicts
-        from lintrain.startup.version import __version__
 
         kept = KeptVerdicts(path, __version__, self.request.given.get(path))
         return [replace(one, verdict=kept.of(one.finding)) for one in reported]
@@ -171,7 +171,7 @@ class Run:
         return found
 
     def _looked_for(self, selected: frozenset[str], reading: Reading, looked_at_names: bool) -> LookedFor:
-        """Which rules have had their say on a file: only of those can a suppression be called unused."""
+        """Which rules have judged a file: only for those can a suppression be unused."""
         silent = (
             {crash.rule for crash in reading.crashes}
             | {one.rule for one in reading.unjudged}

@@ -22,7 +22,7 @@ ALL = "ALL"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One round of choosing: the selectors to begin with (None: go on from what is chosen), to add, and to take away.
+    """One round of selection: the selectors to begin with (None: those of the round before), to add, and to take away.
 
     `per_file` takes some away for the files of a pattern, which is relative to `root`; `levels` says how bad the
     findings of some are; `named` is who asks.
@@ -57,7 +57,7 @@ class Selection:
         return self.names.difference(*(names for pattern, names in self.per_file if pattern.leave_out_within(path)))
 
     def leveled(self, finding: Finding) -> Finding:
-        """The finding, as bad as the project says that findings of its rule are."""
+        """The finding with the level that the project gives to its rule."""
         level = self.levels.get(finding.rule, finding.level)
         return finding if level == finding.level else replace(finding, level=level)
 
@@ -74,7 +74,7 @@ def asked(
     extend: Iterable[str] = (),
     per_file: Mapping[str, Sequence[str]] | None = None,
 ) -> Choice:
-    """What a person chooses at the command line, or in a call."""
+    """The selection of the command line, or of a call."""
     here = str(Path.cwd())
     return Choice(
         "the command line", here, list(split(select)) or None, list(split(extend)), list(split(ignore)), per_file or {}
@@ -82,7 +82,7 @@ def asked(
 
 
 def chosen_for(settings: Settings, rules: Sequence[RuleFile], command: Choice) -> Selection:
-    """The rules that settings and a person choose; raises UsageError for an unknown selector."""
+    """The rules that settings and command line select; raises UsageError for an unknown selector."""
     young = frozenset[str]() if settings.preview else frozenset(rule.name for rule in rules if rule.is_preview)
     return choose(known_names(rules), configured(settings), command, young)
 
@@ -93,7 +93,7 @@ def known_names(rules: Iterable[RuleFile]) -> dict[str, str]:
 
 
 def configured(settings: Settings) -> Choice:
-    """What the project's configuration chooses."""
+    """The selection of the project's configuration."""
     return Choice(
         str(settings.file),
         str(settings.root),

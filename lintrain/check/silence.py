@@ -1,4 +1,4 @@
-"""What the author of a file silenced, and which of those comments silence nothing."""
+"""What the comments of a file silence, and which of them silence nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOTHING = LookedFor(frozenset(), False, frozenset())
 def apply_suppressions(
     reported: Sequence[Reported], suppressions: Sequence[Suppression], looked_for: LookedFor
 ) -> Heard:
-    """Leave out what the comments silence; a comment is only called unused when its rule was looked for."""
+    """Leave out what the comments silence; a comment is only called unused if its rule ran."""
     near = _by_line(suppressions)
     used: dict[int, set[str]] = {}
     kept: list[Reported] = []
@@ -63,7 +63,7 @@ def apply_suppressions(
 
 
 def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Location], list[Suppression]]:
-    """Gives the comments that may speak of a place, in their order: generated code may hold thousands of them."""
+    """Finds the comments that may apply to a location, in order: generated code may hold thousands of them."""
     lines: dict[int | None, list[int]] = {}
     for position, comment in enumerate(suppressions):
         lines.setdefault(comment.line, []).append(position)

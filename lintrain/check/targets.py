@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Targets:
-    """The versions of the libraries that the scripts of a folder are written for; no folder is looked at twice."""
+    """The versions of the libraries that the scripts of a folder are written for; each folder is examined once."""
 
     settings: Settings
     _finder: VersionFinder | None = None

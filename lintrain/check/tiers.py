@@ -1,4 +1,4 @@
-"""Which files are worth reading: most end at a scan of their bytes, others at a walk over their syntax tree."""
+"""Which files to read: most are excluded by a scan of their bytes, others by a walk over their syntax tree."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 LIBRARIES = lazy_pattern(
     rb"\b(?:accelerate|datasets|evaluate|keras|lightning|peft|pytorch_lightning|sklearn|tensorflow|torch|transformers|trl)\b"
 )
-"""A file that names none of these holds no training run that the reader knows."""
+"""A file that names none of these contains no training run that lintrain knows."""
 
 IMPORTS = lazy_pattern(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
 
 
 def names_library(raw: bytes) -> bool:
-    """Whether a file may hold a training run: the byte scan that most files end at."""
+    """Whether a file may contain a training run: the byte scan that excludes most files."""
     return LIBRARIES.search(raw) is not None
 
 
 def rules_concerned(
     rules: Sequence[RuleFile], source: Source, project: Project | None, find_targets: Callable[[], Targets]
 ) -> Sequence[RuleFile]:
-    """The rules that may have something to say of a file; without one it is not worth reading.
+    """The rules that may apply to a file; without one it is not read.
 
     Of a file that trains, or imports a module of its project that does, these are all. Of others, and of unit tests,
-    they are those that ask for no training and find their words in the file.
+    they are those that need no training and find their keywords in the file.
     """
     text = source.text
     is_ours = names_library(text.encode(errors="replace"))
@@ -57,7 +57,7 @@ def rules_concerned(
 def _without_training(
     rules: Sequence[RuleFile], source: Source, find_targets: Callable[[], Targets]
 ) -> Sequence[RuleFile]:
-    """The rules that have something to say of a file that trains nothing."""
+    """The rules that apply to a file that trains nothing."""
     from lintrain.source.training_syntax import imports_hub_library
 
     asked = [rule for rule in rules if not rule.needs_training and says_words(source, rule)]
@@ -68,5 +68,5 @@ def _without_training(
 
 
 def says_words(source: Source, rule: RuleFile) -> bool:
-    """Whether the text of a file says one word of each group that a rule needs."""
+    """Whether the text of a file contains one keyword of each group that a rule needs."""
     return all(any(word in source.text for word in group) for group in rule.keywords)

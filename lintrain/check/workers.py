@@ -1,4 +1,4 @@
-"""Files read by several processes: the same answers in the same order, whatever the schedule."""
+"""Files read by several processes: the same results in the same order, whatever the schedule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from importlib import import_module
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import cast
 
 from lintrain.cache.watch import Told, add_told, is_watched, telling_children, watch_in_child
-from lintrain.check.crew import portions
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
 from lintrain.check.request import Request
@@ -33,7 +32,7 @@ THREADS = Path("/proc/self/task")
 
 @dataclass(eq=False)
 class Worker:
-    """A process that reads, our end of the pipe to it, and the positions of the files that it still owes, in order."""
+    """A process that reads, our end of the pipe to it, and the positions of its pending files, in order."""
 
     process: BaseProcess
     pipe: Connection
@@ -41,9 +40,9 @@ class Worker:
 
 
 class Workers:
-    """Several processes; each asks for the next portion when it is done with one, the largest portions first.
+    """Several processes; each gets the next portion when it is done with one, largest first.
 
-    They start at once: a process may only be forked while no other thread runs. What is forked knows the rules already.
+    They start at once: a process may only be forked while no other thread runs. A forked one has loaded the rules.
     """
 
     def __init__(self, request: Request, paths: Sequence[str], sizes: Sequence[float], processes: int) -> None:
@@ -63,7 +62,7 @@ class Workers:
             raise
 
     def read(self) -> list[ReadFile]:
-        """Every file, in the order of the request; one that a process died on has that as its crash."""
+        """Every file, in the order of the request; if a process died on one, that is its crash."""
         try:
             for worker in list(self.workers):
                 self._feed(worker)
@@ -76,7 +75,7 @@ class Workers:
         return [self.read_files[position] for position in range(len(self.paths))]
 
     def stop(self) -> None:
-        """End all processes at once, whatever they are at."""
+        """End all processes at once, whatever they are doing."""
         for worker in self.workers:
             worker.process.kill()
         for worker in self.workers:
@@ -101,7 +100,7 @@ class Workers:
         return worker
 
     def _feed(self, worker: Worker) -> None:
-        """Give a process its next portion, or let it go."""
+        """Give a process its next portion, or let it exit."""
         if not self.waiting:
             self._part_from(worker)
             return
@@ -112,7 +111,7 @@ class Workers:
             self._mourn(worker)
 
     def _listen(self, worker: Worker) -> None:
-        """Take what a process has read, or learn that it is no more."""
+        """Receive the result of a process, or notice that it has exited."""
         try:
             read, told = cast(tuple[ReadFile, Told | None], worker.pipe.recv())
         except (EOFError, OSError):
@@ -141,9 +140,21 @@ class Workers:
         worker.process.join()
 
 
+def portions(sizes: Sequence[float], most: float) -> Iterator[range]:
+    """The positions of the files in runs of neighbours, which share their modules; a large file is one by itself."""
+    start, held = 0, 0.0
+    for position, size in enumerate(sizes):
+        if position > start and held + size > most:
+            yield range(start, position)
+            start, held = position, 0.0
+        held += size
+    if start < len(sizes):
+        yield range(start, len(sizes))
+
+
 def _load_before_sharing(request: Request) -> None:
     """Load what every process needs, once: the reader, and the rules that are asked."""
-    import_module("lintrain.interpreter.reader")
+    import_module("lintrain.read").load()
     for rule in request.rules:
         if rule.name in request.selection.names and rule.reads_text:
             _ = rule.rule
@@ -172,7 +183,7 @@ def _has_one_thread() -> bool:
 
 
 def _ending(code: int | None) -> str:
-    """How a process ended, as its exit code tells."""
+    """How a process ended, by its exit code."""
     if code is None or code >= 0:
         return f"ended with {code}"
     try:
@@ -183,13 +194,13 @@ def _ending(code: int | None) -> str:
 
 
 def for_workers(request: Request) -> Request:
-    """What a process needs of a request: all but what is done with the answers."""
+    """The part of a request that a process needs: all but what is done with the results."""
     plain = Request(request.files, request.rules, request.selection, request.find_targets)
     return replace(plain, given=request.given)
 
 
 def work(request: Request, pipe: Connection, inherited: Sequence[Connection], is_heard: bool = False) -> None:
-    """Read the files that come through the pipe until it ends; Ctrl-C is the parent's affair, who ends us."""
+    """Read the files that come through the pipe until it ends; the parent handles Ctrl-C and ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in inherited:
         each.close()  # the parent's ends of all pipes: while we held them, none of us would notice its death
@@ -205,8 +216,8 @@ def work(request: Request, pipe: Connection, inherited: Sequence[Connection], is
 
 
 def read_or_tell(reader: FileReader, path: str) -> ReadFile:
-    """What was read of a file, or that this failed."""
+    """The result of a file, or that reading it failed."""
     try:
         return reader.read(path)
-    except Exception as error:  # noqa: BLE001 - what fails on one file is told, and the others are still read
+    except Exception as error:  # noqa: BLE001 - what fails on one file is reported, and the others are still read
         return ReadFile(path, Reading(crashes=(Crash(path, READER, f"{type(error).__name__}: {error}"),)))

@@ -19,7 +19,7 @@ def answer(arguments: list[str]) -> int:
     """Give the answer that is kept of a command while nothing has changed, else run it; its exit code."""
     if arguments[:1] != ["check"] or "--no-cache" in arguments:
         return run(arguments)
-    from lintrain import __version__
+    from lintrain._version import __version__
     from lintrain.cache.runs import kept_answer, key_of, write_again
 
     key = key_of(arguments, __version__)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.cli._output import Refusal, say_text
 
 

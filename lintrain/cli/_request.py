@@ -44,7 +44,7 @@ def request_of(
 
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     """What earlier runs found out about files, in surroundings like these; None where ruff is not to be found."""
-    from lintrain import __version__
+    from lintrain._version import __version__
     from lintrain.cache.folder import store_folder
     from lintrain.cache.own_code import digest_of_code, digest_of_program
     from lintrain.cache.runs import python_and_variables

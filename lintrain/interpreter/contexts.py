@@ -4,50 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions, invocation, objects, operations, project_modules, statements
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.flow import Flow
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter import invocation, objects, project_modules
+from lintrain.interpreter.autograd import turns_grad_off
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.registry import statement
+from lintrain.interpreter.core.scope import Scope
+from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.targets import assign
+from lintrain.pipeline.values.files import OpenFile
 from lintrain.pipeline.values.python import (
     UNKNOWN,
-    Class,
     Constant,
-    Either,
-    Function,
     Instance,
     LibraryObject,
-    Unknown,
     Value,
 )
-from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
-NO_GRAD = frozenset(
-    {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"}
-)
-
-MAY_HOLD_OTHERS = frozenset({"contextlib.ExitStack", "contextlib.AsyncExitStack"})
-
-KEEPS_GRAD = lazy_pattern(r"amp|cast|accumul|sync|device|profil|tqdm|progress|tape|timer|launcher|rank")
-"""Names of unknown context managers that leave autograd alone."""
 
 
-@dataclass(eq=False, slots=True)
-class ContextCall(Value):
-    """A call of a function made for `with` by `contextlib.contextmanager`: its body runs around that of the `with`."""
-
-    call: Call
-    function: Function
-    receiver: Value | None = None
-    owner: Class | None = None
-
-
+@statement(ast.With, ast.AsyncWith)
 def execute_with(reader: Reader, node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
     """`with a as b, c as d:`."""
     return _enter(reader, node.items, node.body, scope)
@@ -55,9 +31,10 @@ def execute_with(reader: Reader, node: ast.With | ast.AsyncWith, scope: Scope) -
 
 def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stmt], scope: Scope) -> Flow:
     if not items:
-        return statements.execute_block(reader, body, scope)
+        return dispatch.execute_block(reader, body, scope)
+    # One manager at a time, the others inside it: `with a as x, b(x) as y` reads `b` with `x` bound.
     item, *others = items
-    manager = expressions.evaluate(reader, item.context_expr, scope)
+    manager = dispatch.evaluate(reader, item.context_expr, scope)
 
     def inside(entered: Value) -> Flow:
         if item.optional_vars is not None:
@@ -67,6 +44,8 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
     if isinstance(manager, ContextCall):
         return _run_around(reader, manager, inside)
     turns_off = turns_grad_off(manager)
+    # Counted up before the body and down after it, so that nested managers leave the state of the outer
+    # one.
     reader.without_grad += turns_off
     flow = inside(_entered(reader, manager, item))
     _leave(reader, manager, item)
@@ -80,13 +59,16 @@ def _run_around(reader: Reader, manager: ContextCall, inside: Callable[[Value], 
     outer = reader.frame
 
     def at_yield(value: Value) -> None:
+        # Only the first yield runs the body: a second one is a RuntimeError of contextlib.
         if not flows:
             flows.append(Flow.ON)
             with project_modules.Inside(reader, outer):
                 flows[0] = inside(value)
 
     call = manager.call
-    invocation.invoke(call, manager.function, manager.receiver, manager.owner, at_yield)
+    invocation.run_function(call, manager.function, manager.receiver, manager.owner, at_yield)
+    # The budget of depth may end the manager before its yield. The body of the `with` is the script's own
+    # and is read.
     return flows[0] if flows else inside(UNKNOWN)
 
 
@@ -99,27 +81,10 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
         case LibraryObject(path="contextlib.nullcontext"):
             return manager.arguments.get("0", manager.arguments.get("enter_result", Constant(None)))
         case _:
-            return operations.entered(reader, manager)
+            return manager if isinstance(manager, LibraryObject | OpenFile) else UNKNOWN
 
 
 def _leave(reader: Reader, manager: Value, item: ast.withitem) -> None:
     if isinstance(manager, Instance):
         nothing: list[Value] = [Constant(None)] * 3
         objects.special(reader, manager, "__exit__", nothing, reader.source.location(item.context_expr))
-
-
-def turns_grad_off(manager: Value) -> bool:
-    """Whether autograd is off, or may be, inside `with manager`: what is not understood may turn it off."""
-    match manager:
-        case LibraryObject(path="torch.set_grad_enabled"):
-            return operations.truth(manager.arguments.get("0", UNKNOWN)) is not True
-        case LibraryObject():
-            return manager.path in NO_GRAD or manager.path in MAY_HOLD_OTHERS
-        case Either():
-            return any(turns_grad_off(option) for option in manager.options)
-        case Unknown():
-            return not KEEPS_GRAD.search(manager.name)
-        case Instance():
-            return manager.cls.has_unknown_base or any("grad" in ast.unparse(own.node) for own in manager.cls.lineage())
-        case _:
-            return False

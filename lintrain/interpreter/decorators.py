@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import invocation
-from lintrain.interpreter.registry import DECORATORS
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import DECORATORS
 from lintrain.pipeline.values.python import Bound, Class, Function, Instance, Library, LibraryObject, Partial, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 PLAIN = frozenset(
     {
@@ -53,13 +49,17 @@ def makes_context(function: Function) -> bool:
 def decorated(reader: Reader, made: Function | Class) -> Value:
     """What the name of a decorated function or class stands for."""
     value: Value = made
+    # The one next to the function is applied first: `@a` over `@b` is `a(b(f))`.
     for decorator in reversed(made.decorators):
-        tell = DECORATORS.get(path_of(decorator))
-        if tell and isinstance(made, Function) and isinstance(decorator, LibraryObject):
-            tell(reader, made, decorator)
+        change = DECORATORS.get(path_of(decorator))
+        if change and isinstance(made, Function) and isinstance(decorator, LibraryObject):
+            change(reader, made, decorator)
         if isinstance(decorator, Function | Class | Instance | Partial) or _is_own_method(decorator):
             location = made.origin or reader.source.location(made.node)
-            given = invocation.apply(reader, decorator, [value], {}, location)
+            given = dispatch.call(reader, decorator, [value], location=location)
+            # The script's own decorator is run. If what it returns is understood, calls go there, else to
+            # the function itself with an unknown result: its effects are those of the body in most cases,
+            # its value may be wrapped.
             value = given if isinstance(given, Function | Class | Instance | Partial | Bound) else _hidden(value)
         elif not is_plain(decorator):
             value = _hidden(value)

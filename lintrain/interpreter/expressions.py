@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
-from lintrain.interpreter import arithmetic, comprehensions, functions, invocation, operations
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core import arithmetic, dispatch, operations
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import expression
+from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.data import Dataset, DatasetDict
@@ -28,10 +28,6 @@ from lintrain.pipeline.values.python import (
     options_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.source.nodes import children
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -42,19 +38,9 @@ FORGOTTEN = frozenset({"accelerate", "datasets", "evaluate", "peft", "torch", "t
 """A name of these that nothing binds is the library with its import forgotten: the rest is judged all the same."""
 
 
-def evaluate(reader: Reader, node: ast.expr, scope: Scope) -> Value:
-    """What an expression gives; Unknown where that is not understood."""
-    # As `reader.spend()`, whose call would cost more than it does: every node comes here.
-    reader.steps += 1
-    if reader.steps > reader.limit:
-        reader.stop()
-    handler = HANDLERS.get(type(node))
-    return handler(reader, node, scope) if handler else _look_inside(reader, node, scope)
-
-
 def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
     """Evaluate a statement's expression whose value is thrown away."""
-    value = evaluate(reader, node.value, scope)
+    value = dispatch.evaluate(reader, node.value, scope)
     call = node.value
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return
@@ -67,53 +53,57 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
         reader.record.discards.append(Discard(location, known or UNKNOWN, text, call.func.attr, value, shown))
 
 
-def _look_inside(reader: Reader, node: ast.expr, scope: Scope) -> Value:
-    """Evaluate the parts of an expression that means nothing to the reader itself."""
-    for child in children(node):
-        if isinstance(child, ast.expr):
-            evaluate(reader, child, scope)
-    return UNKNOWN
-
-
+@expression(ast.Constant)
 def _constant(reader: Reader, node: ast.Constant, scope: Scope) -> Value:
     return UNKNOWN if node.value is ... else Constant(node.value, origin=reader.source.location(node))
 
 
+@expression(ast.Name)
 def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
     value = scope.lookup(node.id)
     if value is not None:
         return value
     if node.id in FORGOTTEN:
+        # `torch.nn.Linear` without `import torch`: a notebook whose first cell is missing. Judging the rest
+        # is worth more.
         return Library(node.id)
     return Library(f"builtins.{node.id}") if node.id in BUILTINS else UNKNOWN
 
 
+@expression(ast.Attribute)
 def _attribute(reader: Reader, node: ast.Attribute, scope: Scope) -> Value:
-    return operations.attribute(reader, evaluate(reader, node.value, scope), node.attr, reader.source.location(node))
+    return dispatch.attribute(
+        reader, dispatch.evaluate(reader, node.value, scope), node.attr, reader.source.location(node)
+    )
 
 
+@expression(ast.Subscript)
 def _subscript(reader: Reader, node: ast.Subscript, scope: Scope) -> Value:
-    value = evaluate(reader, node.value, scope)
-    return operations.subscript(reader, value, evaluate(reader, node.slice, scope), reader.source.location(node))
+    value = dispatch.evaluate(reader, node.value, scope)
+    return dispatch.subscript(reader, value, dispatch.evaluate(reader, node.slice, scope), reader.source.location(node))
 
 
+@expression(ast.Slice)
 def _slice(reader: Reader, node: ast.Slice, scope: Scope) -> Value:
-    parts = (evaluate(reader, part, scope) if part else ABSENT for part in (node.lower, node.upper, node.step))
+    parts = (dispatch.evaluate(reader, part, scope) if part else ABSENT for part in (node.lower, node.upper, node.step))
     return Slice(*parts)
 
 
+@expression(ast.List, ast.Tuple, ast.Set)
 def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Value:
     items: list[Value] = []
     is_complete = is_known = True
     for element in node.elts:
         if isinstance(element, ast.Starred):
-            inner = evaluate(reader, element.value, scope)
+            inner = dispatch.evaluate(reader, element.value, scope)
             items.extend(_spread(reader, inner))
             is_complete = is_complete and isinstance(inner, SequenceValue) and inner.is_complete
             is_known = is_known and bool(_spread(reader, inner))
         else:
-            items.append(evaluate(reader, element, scope))
+            items.append(dispatch.evaluate(reader, element, scope))
     if not is_known:  # others' parameters may be among them
+        # `[*head.parameters(), *others]`: if the optimizer were said to have the head's parameters only,
+        # the rules about parameters that no optimizer has would be wrong.
         items = [item for item in items if not isinstance(item, Parameters)]
     return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.location(node))
 
@@ -129,16 +119,17 @@ def _spread(reader: Reader, inner: Value) -> list[Value]:
             return []
 
 
+@expression(ast.Dict)
 def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
     entries: dict[Literal, Value] = {}
     written: dict[Literal, Location] = {}
     is_complete = True
     for key, item in zip(node.keys, node.values, strict=True):
-        value = evaluate(reader, item, scope)
+        value = dispatch.evaluate(reader, item, scope)
         if key is None:
             is_complete = operations.update(reader, entries, value) and is_complete
             continue
-        name = evaluate(reader, key, scope)
+        name = dispatch.evaluate(reader, key, scope)
         if isinstance(name, Constant):
             entries[name.value] = value
             written[name.value] = reader.source.location(key)
@@ -147,9 +138,10 @@ def _mapping(reader: Reader, node: ast.Dict, scope: Scope) -> Value:
     return Mapping(entries, is_complete, written, origin=reader.source.location(node))
 
 
+@expression(ast.BinOp)
 def _binary(reader: Reader, node: ast.BinOp, scope: Scope) -> Value:
-    left = evaluate(reader, node.left, scope)
-    right = evaluate(reader, node.right, scope)
+    left = dispatch.evaluate(reader, node.left, scope)
+    right = dispatch.evaluate(reader, node.right, scope)
     return computed(reader, node, left, right, (node.left, node.right))
 
 
@@ -161,6 +153,8 @@ def computed(
     result = operations.binary(reader, left, type(node.op).__name__, right, location)
     if isinstance(result, Constant | SequenceValue) or result is left or result is right:
         return result
+    # An object of its own: the record finds how it was computed by its identity, and UNKNOWN is shared by
+    # all.
     result = Unknown() if result is UNKNOWN else result
     first, second = (reader.code(reader.source.location(operand)) for operand in operands)
     made = Arithmetic(result, type(node.op).__name__, left, right, first, second, location)
@@ -168,8 +162,9 @@ def computed(
     return result
 
 
+@expression(ast.UnaryOp)
 def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:
-    operand = evaluate(reader, node.operand, scope)
+    operand = dispatch.evaluate(reader, node.operand, scope)
     if isinstance(node.op, ast.Not):
         truth = operations.truth(operand)
         return UNKNOWN if truth is None else Constant(not truth)
@@ -179,13 +174,15 @@ def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:
     return operand if isinstance(node.op, ast.USub) or isinstance(operand, Series) else UNKNOWN
 
 
+@expression(ast.BoolOp)
 def _boolean(reader: Reader, node: ast.BoolOp, scope: Scope) -> Value:
     """`a or b` gives one of them; an operand that settles it hides the others."""
     is_or = isinstance(node.op, ast.Or)
     options: list[Value] = []
     for operand in node.values:
-        value = evaluate(reader, operand, scope)
+        value = dispatch.evaluate(reader, operand, scope)
         truth = operations.truth(value)
+        # `True or f()` never calls `f`: what comes after an operand that settles it is not read.
         if truth is is_or:
             options.append(value)
             break
@@ -194,11 +191,12 @@ def _boolean(reader: Reader, node: ast.BoolOp, scope: Scope) -> Value:
     return join(options)
 
 
+@expression(ast.Compare)
 def _compare(reader: Reader, node: ast.Compare, scope: Scope) -> Value:
-    left = evaluate(reader, node.left, scope)
+    left = dispatch.evaluate(reader, node.left, scope)
     results: list[Value] = []
     for operator, comparator in zip(node.ops, node.comparators, strict=True):
-        right = evaluate(reader, comparator, scope)
+        right = dispatch.evaluate(reader, comparator, scope)
         location = reader.source.location(node)
         results.append(operations.compare(reader, left, type(operator).__name__, right, location))
         left = right
@@ -210,18 +208,21 @@ def _compare(reader: Reader, node: ast.Compare, scope: Scope) -> Value:
     return UNKNOWN if None in truths else Constant(True)
 
 
+@expression(ast.IfExp)
 def _if_expression(reader: Reader, node: ast.IfExp, scope: Scope) -> Value:
-    truth = operations.truth(evaluate(reader, node.test, scope))
+    truth = operations.truth(dispatch.evaluate(reader, node.test, scope))
     if truth is not None:
-        return evaluate(reader, node.body if truth else node.orelse, scope)
+        return dispatch.evaluate(reader, node.body if truth else node.orelse, scope)
     with reader.condition(reader.source.location(node)):
-        return join([evaluate(reader, node.body, scope), evaluate(reader, node.orelse, scope)])
+        return join([dispatch.evaluate(reader, node.body, scope), dispatch.evaluate(reader, node.orelse, scope)])
 
 
+@expression(ast.JoinedStr)
 def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
     """The text itself where all its parts are known."""
     parts = [
-        evaluate(reader, part.value if isinstance(part, ast.FormattedValue) else part, scope) for part in node.values
+        dispatch.evaluate(reader, part.value if isinstance(part, ast.FormattedValue) else part, scope)
+        for part in node.values
     ]
     plain = all(not isinstance(part, ast.FormattedValue) or part.format_spec is None for part in node.values)
     constants = [part for part in parts if isinstance(part, Constant)]
@@ -230,71 +231,28 @@ def _formatted(reader: Reader, node: ast.JoinedStr, scope: Scope) -> Value:
     return arithmetic.together(constants)
 
 
+@expression(ast.NamedExpr)
 def _named(reader: Reader, node: ast.NamedExpr, scope: Scope) -> Value:
-    value = evaluate(reader, node.value, scope)
+    value = dispatch.evaluate(reader, node.value, scope)
     scope.bind(node.target.id, value)
     return value
 
 
-def _lambda(reader: Reader, node: ast.Lambda, scope: Scope) -> Value:
-    return functions.make_function(reader, node, scope)
-
-
+@expression(ast.Yield, ast.YieldFrom)
 def _yield(reader: Reader, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
-    value = evaluate(reader, node.value, scope) if node.value else Constant(None)
+    value = dispatch.evaluate(reader, node.value, scope) if node.value else Constant(None)
     frame = reader.frame
     items = operations.known_items(value, MOST_YIELDED) if isinstance(node, ast.YieldFrom) else [value]
     is_once = frame.depths == (len(reader.loops), len(reader.conditions)) and items is not None
+    # Depths are those at the start of the function: a yield deeper in loops or conditions is one that may
+    # repeat or miss.
     frame.yields_once = frame.yields_once and is_once
-    frame.yields.extend([operations.element(reader, value)] if items is None else items)
+    frame.yields.extend([dispatch.element(reader, value)] if items is None else items)
     if frame.at_yield is not None:
         frame.at_yield(value)
     return UNKNOWN
 
 
-def _call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
-    return invocation.evaluate_call(reader, node, scope)
-
-
-def _items(reader: Reader, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Value:
-    return comprehensions.evaluate_items(reader, node, scope)
-
-
-def _entries(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
-    return comprehensions.evaluate_mapping(reader, node, scope)
-
-
+@expression(ast.Starred)
 def _starred(reader: Reader, node: ast.Starred, scope: Scope) -> Value:
-    return evaluate(reader, node.value, scope)
-
-
-Handler = Callable[["Reader", Any, Scope], Value]
-"""Any: each handler takes its own node type; the table below pairs them."""
-
-HANDLERS: dict[type[ast.expr], Handler] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
-    ast.Slice: _slice,
-    ast.Call: _call,
-    ast.List: _sequence,
-    ast.Tuple: _sequence,
-    ast.Set: _sequence,
-    ast.Dict: _mapping,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.BoolOp: _boolean,
-    ast.Compare: _compare,
-    ast.IfExp: _if_expression,
-    ast.JoinedStr: _formatted,
-    ast.NamedExpr: _named,
-    ast.Lambda: _lambda,
-    ast.Yield: _yield,
-    ast.YieldFrom: _yield,
-    ast.Starred: _starred,
-    ast.ListComp: _items,
-    ast.SetComp: _items,
-    ast.GeneratorExp: _items,
-    ast.DictComp: _entries,
-}
+    return dispatch.evaluate(reader, node.value, scope)

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import expression
+from lintrain.interpreter.core.scope import Scope
 from lintrain.pipeline.values.python import Constant, Function, Sequence, Unknown, Value, mapping_of
 from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
+@expression(ast.Lambda)
 def make_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Function:
     """A function's value: its defaults and decorators are evaluated where it is defined."""
     reader.record.circles.add(scope)
     arguments = node.args
     defaults: dict[str, Value] = {}
     ordered = [*arguments.posonlyargs, *arguments.args]
+    # Defaults belong to the last parameters: both lists are paired from their ends.
     for parameter, default in zip(reversed(ordered), reversed(arguments.defaults), strict=False):
-        defaults[parameter.arg] = expressions.evaluate(reader, default, scope)
+        defaults[parameter.arg] = dispatch.evaluate(reader, default, scope)
     for parameter, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         if given is not None:
-            defaults[parameter.arg] = expressions.evaluate(reader, given, scope)
+            defaults[parameter.arg] = dispatch.evaluate(reader, given, scope)
     marks = [] if isinstance(node, ast.Lambda) else node.decorator_list
-    decorators = tuple(expressions.evaluate(reader, mark, scope) for mark in marks)
+    decorators = tuple(dispatch.evaluate(reader, mark, scope) for mark in marks)
     return Function(node, scope, defaults, decorators, reader.frame.source, origin=reader.source.location(node))
 
 
@@ -48,10 +48,14 @@ def bind_parameters(call: Call, function: Function, receiver: Value | None, scop
         if name in keywords:
             bound[name] = keywords.pop(name)
         elif name not in bound:
+            # A value of its own for each parameter, so that one unknown thing can be followed through the
+            # function by its identity.
             bound[name] = Unknown(name=name) if call.is_open else function.defaults.get(name, Unknown(name=name))
     if arguments.vararg is not None:
         bound[arguments.vararg.arg] = Sequence(given[len(names) :], "tuple", not call.is_open)
     if arguments.kwarg is not None:
+        # What no parameter took. Their locations come along only if the function passes them on untouched:
+        # then a wrong keyword at the outermost call is still the cause of an error at the innermost one.
         rest = mapping_of(keywords, is_complete=not call.is_open)
         if call.reader.once(hands_all_on, function.node):
             locations = {name: call.keywords[name].keyword or call.keywords[name].named_at for name in keywords}

@@ -8,20 +8,17 @@ import ast
 import os
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from lintrain.interpreter import project_modules
-from lintrain.interpreter.flow import Flow
-from lintrain.interpreter.scope import settled
+from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.registry import attribute_of, statement
+from lintrain.interpreter.core.scope import Scope, settled
+from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
 from lintrain.pipeline.values.python import Library, Unknown, Value
 from lintrain.source.project import ModuleFile
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-    from lintrain.interpreter.scope import Scope
 
 LIBRARIES = frozenset(
     {
@@ -96,7 +93,7 @@ LIBRARIES = frozenset(
 """Top-level packages whose dotted names mean something to the reader."""
 
 EVERYDAY = frozenset({"datasets", "evaluate", "tokenizers", "types", "logging", "random", "string"})
-"""Libraries that are called by words which projects use for modules of their own."""
+"""Libraries whose names projects also use for modules of their own."""
 
 BUILT_IN = frozenset(sys.builtin_module_names) | {"os", "__future__"}
 """What Python has loaded before it looks into any folder."""
@@ -161,12 +158,22 @@ def library(path: str) -> Value:
     return Library(canonical(path)) if top in LIBRARIES else Unknown(name=path)
 
 
+@attribute_of(Library)
+def _library_attribute(reader: Reader, value: Library, name: str, location: Location) -> Value:
+    if "." not in value.path and value.path != "builtins":
+        used = LibraryName(value.path, name, location, reader.guards > 0, False)
+        reader.record.names.append(used)
+    return Library(canonical(f"{value.path}.{name}"))
+
+
+@statement(ast.Import)
 def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
     """`import a.b as c`."""
     for alias in node.names:
         path = alias.name if alias.asname else alias.name.partition(".")[0]
         own = _own_module(reader, alias.name)
         if own is not None and not alias.asname:
+            # `import a.b` binds `a`, of which only the folder may exist.
             own = _own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
         scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else library(path))
     return Flow.ON
@@ -177,6 +184,7 @@ def _folder_of(module: ModuleFile, path: str) -> str:
     return os.path.abspath(os.path.join(module.folder or module.file or "", *[".."] * path.count(".")))
 
 
+@statement(ast.ImportFrom)
 def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> Flow:
     """`from a import b as c`."""
     module = node.module or ""
@@ -218,6 +226,8 @@ class LibraryStar:
 
         module = IN_TABLES.sub("lightning.pytorch", self.module)
         package = module.partition(".")[0]
+        # Without the tables, `from torch import *` would turn every unknown name of the script into one of
+        # torch.
         has = package in tables.COVERED_PACKAGES and name in tables.lives_of(package, module)
         return library(f"{self.module}.{name}") if has and not name.startswith("_") else None
 
@@ -228,6 +238,8 @@ def _import_all(module: Scope, path: str) -> None:
     if path.partition(".")[0] in LIBRARIES:
         module.add_star(LibraryStar(path))
     else:
+        # A star from an unknown module may rebind any name, so names of earlier stars are no longer
+        # certain.
         module.stars = [star for star in module.stars if not isinstance(star, LibraryStar)]
 
 
@@ -248,7 +260,7 @@ def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope
 def _own_module(reader: Reader, path: str) -> ModuleFile | None:
     """The project's module that an absolute import means.
 
-    A library that the reader knows by name is meant, unless a module of that name lies beside the script, where
+    A library that the reader knows by name is meant, unless a module of that name is next to the script, where
     Python looks first, or the project has one and the name is an everyday word.
     """
     project = reader.modules.project
@@ -256,6 +268,8 @@ def _own_module(reader: Reader, path: str) -> ModuleFile | None:
     if project is None or top in BUILT_IN:
         return None
     script = reader.record.source.path
+    # A folder `torch/` somewhere in the project is a copy or a stub, and `import torch` means the library.
+    # `datasets/` or `evaluate.py` next to the script hide it, and Python finds those first.
     find = project.find_beside if top in LIBRARIES - EVERYDAY else project.find
     found = find(script, path)
     is_itself = found is not None and found.file == os.path.abspath(script)

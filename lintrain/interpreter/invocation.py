@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import (
-    arguments,
-    contexts,
-    decorators,
-    expressions,
-    functions,
-    objects,
-    project_modules,
-    statements,
-)
-from lintrain.interpreter.call import Argument, Call
-from lintrain.interpreter.flow import Flow
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import (
-    CALLED,
-    INSTANCES_CALLED,
-    Transfer,
+from lintrain.interpreter import decorators, functions, project_modules
+from lintrain.interpreter.autograd import is_without_grad
+from lintrain.interpreter.classes import sole_base, transfer_of
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.reader import DEPTH_BUDGET, Flow, Frame, Reader
+from lintrain.interpreter.core.registry import (
+    callee,
+    expression,
     function_at,
-    lineage_of,
     method_of,
-    of_type,
 )
-from lintrain.interpreter.scope import Scope
-from lintrain.interpreter.weights import weighed
+from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
-from lintrain.pipeline.values.files import Settings
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -45,79 +33,55 @@ from lintrain.pipeline.values.python import (
     Instance,
     Library,
     LibraryObject,
+    Mapping,
     Partial,
     Sequence,
     Super,
-    Unknown,
     Value,
     join,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Frame, Reader
+from lintrain.startup.lazy_dataclass import dataclass
 
 
+@expression(ast.Call)
 def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
     """What a call in the script gives."""
-    callee = _callee(reader, node, scope)
+    called = _callee(reader, node, scope)
     location = reader.source.location(node)
     call = Call(reader, node, location)
-    arguments.add_arguments(reader, call, node, scope)
-    return invoke_value(call, callee)
+    add_arguments(reader, call, node, scope)
+    return dispatch.invoke(call, called)
 
 
 def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
+    # `super()` without arguments depends on the frame it is called in, so it is settled here, where the
+    # frame is known. A script that binds the name `super` itself means its own.
     if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.lookup("super") is None:
         frame = reader.frame
         if frame.receiver is not None and frame.owner is not None:
             return Partial(Super(frame.receiver, frame.owner), [], {})
-    return expressions.evaluate(reader, node.func, scope)
+    return dispatch.evaluate(reader, node.func, scope)
 
 
-def apply(
-    reader: Reader, callee: Value, positional: list[Value], keywords: dict[str, Value], location: Location
-) -> Value:
-    """What a value gives when something calls it with these arguments."""
-    call = Call(reader, None, location)
-    call.positional.extend(Argument(value, location) for value in positional)
-    call.keywords.update({name: Argument(value, location) for name, value in keywords.items()})
-    return invoke_value(call, callee)
+@callee(Either)
+def _invoke_any(call: Call, called: Either) -> Value:
+    return join([dispatch.invoke(call, option) for option in called.options])
 
 
-def invoke_value(call: Call, callee: Value) -> Value:
-    """What a call gives, by what is called."""
-    match callee:
-        case Either():
-            return join([invoke_value(call, option) for option in callee.options])
-        case Library():
-            return _invoke_library(call, callee)
-        case Function():
-            return invoke(call, callee, None, None)
-        case Bound(function=Function() as function, receiver=receiver, owner=owner):
-            return invoke(call, function, receiver, owner)
-        case Bound():
-            return _invoke_method(call, callee)
-        case Class():
-            call.receiver = callee
-            return objects.instantiate(call, callee)
-        case Instance():
-            return _invoke_instance(call, callee)
-        case Partial(function=Super() as above):
-            return above
-        case Partial():
-            return _invoke_partial(call, callee)
-        case _:
-            return _invoke_other(call, callee)
+@callee(Function)
+def _invoke_function(call: Call, called: Function) -> Value:
+    return run_function(call, called, None, None)
 
 
-def _invoke_library(call: Call, callee: Library) -> Value:
-    call.path = callee.path
+@callee(Library)
+def _invoke_library(call: Call, called: Library) -> Value:
+    call.path = called.path
     record_call(call)
-    transfer = function_at(callee.path)
+    transfer = function_at(called.path)
     if transfer is not None:
-        return _ask(call, transfer)
+        return dispatch.ask(call, transfer)
     escape(call)
-    return LibraryObject(callee.path, call.values(), origin=call.location)
+    return LibraryObject(called.path, call.values(), origin=call.location)
 
 
 def record_call(call: Call) -> None:
@@ -127,6 +91,8 @@ def record_call(call: Call) -> None:
     reader = call.reader
     guarded = reader.guards > 0
     callee = reader.code(reader.source.location(call.node.func))
+    # Fixes that remove a call's argument need a call that is certainly made: one under `if` may be for
+    # other versions.
     certain = not reader.uncalled and not reader.conditions
     given = dict(call.keywords)
     made = LibraryCall(call.path, call.location, given, len(call.positional), guarded, call.is_open, callee, certain)
@@ -135,66 +101,60 @@ def record_call(call: Call) -> None:
 
 def record_construction(call: Call, cls: Class | None) -> None:
     """Note that a library's constructor takes the call, for an object of the script's class that derives from it."""
-    base = objects.sole_base(cls) if cls is not None else None
+    base = sole_base(cls) if cls is not None else None
     if base is not None:
+        # The call is recorded under the library's name, since `class Mine(Trainer)` without a constructor
+        # takes what `Trainer` takes, and then gets its own path back.
         path, call.path = call.path, base
         record_call(call)
         call.path = path
 
 
-def _invoke_method(call: Call, callee: Bound) -> Value:
-    call.receiver = callee.receiver
-    if callee.name == "__init__":
-        made = callee.receiver.receiver if isinstance(callee.receiver, Super) else callee.receiver
+@callee(Bound)
+def _invoke_method(call: Call, called: Bound) -> Value:
+    if called.function is not None:
+        return run_function(call, called.function, called.receiver, called.owner)
+    call.receiver = called.receiver
+    if called.name == "__init__":
+        made = called.receiver.receiver if isinstance(called.receiver, Super) else called.receiver
         record_construction(call, made.cls if isinstance(made, Instance) else None)
-    call.path = f"{type(callee.receiver).__name__}.{callee.name}"
-    transfer = method_of(callee.receiver, callee.name)
-    if transfer is None and isinstance(callee.receiver, Instance):
-        transfer = objects.transfer_of(callee.receiver, callee.name)
+    call.path = f"{type(called.receiver).__name__}.{called.name}"
+    transfer = method_of(called.receiver, called.name)
+    if transfer is None and isinstance(called.receiver, Instance):
+        transfer = transfer_of(called.receiver, called.name)
     if transfer is not None:
-        return _ask(call, transfer)
+        return dispatch.ask(call, transfer)
     escape(call)
-    if isinstance(callee.receiver, Model | Module | Optimizer):
-        call.reader.act(Act.ESCAPE, call.location, callee.receiver)
+    # An unknown method of a model may freeze it or move it. Because of the event, rules are silent about what
+    # they cannot see.
+    if isinstance(called.receiver, Model | Module | Optimizer):
+        call.reader.act(Act.ESCAPE, call.location, called.receiver)
     return UNKNOWN
 
 
-def _invoke_instance(call: Call, callee: Instance) -> Value:
-    call.receiver = callee
-    for path in lineage_of(callee.cls.library_bases):
-        if path in INSTANCES_CALLED:
-            return _ask(call, INSTANCES_CALLED[path])
-    found = callee.cls.lookup("__call__")
-    if found is not None and isinstance(found[1], Function):
-        return invoke(call, found[1], callee, found[0])
-    return _invoke_other(call, Unknown()) if callee.cls.has_unknown_base else unknown_result(call)
-
-
-def _invoke_partial(call: Call, callee: Partial) -> Value:
-    call.reader.spend(len(callee.positional) + len(callee.keywords))
-    call.positional[:0] = [Argument(value, call.location) for value in callee.positional]
-    for name, value in callee.keywords.items():
+@callee(Partial)
+def _invoke_partial(call: Call, called: Partial) -> Value:
+    if isinstance(called.function, Super):
+        return called.function
+    call.reader.spend(len(called.positional) + len(called.keywords))
+    # `partial(f, 1)(2)` is `f(1, 2)`; and of a name that both give, the later call wins.
+    call.positional[:0] = [Argument(value, call.location) for value in called.positional]
+    for name, value in called.keywords.items():
         call.keywords.setdefault(name, Argument(value, call.location))
-    return invoke_value(call, callee.function)
+    return dispatch.invoke(call, called.function)
 
 
-def _invoke_other(call: Call, callee: Value) -> Value:
-    call.receiver = callee
-    transfer = of_type(CALLED, callee)
-    if transfer is not None:
-        return _ask(call, transfer)
-    escape(call)
-    return UNKNOWN
+@dataclass(eq=False, slots=True)
+class ContextCall(Value):
+    """A call of a function made for `with` by `contextlib.contextmanager`: its body runs around that of the `with`."""
+
+    call: Call
+    function: Function
+    receiver: Value | None = None
+    owner: Class | None = None
 
 
-def _ask(call: Call, transfer: Transfer) -> Value:
-    """What something of a library gives, which may look through all that it is given."""
-    for argument in (*call.positional, *call.keywords.values()):
-        argument.value = weighed(call.reader, argument.value)
-    return transfer(call)
-
-
-def invoke(
+def run_function(
     call: Call,
     function: Function,
     receiver: Value | None,
@@ -205,22 +165,32 @@ def invoke(
 
     `at_yield` is what happens where it yields, for a function that manages the context of a `with`.
     """
-    from lintrain.interpreter.reader import DEPTH_BUDGET, Frame
+    from lintrain.interpreter.core.reader import Frame
 
     reader = call.reader
+    # The body of a context manager runs around that of the `with`, which is not known yet: `contexts` runs
+    # both.
     if at_yield is None and decorators.makes_context(function):
-        return contexts.ContextCall(call, function, receiver, owner, origin=call.location)
+        return ContextCall(call, function, receiver, owner, origin=call.location)
+    # Modules have frames too, but do not count: a script with many imports follows its functions as deep as
+    # any other.
     depth = sum(frame.function is not None for frame in reader.frames)
+    # Recursion would end at the depth budget too, but each level multiplies the steps. A suspended function
+    # is no recursion: it is a context manager that waits for the body of its `with`, which may call it
+    # again.
     recurses = any(frame.function is function and not frame.is_suspended for frame in reader.frames)
     if depth >= DEPTH_BUDGET or recurses:
         escape(call)
         return UNKNOWN
     reader.visited.add(function.node)
-    scope = Scope(parent=function.scope)
+    # A scope for each call: what one call binds must not be seen by the next.
+    scope = Scope.inside(function.scope)
     functions.bind_parameters(call, function, receiver, scope)
     depths = (len(reader.loops), len(reader.conditions))
     frame = Frame(function, scope, [], receiver, owner, source=function.source, at_yield=at_yield, depths=depths)
     frame.call = call.node
+    # Steps outside the script's file have a budget of their own. It is entered once, at the outermost such
+    # call.
     if function.source is None or reader.modules.entered_at is not None:
         return _run_in(reader, frame, function)
     with project_modules.outside(reader):
@@ -231,7 +201,9 @@ def invoke(
 
 def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
     reader.frames.append(frame)
-    turns_off = statements.is_without_grad(function.decorators)
+    # A count, not a flag: `@torch.no_grad()` on a function that is called inside `with torch.no_grad()`
+    # ends only its own.
+    turns_off = is_without_grad(function.decorators)
     reader.without_grad += turns_off
     result = _run_body(reader, function, frame.scope)
     reader.without_grad -= turns_off
@@ -241,46 +213,73 @@ def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
 
 def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
     if isinstance(function.node, ast.Lambda):
-        return expressions.evaluate(reader, function.node.body, scope)
-    flow = statements.execute_block(reader, function.node.body, scope)
+        return dispatch.evaluate(reader, function.node.body, scope)
+    flow = dispatch.execute_block(reader, function.node.body, scope)
     frame = reader.frame
+    # Calling it gives a coroutine, and what `await` gives of that is not followed.
     if isinstance(function.node, ast.AsyncFunctionDef):
         return UNKNOWN
     if reader.source.says("yield") and reader.once(functions.is_generator, function.node):
+        # Yields in a row are the items in order. A yield in a loop or under a condition gives some item,
+        # again and again: one value stands for all of them.
         items = frame.yields if frame.yields_once else [join(frame.yields)]
         return Sequence(items, "generator", frame.yields_once, origin=function.origin)
+    # A function that may reach its end returns None as well: `def f(x): if x: return 1` gives 1 or None.
     ends = [] if flow is Flow.LEAVE_FUNCTION else [Constant(None)]
     return join([*frame.returns, *ends]) if frame.returns else Constant(None)
 
 
-def read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:
-    """What a function that nobody in the file calls gives: parameters are unknown, defaults may be overruled."""
-    location = function.origin or reader.source.location(reader.source.tree.body[0])
-    call = Call(reader, None, location)
-    node = function.node
-    names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    receiver = _receiver(reader, owner, function, location) if owner is not None and names else None
-    if function.node in reader.visited and function.name == "__init__":
-        return Constant(None)
-    for name in names[1:] if receiver is not None else names:
-        default = function.defaults.get(name)
-        value = functions.attribute_default(default) if isinstance(default, Constant | Settings) else Unknown(name=name)
-        call.keywords[name] = Argument(value, location)
-    return invoke(call, function, receiver, owner)
+def add_arguments(reader: Reader, call: Call, node: ast.Call, scope: Scope) -> None:
+    """Evaluate the arguments of a call into it, from left to right."""
+    source = reader.source
+    for argument in node.args:
+        # In the order of the code, keywords after positional arguments, as Python evaluates them:
+        # `f(next(it), x=next(it))`.
+        value = dispatch.evaluate(reader, argument, scope)
+        location = source.location(argument)
+        if isinstance(argument, ast.Starred):
+            if isinstance(value, Sequence) and value.is_complete:
+                reader.spend(len(value.items))
+                call.positional.extend(Argument(item, location) for item in value.items)
+            else:
+                # `f(*unknown)` may give any number of arguments. The call stays open to the end, whatever
+                # follows by name.
+                call.is_open, call.spread = True, value
+        else:
+            call.positional.append(Argument(value, location, source))
+    for keyword in node.keywords:
+        value = dispatch.evaluate(reader, keyword.value, scope)
+        location = source.location(keyword.value)
+        if keyword.arg is not None:
+            call.keywords[keyword.arg] = Argument(value, location, source, source.location(keyword))
+        else:
+            _add_expanded(call, value, location, is_as_written=_is_as_written(reader, keyword.value, value))
 
 
-def _receiver(reader: Reader, owner: Class, function: Function, location: Location) -> Value | None:
-    """What a method gets as its first argument: an object of the class, made with arguments that are not known."""
-    kinds = {decorators.path_of(decorator) for decorator in function.decorators}
-    if kinds & {"builtins.staticmethod", "builtins.classmethod"}:
-        return owner if "builtins.classmethod" in kinds else None
-    if owner.node not in reader.instances:
-        call = Call(reader, None, location, receiver=owner, is_open=True)
-        objects.make_instance(call, owner)
-    return reader.instances[owner.node]
+def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
+    """Whether nothing but calls that expand it can have seen the dictionary of `**node` since it was written."""
+    function = reader.frame.function
+    if isinstance(node, ast.Dict) or not isinstance(node, ast.Name):
+        return isinstance(node, ast.Dict)
+    if function is not None and function.node.args.kwarg is not None and function.node.args.kwarg.arg == node.id:
+        return reader.once(functions.hands_all_on, function.node)
+    # Only then do the keys of the dictionary stand where their values were given, so that a finding can
+    # point at them.
+    dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
+    return dictionary is not None and value.origin == reader.source.location(dictionary)
 
 
-def unknown_result(call: Call) -> Value:
-    """The result of a call that is not understood, its arguments noted as handed over."""
-    escape(call)
-    return UNKNOWN
+def _add_expanded(call: Call, value: Value, location: Location, *, is_as_written: bool) -> None:
+    """`**value` in a call; `**batch` is kept as an argument of its own, for models that are called with it."""
+    if not isinstance(value, Mapping):
+        call.keywords.setdefault("**", Argument(value, call.location))
+        call.is_open = True
+        return
+    call.is_open = call.is_open or not value.is_complete
+    call.reader.spend(len(value.entries))
+    for name, item in value.entries.items():
+        if isinstance(name, str):
+            named_at = value.written.get(name) if is_as_written else None
+            # A keyword that was written out wins over one of `**options`. In Python both together are a
+            # TypeError, and that is not a mistake of training.
+            call.keywords.setdefault(name, Argument(item, location, named_at=named_at))

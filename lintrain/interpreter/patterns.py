@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from lintrain.interpreter import expressions, operations
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value
+from lintrain.interpreter import branches
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.reader import Flow, Reader
+from lintrain.interpreter.core.registry import statement
+from lintrain.interpreter.core.scope import Scope
+from lintrain.pipeline.events import Condition
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
+from lintrain.pipeline.values.python import Sequence as SequenceValue
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-    from lintrain.interpreter.scope import Scope
+
+@statement(ast.Match)
+def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
+    subject = dispatch.evaluate(reader, node.subject, scope)
+    ways: list[tuple[Sequence[ast.stmt], Condition]] = []
+    location, depth = reader.source.location(node), len(reader.loops)
+    is_settled = False
+    for case in node.cases:
+        taken = takes(reader, case, subject, scope)
+        if taken is not False:
+            bind(reader, case.pattern, subject, scope)
+            ways.append((case.body, Condition(location, depth)))
+        if taken:
+            is_settled = True
+            break
+    # The only case that can match is certain to, so its body runs without a condition.
+    if is_settled and len(ways) == 1:
+        return dispatch.execute_block(reader, ways[0][0], scope)
+    if not is_settled:
+        # No case need match: the statement is then skipped, and that is one of the branches.
+        ways.append(([], Condition(location, depth)))
+    return branches.execute_branches(reader, ways, scope)
 
 
 def bind(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) -> None:
@@ -38,15 +63,18 @@ def _bind_unknown(pattern: ast.pattern, scope: Scope) -> None:
 
 def _items(patterns: list[ast.pattern], subject: Value) -> list[Value] | None:
     """The items of the subject, one for each pattern; None where that is not certain."""
-    is_known = isinstance(subject, Sequence) and subject.is_complete and len(subject.items) == len(patterns)
+    is_known = isinstance(subject, SequenceValue) and subject.is_complete and len(subject.items) == len(patterns)
     has_star = any(isinstance(each, ast.MatchStar) for each in patterns)
-    return subject.items if isinstance(subject, Sequence) and is_known and not has_star else None
+    return subject.items if isinstance(subject, SequenceValue) and is_known and not has_star else None
 
 
 def _has_other_length(patterns: list[ast.pattern], subject: Value) -> bool:
     has_star = any(isinstance(each, ast.MatchStar) for each in patterns)
     return (
-        isinstance(subject, Sequence) and subject.is_complete and not has_star and len(subject.items) != len(patterns)
+        isinstance(subject, SequenceValue)
+        and subject.is_complete
+        and not has_star
+        and len(subject.items) != len(patterns)
     )
 
 
@@ -56,7 +84,7 @@ def takes(reader: Reader, case: ast.match_case, subject: Value, scope: Scope) ->
     if fits is False or case.guard is None:
         return fits
     bind(reader, case.pattern, subject, scope)
-    holds = operations.truth(expressions.evaluate(reader, case.guard, scope))
+    holds = operations.truth(dispatch.evaluate(reader, case.guard, scope))
     return holds if fits or holds is False else None
 
 
@@ -68,7 +96,7 @@ def matches(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) 
         case ast.MatchAs(pattern=ast.pattern() as inner):
             return matches(reader, inner, subject, scope)
         case ast.MatchValue(value=value):
-            wanted = expressions.evaluate(reader, value, scope)
+            wanted = dispatch.evaluate(reader, value, scope)
             return operations.truth(_equal(reader, subject, wanted, value))
         case ast.MatchSingleton(value=wanted):
             is_known = isinstance(subject, Constant) and not subject.is_default

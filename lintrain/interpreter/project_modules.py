@@ -1,24 +1,20 @@
 """The project's own modules: read when a name in them is first used, each once for one script."""
 
-# ruff: noqa: PTH100, PTH119, PTH122 - asked for every script, and a `Path` costs ten times a string
-
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import field
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.scope import Deferred, Scope
-from lintrain.pipeline.events import Condition
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.project_state import Circumstances, ModuleBudgetSpentError, ProjectModule
+from lintrain.interpreter.core.reader import Frame, Reader
+from lintrain.interpreter.core.registry import attribute_of
+from lintrain.interpreter.core.scope import Deferred, Scope
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
-from lintrain.source.project import ModuleFile, Project
+from lintrain.source.project import ModuleFile
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Frame, Reader
 
 MOST_FILES = 40
 """Modules that are read for one script."""
@@ -28,72 +24,6 @@ MOST_CODE = 600_000
 
 DEEPEST = 12
 """How many modules may be waiting for each other."""
-
-STEP_BUDGET = 20_000
-"""Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
-
-DEFINING_BUDGET = 4_000
-"""Those of a file that only defines things: the scripts that use it show what its own modules do with them."""
-
-UNCALLED_BUDGET = 6_000
-"""Those of them that may be spent on the functions that the script defines and does not call."""
-
-
-class ModuleBudgetSpentError(Exception):
-    """The script's modules need more steps than they are given: what was called there is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What stood around the import that a module is read for."""
-
-    conditions: tuple[Condition, ...] = ()
-    guards: int = 0
-    uncalled: bool = False
-
-
-@dataclass(eq=False, slots=True)
-class ProjectModule(Value):
-    """A module of the project; `names` is None until something needs them."""
-
-    file: ModuleFile
-    imported: Circumstances
-    names: Scope | None = None
-    text: str = ""
-    is_being_read: bool = False
-
-    @property
-    def name(self) -> str:
-        """Its dotted name."""
-        return self.file.name
-
-
-@dataclass(eq=False, slots=True)
-class Modules:
-    """The modules of one reading, and what they have cost so far."""
-
-    project: Project | None
-    known: dict[str, ProjectModule] = field(default_factory=dict[str, ProjectModule])
-    files: int = 0
-    characters: int = 0
-    depth: int = 0
-    entered_at: int | None = None
-    """The steps that were spent when reading left the script's own file; None while it is there."""
-    steps: int = 0
-    """The steps that were spent outside it."""
-    most_steps: int = field(default_factory=lambda: STEP_BUDGET)
-    limit_before: int = 0
-    """The bound of the script's own steps, while reading is outside."""
-
-    def add_script(self, path: str, names: Scope) -> None:
-        """The script itself, for modules that import from it."""
-        file = os.path.abspath(path)
-        name = os.path.splitext(os.path.basename(path))[0]
-        self.known[file] = ProjectModule(ModuleFile(name, file), Circumstances(), names)
-
-    def leave(self, steps: int) -> None:
-        """Leave so many steps for what is still to be read."""
-        self.most_steps = min(self.most_steps, self.steps + steps)
 
 
 def made_module(reader: Reader, file: ModuleFile) -> ProjectModule:
@@ -108,7 +38,14 @@ def made_module(reader: Reader, file: ModuleFile) -> ProjectModule:
 
 def imported(reader: Reader, module: ProjectModule, name: str) -> Value:
     """What `from module import name` binds."""
+    # Not read yet: most scripts import more than the part that trains uses, and reading a module costs as
+    # much as a script.
     return Deferred(lambda: member(reader, module, name))
+
+
+@attribute_of(ProjectModule)
+def _attribute(reader: Reader, value: ProjectModule, name: str, location: Location) -> Value:
+    return member(reader, value, name)
 
 
 def member(reader: Reader, module: ProjectModule, name: str) -> Value:
@@ -133,6 +70,8 @@ def starred(reader: Reader, module: ProjectModule) -> Callable[[str], Value | No
         if name.startswith("_"):
             return None
         source = _source(reader, module)
+        # A search in the text costs a thousandth of reading it, and `import *` is often used for names of
+        # something else.
         may_have = source is not None and (name in source.text or "import *" in source.text)
         return _names(reader, module).lookup(name) if may_have else None
 
@@ -159,6 +98,8 @@ def _names(reader: Reader, module: ProjectModule) -> Scope:
     """The names of a module, which is read now if it was not before."""
     if module.names is not None:
         return module.names
+    # Set before reading, so that two modules that import each other find the names that exist so far, as in
+    # Python.
     module.names = Scope(names={"__name__": Constant(module.name), "__file__": UNKNOWN})
     reader.record.circles.add(module.names)
     source = _source(reader, module)
@@ -168,9 +109,16 @@ def _names(reader: Reader, module: ProjectModule) -> Scope:
         reader.record.sources[source.path] = source
         reader.modules.depth += 1
         with _imported_there(reader, module.imported), outside(reader):
-            reader.read_module(source, module.names)
+            _read_module(reader, source, module.names)
         reader.modules.depth -= 1
     return module.names
+
+
+def _read_module(reader: Reader, source: Source, names: Scope) -> None:
+    """Read the top level of a module."""
+    reader.frames.append(Frame(None, names, source=source))
+    dispatch.execute_block(reader, source.tree.body, names)
+    reader.frames.pop()
 
 
 @contextmanager
@@ -195,12 +143,16 @@ def outside(reader: Reader) -> Generator[None]:
     if modules.entered_at is not None:
         yield
         return
+    # The mark is for the case that the budget ends in the middle: half of what a function does can be worse
+    # than nothing. For instance, it freezes a model and would unfreeze one part later.
     before = _Mark.of(reader)
     modules.entered_at, modules.limit_before = reader.steps, reader.limit
+    # The reader compares with one limit only. Outside the script it is the nearer of both budgets.
     reader.limit = min(reader.limit, reader.steps + modules.most_steps - modules.steps)
     try:
         yield
     except ModuleBudgetSpentError:
+        # What was recorded is cut to its lengths of before. Names that were bound stay bound.
         before.go_back(reader)
     finally:
         modules.steps += reader.steps - modules.entered_at
@@ -218,8 +170,11 @@ class Inside:
 
     def __enter__(self) -> None:
         reader, modules = self.reader, self.reader.modules
+        # The body of the `with` may call the manager's function again, and that is no recursion.
         reader.frame.is_suspended = True
         reader.frames.append(self.frame)
+        # The manager may come from a module and the body from the script: steps in the body are the
+        # script's own, so that budget is put down here and taken up again on the way out.
         self.was_outside = modules.entered_at is not None and self.frame.source is None
         if modules.entered_at is not None and self.was_outside:
             modules.steps += reader.steps - modules.entered_at

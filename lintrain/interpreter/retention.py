@@ -6,19 +6,16 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.scope import Scope
+from lintrain.model.location import Location
 from lintrain.pipeline.callers import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Value
 from lintrain.source.nodes import children
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-    from lintrain.interpreter.scope import Scope
-    from lintrain.model.location import Location
 
 TAKES_OFF = frozenset(
     {
@@ -45,6 +42,8 @@ TAKES_OFF_IN_PLACE = lazy_pattern(r"\.detach_\(\)")
 
 def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
     """Note `target += added`, where the target was there before the iteration."""
+    # A list that is made in the iteration is freed with it. Only what was there before keeps every graph
+    # alive: `total += loss` needs memory for all steps.
     if reader.loops and (outlives(reader, target, scope) or _is_callers_sum(reader, target)):
         _note(reader, target, added, value)
 
@@ -54,7 +53,9 @@ def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
     match node:
         case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
             if name == same and reader.loops:
-                note_sum(reader, target, added, expressions.evaluate(reader, added, scope), scope)
+                # The addition is evaluated here and again by the assignment: the value alone would not tell
+                # what was added.
+                note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
         case _:
             pass
 
@@ -95,6 +96,7 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
     if not loop.location.holds(location):
         return _is_kept_by_object(reader, target, loop, scope)
     root = text.partition(".")[0].partition("[")[0]
+    # `losses = []` at the start of each iteration, or `losses.clear()`, releases the graphs.
     return root not in loop.made_anew and not _is_emptied(reader.code(loop.location), text)
 
 
@@ -141,7 +143,7 @@ def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scop
     """Whether a method that the loop calls keeps it, in an object that the loop neither makes nor resets."""
     if not isinstance(target, ast.Attribute):
         return False
-    owner = expressions.evaluate(reader, target.value, scope)
+    owner = dispatch.evaluate(reader, target.value, scope)
     if not isinstance(owner, Instance) or owner.origin is None or loop.location.holds(owner.origin):
         return False
     return re.search(r"reset|clear|zero_\(|init", reader.code(loop.location)) is None

@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import expressions, operations
-from lintrain.interpreter.scope import Scope
+from lintrain.interpreter.core import dispatch, operations, storing
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.scope import Scope
 from lintrain.pipeline.record import Binding
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
 from lintrain.pipeline.values.tensors import Derived
 from lintrain.source.nodes import children
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None:
@@ -30,14 +27,14 @@ def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None
         case ast.Starred(value=inner):
             assign(reader, inner, value, scope)
         case ast.Attribute(value=owner, attr=name):
-            held = expressions.evaluate(reader, owner, scope)
-            operations.store_attribute(
+            held = dispatch.evaluate(reader, owner, scope)
+            storing.store_attribute(
                 reader, held, name, identified(value, f"self.{name}"), reader.source.location(target)
             )
         case ast.Subscript(value=owner, slice=key):
             location = reader.source.location(target)
-            held = expressions.evaluate(reader, owner, scope)
-            operations.store_item(reader, held, expressions.evaluate(reader, key, scope), value, location)
+            held = dispatch.evaluate(reader, owner, scope)
+            storing.store_item(reader, held, dispatch.evaluate(reader, key, scope), value, location)
         case _:
             pass
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lintrain.interpreter.call import Argument, Call
+from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Library, Slice, Unknown, Value, literal, text_of
@@ -159,7 +160,7 @@ def combined(left: Value, operator: str, right: Value, text: str, location: Loca
 
 
 def _kind_after(operator: str, left: Value, right: Value) -> str:
-    """The kind of number that arithmetic gives: whole numbers stay so, but for a division or beside a float."""
+    """The kind of number that arithmetic gives: integers stay integers, except in a division or with a float."""
     kinds = {_kind_of_operand(operand) for operand in (left, right)}
     if "" in kinds or not kinds <= {"int", "float"}:
         return ""

@@ -33,7 +33,7 @@ _ALIAS = lazy_pattern(r"^pytorch_lightning\b")
 
 
 class Parameter(NamedTuple):
-    """One parameter. `default` is the text of a literal default, `?` for one that is no literal, None for none.
+    """One parameter. `default` is the text of a literal default, `?` for one that is not a literal, None for none.
 
     `stands_for` is the new name of an old keyword that the library still translates, or `""` for one that it ignores.
     """
@@ -67,7 +67,7 @@ class Signature(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the versions say of a keyword or a name.
+    """The state of a keyword or a name in the versions.
 
     `last_with` and `first_with` are the last and first versions of `package` in the tables that have it.
     `stands_for` is the new name where the library still takes an old keyword.
@@ -127,7 +127,7 @@ def module_state(module: str, targets: Targets) -> Known:
 
 
 def gone_names(module: str, targets: Targets) -> frozenset[str]:
-    """The names of a module of which `name_state` says that they are gone."""
+    """The names of a module for which `name_state` is `gone`."""
     package = _ALIAS.sub("lightning.pytorch", module).partition(".")[0]
     target = targets.get(package) if package in tables.COVERED_PACKAGES else None
     return _gone_names(module, target.versions) if target is not None else frozenset()
@@ -194,7 +194,7 @@ def _written_versions(package: str) -> tuple[str, ...]:
 
 
 def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known:
-    """What it means for the wanted versions that just those other versions have it."""
+    """The state for the wanted versions, from the versions that have it."""
     versions = _written_versions(package)
     ends = (versions[having[-1]], versions[having[0]]) if having else (None, None)
     if not having:

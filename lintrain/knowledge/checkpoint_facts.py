@@ -13,11 +13,11 @@ from lintrain.knowledge.files import Json, as_int, as_object, as_text, as_texts,
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_source_positions")
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
-# These count positions from behind the padding token, so two of the embeddings are never used.
+# These count positions starting after the padding token, so two of the embeddings are never used.
 _OFFSET_POSITIONS = frozenset(
     {"roberta", "xlm-roberta", "camembert", "longformer", "roberta-prelayernorm", "xmod", "mpnet"}
 )
-# Distances between tokens instead of places, or places that are computed as far as a text goes: no length is too long.
+# Distances between tokens instead of positions, or positions computed for any length: no text is too long.
 _RELATIVE_POSITIONS = frozenset(
     {"t5", "mt5", "umt5", "longt5", "switch_transformers", "bloom", "mpt", "xlnet", "m2m_100", "nllb-moe", "xglm"}
 )
@@ -96,7 +96,7 @@ def _positions(config: Json, model_type: str | None) -> int | None:
 
 
 def _has(tokens: Mapping[str, object], name: str) -> bool | None:
-    """Whether a tokenizer's files name a token; None where there are no files to tell."""
+    """Whether a tokenizer's files name a token; None without files."""
     return bool(tokens.get(name)) if tokens else None
 
 

@@ -33,14 +33,14 @@ FLOAT = lazy_pattern(r"\s*[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?\s*|[-
 TRUTH = frozenset({"True", "False", "TRUE", "FALSE", "true", "false"})
 
 DATE = lazy_pattern(r"\d{4}-\d\d-\d\d")
-"""Text that the reader of JSON takes for a date."""
+"""Text that the JSON reader of pandas converts to a date."""
 
 Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """The rows at the start of a file; `is_whole` where there are no others."""
+    """The rows at the start of a file; `is_whole` if there are no others."""
 
     rows: list[Row]
     is_whole: bool
@@ -60,7 +60,7 @@ def file_facts(path: Path, shown_as: str, separator: str | None = None) -> Datas
 
 
 def facts_of_peek(peek: Peek, shown_as: str) -> DatasetFacts:
-    """What these rows tell of their columns, of the classes of a label and of the order of the rows."""
+    """What these rows show about their columns, the classes of a label, and the order of the rows."""
     source = f"{'all' if peek.is_whole else 'the first'} {len(peek.rows)} rows of {shown_as}"
     columns = {name: _column(name, peek) for name in _names(peek.rows)}
     rows = {"train": len(peek.rows)} if peek.is_whole else {}

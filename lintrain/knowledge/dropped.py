@@ -1,4 +1,4 @@
-"""Keywords that calls still take, because they take everything, though nothing reads them any more."""
+"""Keywords that calls still accept because of `**kwargs`, although no code reads them anymore."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DROPPED = (
 
 
 def dropped_keyword(owner: str, keyword: str) -> DroppedKeyword | None:
-    """The record of a keyword that a call takes only because it takes everything."""
+    """The record of a keyword that a call accepts only because of `**kwargs`."""
     if not any(keyword in each.keywords for each in _DROPPED):
         return None
     matching = (each for each in _DROPPED if keyword in each.keywords and re.fullmatch(each.owner, owner))

@@ -1,4 +1,4 @@
-"""What a data set or a checkpoint is known to be, and who says so. None means not known."""
+"""Facts about a data set or a checkpoint, with their source. None means not known."""
 
 from __future__ import annotations
 

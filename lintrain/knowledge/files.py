@@ -1,4 +1,4 @@
-"""Reads the JSON files that data sets and checkpoints keep beside their content; nothing in them is ever run."""
+"""Reads the JSON files of data sets and checkpoints; nothing in them is ever executed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def as_texts(value: object) -> tuple[str, ...]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is there; a path that cannot be looked up is none."""
+    """Whether a folder exists; False for a path that cannot be looked up."""
     note_asked(path)
     try:
         return path.is_dir()

@@ -1,7 +1,7 @@
-"""What the names of data sets and checkpoints stand for.
+"""Facts about data sets and checkpoints by name.
 
 Asked in this order: a folder that the script names, the caches on this machine (JSON files only), the shipped tables
-of well-known ones. Every answer names its source; what nobody knows is None.
+of well-known ones. Every answer names its source; unknown facts are None.
 
     dataset_facts("glue", "mnli").columns["label"].class_names       ("entailment", "neutral", "contradiction")
     checkpoint_facts("gpt2").has_pad_token                            False

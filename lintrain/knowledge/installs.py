@@ -18,7 +18,7 @@ _FROM_SOURCE = lazy_pattern(rf"git\+\S*/({_NAMES})(?:\.git)?(?=[@#\s\"']|$)", re
 
 
 def with_installs(targets: TargetVersions, lines: Iterable[str]) -> TargetVersions:
-    """The targets of a notebook: what its cells install counts more than what the project says, less than settings.
+    """The targets of a notebook: its installs override those of the project, and settings override both.
 
     A package that is installed from its repository is of no published version, and has no target.
     """

@@ -21,7 +21,7 @@ from lintrain.knowledge.files import as_object
 from lintrain.knowledge.parquet_pages import unfolds_within_bounds
 
 LARGEST = 64 * 1024 * 1024
-"""Bytes of a file that is looked into: the schema stands at its end, so that no part of it can be read alone."""
+"""The largest file that is read: the schema is at its end, so no part of it can be read alone."""
 LARGEST_END = 512 * 1024
 """Bytes of the metadata, which are all read: three of them may become 700 in memory."""
 ENDING = 8
@@ -30,7 +30,7 @@ MOST_COLUMNS = 1000
 MOST_GROUPS = 100
 
 SAFE_VERSION = 15
-"""Versions of pyarrow before 14.0.1 could run code that a file brings with it (CVE-2023-47248)."""
+"""Versions of pyarrow before 14.0.1 could run code in a file (CVE-2023-47248)."""
 
 
 def parquet_facts(path: Path, shown_as: str) -> DatasetFacts | None:

@@ -1,4 +1,4 @@
-"""How far the pages of a Parquet column unfold, told by their headers before any of them is decompressed.
+"""The decompressed size of a Parquet column, from the headers of its pages before any is decompressed.
 
 The sizes in the file's metadata are claims. What a reader of such files allocates and fills is what the header in front
 of each page says, so these are added up here, in the compact protocol of Thrift that they are written in. A header that
@@ -91,7 +91,7 @@ def _skip(stream: BytesIO, kind: int, depth: int) -> None:
         stream.seek(_integer(stream), 1)
     elif kind == STRUCT and depth:
         _skip_fields(stream, depth - 1)
-    elif kind not in BOOLEANS:  # which stand in the sign itself
+    elif kind not in BOOLEANS:  # which are in the sign itself
         raise OddHeaderError
 
 

@@ -100,7 +100,7 @@ def _mapping(lines: _Lines, indent: int, depth: int) -> dict[object, object]:
 
 
 def _value(lines: _Lines, rest: str, indent: int, depth: int) -> object:
-    """What stands behind a key or a dash, or in the lines below it."""
+    """The value after a key or a dash, or in the lines below it."""
     below, code = lines.peek()
     if rest:
         if rest[0] in "|>&!":

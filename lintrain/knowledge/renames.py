@@ -1,4 +1,4 @@
-"""What took the place of arguments and names that are gone, from the libraries' own sources and release notes.
+"""Replacements of removed arguments and names, from the libraries' own sources and release notes.
 
     rename = argument_rename("transformers.TrainingArguments", "warmup_ratio", targets)
     rename.mended("0.1")                                    Mended(name="warmup_steps", value="0.1", is_safe=True)
@@ -30,7 +30,7 @@ class Mended:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentRename:
-    """The successor of a gone argument.
+    """The successor of a removed argument.
 
     `new` is its name on the same call, None where it has none. `moved_to` names the call that takes it now
     (`trl.SFTConfig`), under the name `new`. `value` is the new value, `{value}` standing for the old one; where
@@ -49,7 +49,7 @@ class ArgumentRename:
     brings: str | None = None
 
     def mended(self, value: str) -> Mended | None:
-        """The edit for an argument whose value is written so in the script; None where a person has to decide."""
+        """The edit for an argument with this value in the script; None if a person has to decide."""
         if self.moved_to is not None:
             return None
         if self.by_literal:
@@ -64,7 +64,7 @@ class ArgumentRename:
 
 @dataclass(frozen=True, slots=True)
 class NameRename:
-    """The successor of a gone name: `new_module` and `new_name` for the import, None where there is none.
+    """The successor of a removed name: `new_module` and `new_name` for the import, None where there is none.
 
     `is_safe`: code that used the old name runs the same with the new one. `advice` says what else changes.
     """

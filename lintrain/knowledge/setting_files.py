@@ -1,4 +1,4 @@
-"""Files of settings beside a script: JSON and plain YAML, read within bounds."""
+"""Settings files of a script: JSON and plain YAML, read within bounds."""
 
 from __future__ import annotations
 

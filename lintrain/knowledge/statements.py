@@ -1,4 +1,4 @@
-"""What the files of a project say about versions, read as text: lock files, requirements, pyproject, environments.
+"""The versions that the files of a project state: lock files, requirements, pyproject, environments.
 
 No parser is used: a lock file of a megabyte takes tomllib a tenth of a second, a search two milliseconds.
 """
@@ -20,7 +20,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 _LARGEST_FILE = 16 * 1024 * 1024
 _LONGEST_LINE = 2000
-"""Characters of a line that demands something; in a longer one the patterns below would look for ever."""
+"""Characters of a line that demands something; in a longer one the patterns below would search forever."""
 _DEPENDENCY_SECTION = lazy_pattern(
     r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)"
 )
@@ -34,14 +34,14 @@ SPEAKING_NAMES = (
     *("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "environment.yml"),
     *("pyproject.toml", "setup.py", "setup.cfg", "src", ".venv", "venv"),
 )
-"""The names in a folder that are looked for; besides them, the packages asked about."""
+"""The file names that are searched for, and the requested packages."""
 
 PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning"}
 """Other names under which packages are published."""
 
 
 class Statement(NamedTuple):
-    """One source's word on a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
+    """What one source states for a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
 
     package: str
     specifier: str
@@ -49,7 +49,7 @@ class Statement(NamedTuple):
 
 
 class _Patterns(NamedTuple):
-    """How a line of requirements, a quoted dependency and one of poetry's speak of a package."""
+    """A package in a line of requirements, in a quoted dependency, and in one of poetry."""
 
     required: re.Pattern[str]
     quoted: re.Pattern[str]
@@ -134,7 +134,7 @@ class Reader:
                 yield from self.installed([self.folder / name / each / "site-packages" for each in above], name)
 
     def installed(self, folders: Iterable[Path], source: str) -> Iterator[Statement]:
-        """What the names of the `.dist-info` folders tell; no installed file is opened."""
+        """The versions in the names of the `.dist-info` folders; no installed file is opened."""
         for folder in folders:
             for name in _names_in(folder, "*.dist-info"):
                 if name.endswith(".dist-info"):
@@ -184,7 +184,7 @@ def _names_in(folder: Path, *patterns: str) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 - hundreds of names, of which only the few packages' are paths
     except OSError:
-        # An environment that is half deleted or not ours to read says nothing, as if it were not there.
+        # An environment that is partly deleted or not readable counts as missing.
         return []
 
 

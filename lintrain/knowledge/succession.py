@@ -1,4 +1,4 @@
-"""Whether a callable can be called as the one was whose place it takes."""
+"""Whether a callable can be called like the one that it replaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lintrain.knowledge.versions import exactly
 
 
 def takes_calls(old: str, new: str, calls: Iterable[ast.Call], targets: Targets) -> bool:
-    """Whether `new` takes what these calls give to `old`; what the tables do not tell of speaks against nothing."""
+    """Whether `new` accepts what these calls pass to `old`; what the tables do not contain is no objection."""
     return all(_takes_keywords(new, call, targets) and _takes_positions(old, new, call, targets) for call in calls)
 
 
@@ -39,7 +39,7 @@ def _takes_positions(old: str, new: str, call: ast.Call, targets: Targets) -> bo
 
 
 def _before(old: str, targets: Targets) -> Signature | None:
-    """The last signature of a callable that is gone."""
+    """The last signature of a removed callable."""
     module, _, name = old.rpartition(".")
     known = api.name_state(module, name, targets)
     return api.signature(old, exactly(**{known.package: known.last_with})) if known.last_with else None

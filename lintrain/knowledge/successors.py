@@ -48,7 +48,7 @@ def _name_rename(module: str, name: str) -> NameRename | None:
 
 
 def _groups(owner: str) -> tuple[str, ...]:
-    """Under which keys the arguments of a call are listed, its own first."""
+    """The keys under which the arguments of a call are listed, its own first."""
     package, _, name = owner.partition(".")
     if owner.startswith("torch.optim.lr_scheduler."):
         return ("torch.optim.lr_scheduler.LRScheduler",)
@@ -68,7 +68,7 @@ def _out(advice: str, is_safe: bool = True) -> ArgumentRename:
 
 
 def _renamed(new: str) -> ArgumentRename:
-    return ArgumentRename(new, f"`{new}=` takes its place")
+    return ArgumentRename(new, f"`{new}=` replaces it")
 
 
 def _moved(config: str, new: str) -> ArgumentRename:
@@ -131,8 +131,8 @@ _TRAINING_ARGUMENTS: Mapping[str, ArgumentRename] = {
     "jit_mode_eval": ArgumentRename(None, "compile the model instead", by_literal={"False": None}),
     "use_ipex": ArgumentRename(None, "leave it out", by_literal={"False": None}),
     "tpu_num_cores": _UNUSED,
-    "fp16_opt_level": _out("apex is gone; `fp16=True` is all"),
-    "past_index": ArgumentRename(None, "it is gone without a successor", fitting="-1"),
+    "fp16_opt_level": _out("apex support was removed; `fp16=True` is all"),
+    "past_index": ArgumentRename(None, "it was removed without a replacement", fitting="-1"),
     "ray_scope": _out("give `scope` to `hyperparameter_search`", is_safe=False),
     "include_tokens_per_second": _out("set `include_num_input_tokens_seen`, which counts tokens", is_safe=False),
     "mp_parameters": _UNUSED,
@@ -158,7 +158,7 @@ _DPO_MOVED = (
     "model_init_kwargs",
     "truncation_mode",
 )
-_AUTH = ArgumentRename("token", "`token=` takes its place")
+_AUTH = ArgumentRename("token", "`token=` replaces it")
 
 _ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
     **SUCCESSORS,
@@ -242,7 +242,7 @@ _WHOLE_WORD = NameRename(None, None, "`DataCollatorForLanguageModeling(whole_wor
 _NAMES: Mapping[str, NameRename] = {
     # Both decouple the decay, but torch decays 0.01 by default and the old class 0.0.
     "transformers.AdamW": NameRename(
-        "torch.optim", "AdamW", "`torch.optim.AdamW` decays weights by 0.01 unless told `weight_decay=0.0`"
+        "torch.optim", "AdamW", "`torch.optim.AdamW` decays weights by 0.01 unless `weight_decay=0.0` is passed"
     ),
     "transformers.AutoModelWithLMHead": NameRename(
         None, None, "`AutoModelForCausalLM`, `AutoModelForMaskedLM` or `AutoModelForSeq2SeqLM`"

@@ -1,4 +1,4 @@
-"""What took the place of arguments that Lightning, torch's schedules and TRL's trainers no longer take."""
+"""Replacements of arguments that Lightning, torch's schedules and TRL's trainers no longer accept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEVER = r"(?!)"
 
 
 def _advice(text: str, **by_literal: str | None) -> ArgumentRename:
-    """No successor on the same call; taken out where its value asked for nothing."""
+    """No successor on the same call; removed if its value had no effect."""
     if by_literal:
         return ArgumentRename(None, text, by_literal=by_literal)
     return ArgumentRename(None, text, fitting=_NEVER)
@@ -22,7 +22,7 @@ def _out(text: str) -> ArgumentRename:
 
 
 def _renamed(new: str) -> ArgumentRename:
-    return ArgumentRename(new, f"`{new}=` takes its place")
+    return ArgumentRename(new, f"`{new}=` replaces it")
 
 
 _DEVICES = r"[1-9]\d*|\[.*\]"
@@ -59,8 +59,8 @@ LIGHTNING_TRAINER: Mapping[str, ArgumentRename] = {
     "auto_lr_find": _advice("`Tuner(trainer).lr_find(model)`", **{"False": None}),
     "auto_scale_batch_size": _advice("`Tuner(trainer).scale_batch_size(model)`", **{"False": None, "None": None}),
     "prepare_data_per_node": _advice("set `prepare_data_per_node` in the data module", **{"True": None}),
-    "amp_backend": _advice("`precision=` is all; apex is gone", **{'"native"': None, "'native'": None}),
-    "amp_level": _advice("`precision=` is all; apex is gone", **{"None": None}),
+    "amp_backend": _advice("`precision=` is all; apex support was removed", **{'"native"': None, "'native'": None}),
+    "amp_level": _advice("`precision=` is all; apex support was removed", **{"None": None}),
     "move_metrics_to_cpu": _advice("move them in the module's hooks", **{"False": None}),
     "multiple_trainloader_mode": _advice("`CombinedLoader(loaders, mode=…)`"),
     "stochastic_weight_avg": _advice("`callbacks=[StochasticWeightAveraging(swa_lrs=…)]`", **{"False": None}),
@@ -81,7 +81,7 @@ SUCCESSORS: Mapping[str, Mapping[str, ArgumentRename]] = {
     "lightning.ModelCheckpoint": {"every_n_val_epochs": _renamed("every_n_epochs")},
     "lightning.RichProgressBar": {"refresh_rate_per_second": _advice("`refresh_rate=` counts batches")},
     "lightning.LambdaCallback": {
-        hook: _advice("this hook is gone; take one of the hooks of `Callback`") for hook in _LAMBDA_HOOKS
+        hook: _advice("this hook was removed; use one of the hooks of `Callback`") for hook in _LAMBDA_HOOKS
     },
     "torch.optim.lr_scheduler.LRScheduler": {
         "verbose": _out("it only printed the rate: print `scheduler.get_last_lr()` where you want to see it")

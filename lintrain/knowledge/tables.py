@@ -1,4 +1,4 @@
-"""Reads the generated tables of names and signatures, each once and only when asked for.
+"""Reads the generated tables of names and signatures, each once and only on request.
 
 `tools/api_tables/tables.py` describes the format and writes it.
 """

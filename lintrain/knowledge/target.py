@@ -14,7 +14,7 @@ Version = tuple[int, int]
 class Target:
     """The versions of a package that a project may run on, oldest first, as far as the tables cover them.
 
-    `text` is what the source says (`4.46.3`, `>=4.40,<5`) and `source` where it says so (`requirements.txt:3`). More
+    `text` is the version in the source (`4.46.3`, `>=4.40,<5`) and `source` its location (`requirements.txt:3`). More
     than one version means that the source leaves it open: a claim must hold in all of them. `is_beyond`: the source
     says a newer version than the tables cover, whose newest stands for it; that one may take more.
     """

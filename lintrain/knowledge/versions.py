@@ -28,7 +28,7 @@ _MOST_FOLDERS_ABOVE = 6
 INTERPRETER = "the interpreter that runs lintrain"
 
 NOBODY_TELLS = "the newest version that lintrain knows"
-"""The source of a target of which no file speaks."""
+"""The source of a target that no file states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TargetVersions:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What one folder says: its lock files, requirements, pyproject and environment, in this order."""
+    """What one folder states: its lock files, requirements, pyproject and environment, in this order."""
 
     ranks: tuple[tuple[Statement, ...], ...]
     own_packages: frozenset[str]

@@ -18,7 +18,7 @@ Plain = Any
 
 
 class ClaimError(ValueError):
-    """Plain values that are no claim of a rule; the text names the field."""
+    """Plain values that are not a claim of the rule; the text names the field."""
 
 
 def plain_claim(claim: object) -> dict[str, Plain]:

@@ -1,4 +1,4 @@
-"""A claim about one place of a script."""
+"""A mistake at one location of a script."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A location that explains a finding, with a few words on what happens there.
+    """A location that explains a finding, with a short note on what happens there.
 
-    `role` names its part in the story ("origin", "tokenized copy") and `text` holds the code there, for fixes.
+    `role` says what it is to the finding ("origin", "tokenized copy"), and `text` is the code there, for fixes.
     """
 
     location: Location
@@ -37,7 +37,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Finding(Generic[ClaimT]):
-    """One mistake at one place.
+    """One mistake at one location.
 
     `message` says in one line what is wrong here; `why` what it does to training; `help` what to write instead.
     `subject` is the part of the run that the claim is about, by its name there (`train_dataset`, `lr`).
@@ -54,19 +54,19 @@ class Finding(Generic[ClaimT]):
     related: tuple[Related, ...] = ()
     subject: str | None = None
     code: str = ""
-    """The code at the location of what a run showed, set while its fix is asked for (`lintrain.source.calls`)."""
+    """The code at the location of what a run showed, set while its fix is requested (`lintrain.source.calls`)."""
     claim: ClaimT | None = None
     facts: Mapping[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )
 
     def with_role(self, role: str) -> tuple[Related, ...]:
-        """The explaining places of one role."""
+        """The related locations of one role."""
         return tuple(reason for reason in self.related if reason.role == role)
 
     @property
     def location_in_facts(self) -> Location | None:
-        """The place that the facts carry (`Place.as_facts`), for a fix to change; None where they carry none."""
+        """The location in the facts (`Location.as_facts`), for a fix to change; None if there is none."""
         match self.facts:
             case {"line": int(line), "column": int(column), "end_line": int(end_line), "end_column": int(end_column)}:
                 return Location(self.location.path, line, column, end_line, end_column)
@@ -75,7 +75,7 @@ class Finding(Generic[ClaimT]):
 
 
 def one_per_location(findings: Iterable[Finding | None]) -> Iterator[Finding]:
-    """The first finding at each place: code that is read several times shows one mistake."""
+    """The first finding at each location: code that is read several times shows one mistake."""
     found: dict[Location, Finding] = {}
     for finding in findings:
         if finding is not None:

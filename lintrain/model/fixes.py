@@ -1,4 +1,4 @@
-"""An edit that mends a finding, as plain data; `lintrain.fix` applies it."""
+"""An edit that fixes a finding, as plain data; `lintrain.fix` applies it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Put other code in the stead of an expression or statement."""
+    """Replace an expression or statement by other code."""
 
     location: Location
     code: str
@@ -18,7 +18,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class AddArgument:
-    """Give a call one more keyword argument; nothing changes where the call has it already."""
+    """Add a keyword argument to a call; nothing changes if the call has it already."""
 
     call: Location
     name: str
@@ -27,7 +27,7 @@ class AddArgument:
 
 @dataclass(frozen=True, slots=True)
 class RenameArgument:
-    """Give a keyword argument of a call its new name, and a new value where one is given."""
+    """Rename a keyword argument of a call, and set a new value if one is given."""
 
     call: Location
     name: str
@@ -37,7 +37,7 @@ class RenameArgument:
 
 @dataclass(frozen=True, slots=True)
 class RemoveArgument:
-    """Take a keyword argument out of a call."""
+    """Remove a keyword argument from a call."""
 
     call: Location
     name: str
@@ -45,7 +45,7 @@ class RemoveArgument:
 
 @dataclass(frozen=True, slots=True)
 class AddParameter:
-    """Give the function (def) at the place one more parameter with a default, after its last plain one."""
+    """Add a parameter with a default to the function (def) at the location, after its last plain one."""
 
     function: Location
     name: str
@@ -54,7 +54,7 @@ class AddParameter:
 
 @dataclass(frozen=True, slots=True)
 class AddImport:
-    """Bring a name in where imports go: `import module` or `from module import name`."""
+    """Add an import next to the others: `import module` or `from module import name`."""
 
     module: str
     name: str | None = None
@@ -62,7 +62,7 @@ class AddImport:
 
 @dataclass(frozen=True, slots=True)
 class RemoveImport:
-    """Take one imported name out of a `from module import …` statement."""
+    """Remove one imported name from a `from module import …` statement."""
 
     module: str
     name: str
@@ -70,7 +70,7 @@ class RemoveImport:
 
 @dataclass(frozen=True, slots=True)
 class InsertBefore:
-    """Put a statement on a line of its own before the statement that holds the place."""
+    """Insert a statement on its own line before the statement at the location."""
 
     location: Location
     statement: str
@@ -78,7 +78,7 @@ class InsertBefore:
 
 @dataclass(frozen=True, slots=True)
 class InsertAfter:
-    """Put a statement on a line of its own after the statement that holds the place."""
+    """Insert a statement on its own line after the statement at the location."""
 
     location: Location
     statement: str
@@ -86,7 +86,7 @@ class InsertAfter:
 
 @dataclass(frozen=True, slots=True)
 class InsertAtTop:
-    """Put a statement first in the body of the compound statement (for, def, with) at the place."""
+    """Insert a statement at the beginning of the body of the compound statement (for, def, with) at the location."""
 
     location: Location
     statement: str
@@ -94,7 +94,7 @@ class InsertAtTop:
 
 @dataclass(frozen=True, slots=True)
 class WrapInWith:
-    """Put the statement that holds the place inside `with item:`."""
+    """Put the statement at the location inside `with item:`."""
 
     location: Location
     item: str
@@ -102,7 +102,7 @@ class WrapInWith:
 
 @dataclass(frozen=True, slots=True)
 class WrapBody:
-    """Put the whole body of the compound statement (for, def, with) at the place inside `with item:`."""
+    """Put the whole body of the compound statement (for, def, with) at the location inside `with item:`."""
 
     location: Location
     item: str
@@ -110,7 +110,7 @@ class WrapBody:
 
 @dataclass(frozen=True, slots=True)
 class MoveBefore:
-    """Take the statement that holds the place to before the one that holds `target`, with the comments above it."""
+    """Move the statement at the location before the one at `target`, with the comments above it."""
 
     location: Location
     target: Location
@@ -118,7 +118,7 @@ class MoveBefore:
 
 @dataclass(frozen=True, slots=True)
 class MoveAfter:
-    """Take the statement that holds the place to after the one that holds `target`, with the comments above it."""
+    """Move the statement at the location after the one at `target`, with the comments above it."""
 
     location: Location
     target: Location

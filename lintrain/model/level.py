@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """error: wrong result or dead run; warning: probably not what was meant; note: time or memory wasted."""
+    """error: the run fails or its result is wrong; warning: it costs quality, time or memory; note: worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -1,16 +1,16 @@
-"""Where something stands in a script."""
+"""A range in a script."""
 
 from __future__ import annotations
 
 from lintrain.startup.lazy_dataclass import dataclass
 
 NOWHERE = "(interactive)"
-"""Stands for the file of code that was typed and that nobody knows the lines of; what is found there has no line."""
+"""The path of code that was typed at a prompt and is in no file; what is found there has no line."""
 
 
 @dataclass(slots=True, order=True, unsafe_hash=True)
 class Location:
-    """A stretch of one source: lines and columns count from 1, columns in characters, the end column is exclusive.
+    """A range in one source: lines and columns start at 1, columns in characters, the end column is exclusive.
 
     Never changed once it is made. It is not frozen since making one would take four times as long, and nearly every
     expression of a script has one.
@@ -26,13 +26,13 @@ class Location:
     end_column: int
 
     def holds(self, other: Location) -> bool:
-        """Whether the other place lies inside this one."""
+        """Whether the other location is inside this one."""
         starts_after = (self.line, self.column) <= (other.line, other.column)
         ends_before = (other.end_line, other.end_column) <= (self.end_line, self.end_column)
         return self.path == other.path and starts_after and ends_before
 
     def meets(self, other: Location) -> bool:
-        """Whether the other place has a line in common with this one."""
+        """Whether the other location has a line in common with this one."""
         return self.path == other.path and self.line <= other.end_line and other.line <= self.end_line
 
     def as_facts(self) -> dict[str, str | int | float | bool | None]:

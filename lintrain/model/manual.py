@@ -1,4 +1,4 @@
-"""The manual page of a rule: its module docstring, taken apart."""
+"""The manual page of a rule: its module docstring, parsed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """A rule's page: what the mistake is, why it hurts, and the examples that tests run.
+    """A rule's page: what the mistake is, why it matters, and the examples that tests run.
 
     `sections` holds the text under each `## Heading`, in order.
     """
@@ -25,7 +25,7 @@ class Manual:
 
 
 def read_manual(docstring: str) -> Manual:
-    """Take a rule's docstring apart into its first line, the paragraphs below it, and its sections."""
+    """Parse a rule's docstring into its first line, the paragraphs below it, and its sections."""
     head, *parts = re.split(r"^## +(.+)$", docstring, flags=re.MULTILINE)
     title, _, why = head.strip().partition("\n")
     sections = {name.strip(): text.strip("\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}

@@ -1,4 +1,4 @@
-"""What the evidence says of one finding."""
+"""What the evidence shows about one finding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Measured = str | int | float | bool | None | list["Measured"] | dict[str, "Measu
 
 
 class Outcome(StrEnum):
-    """The three answers that a probe can give."""
+    """The three results that a probe can give for a finding."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"

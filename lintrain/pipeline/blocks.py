@@ -1,4 +1,4 @@
-"""Statements in their blocks, for fixes that move or add some: what stands beside them, and what uses their names."""
+"""Statements in their blocks, for fixes that move or add some: their neighbours, and what uses their names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def statement_at(pipeline: Pipeline, location: Location) -> ast.stmt | None:
-    """The innermost statement around a place."""
+    """The innermost statement around a location."""
     return pipeline.source_of(location).told(_statements).innermost(location)
 
 
@@ -24,7 +24,7 @@ def _statements(source: Source) -> Nesting[ast.stmt]:
 
 
 def scope_of(pipeline: Pipeline, location: Location) -> ast.AST:
-    """The function around a place, else the whole file."""
+    """The function around a location, else the whole file."""
     source = pipeline.source_of(location)
     return source.told(_functions).innermost(location) or source.tree
 
@@ -34,7 +34,7 @@ def _functions(source: Source) -> Nesting[ast.expr | ast.stmt]:
 
 
 def is_one_scope(pipeline: Pipeline, *locations: Location) -> bool:
-    """Whether places lie in one function, or all outside of any."""
+    """Whether locations are in one function, or all outside of any."""
     return (
         len({location.path for location in locations}) == 1
         and len({scope_of(pipeline, location) for location in locations}) == 1
@@ -42,25 +42,25 @@ def is_one_scope(pipeline: Pipeline, *locations: Location) -> bool:
 
 
 def loop_around(pipeline: Pipeline, location: Location) -> Location | None:
-    """The innermost loop around a place."""
+    """The innermost loop around a location."""
     loops = pipeline.told(_loops, pipeline).get(location.path)
     return loops.innermost(location) if loops else None
 
 
 def _loops(pipeline: Pipeline, _: Pipeline) -> dict[str, Nesting[Location]]:
-    """The places of the loops of each file."""
+    """The locations of the loops of each file."""
     locations = {loop.location for loop in pipeline.loops}
     paths = {location.path for location in locations}
     return {path: Nesting((location, location) for location in locations if location.path == path) for path in paths}
 
 
 def block_of(pipeline: Pipeline, statement: ast.stmt, location: Location) -> list[ast.stmt]:
-    """The statements beside one, and itself."""
+    """The statements of the block that a statement is in."""
     return pipeline.source_of(location).told(_blocks).get(statement, [])
 
 
 def _blocks(source: Source) -> dict[ast.stmt, list[ast.stmt]]:
-    """Each statement with those beside it."""
+    """Each statement with those of its block."""
     found: dict[ast.stmt, list[ast.stmt]] = {}
     for node in (source.tree, *source.nodes):
         for field in BLOCKS:

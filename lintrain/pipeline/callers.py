@@ -97,7 +97,7 @@ def spread_names(source: Source, names: set[str]) -> tuple[set[str], set[ast.Nam
 
 
 def way_out(pipeline: Pipeline, location: Location) -> list[tuple[ast.AST, Location]]:
-    """The function around a place; the function around the only call of it, with that call; and so on to the module."""
+    """The function around it; the function around the only call of it, with that call; and so on to the module."""
     source = pipeline.source_of(location)
     functions: dict[ast.AST, PlainFunction] = {each.node: each for each in source.told(plain_functions).values()}
     found = [(scope_of(pipeline, location), location)]

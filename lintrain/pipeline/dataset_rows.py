@@ -94,7 +94,7 @@ OTHER_ORDERS = lazy_pattern(
     r"bptt|repackage_hidden|stateful|curricul|time_?series|forecast|stock|sequence|window|temporal|video|episode|bucket|sort_by|key=len",
     re.IGNORECASE,
 )
-"""Words of data whose order means something."""
+"""Words in the names of data whose order matters."""
 
 
 def keeps_source_order(pipeline: Pipeline, dataset: Value) -> bool:

@@ -84,7 +84,7 @@ class Loop:
 class Condition:
     """An `if`, `except` or `while` that may be skipped; `depth` counts the loops around it.
 
-    `test` is that of an `if`, `is_else` tells its `else`. `period` is the `k` of a test like `(i + 1) % k == 0`, and
+    `test` is that of an `if`, `is_else` for its `else`. `period` is the `k` of a test like `(i + 1) % k == 0`, and
     `period_text` its code.
     """
 
@@ -106,8 +106,8 @@ class Condition:
 class Event:
     """One effect: what was done, where, to which value, and inside which loops and conditions.
 
-    `without_grad` tells whether autograd was off; `function` names the script's function it happened in;
-    `uncalled` is true when nobody in the file calls that function, so that what surrounds it is not known.
+    `without_grad` if autograd was off; `function` names the script's function it happened in;
+    `uncalled` if the file does not call that function, so that its surroundings are not known.
     """
 
     act: Act

@@ -1,4 +1,4 @@
-"""What a script builds and does, as far as its text tells: what the rules look at."""
+"""What a script builds and does, as far as its text shows: what the rules look at."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import field, fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from lintrain.interpreter.call import Argument
-from lintrain.interpreter.scope import Circles
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.closure import Circles
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.lightning import LightningFit, LoggedNames
 from lintrain.pipeline.values.loading import Loader
@@ -81,7 +81,7 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Misuse:
-    """A value used as something that it is not: `use` says how (`subscript`, `map`, `train_dataset`, `compute`, …)."""
+    """A value used as something that it is not: `use` names how (`subscript`, `map`, `train_dataset`, `compute`, …)."""
 
     location: Location
     value: Value
@@ -118,7 +118,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a method gives that nobody in the file calls, as Lightning does with `configure_optimizers`."""
+    """What a method returns that only a library calls, as Lightning does with `configure_optimizers`."""
 
     cls: Class
     method: Function
@@ -209,11 +209,11 @@ class Pipeline:
         self.sources[self.source.path] = self.source
 
     def source_of(self, location: Location) -> Source:
-        """The file that a place lies in: the script, or a module that was read for it."""
+        """The file of a location: the script, or a module that was read for it."""
         return self.sources.get(location.path, self.source)
 
     def code(self, location: Location) -> str:
-        """The code at a place."""
+        """The code at a location."""
         return self.source_of(location).code(location)
 
     def lengths(self) -> dict[str, int]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping
 
-from lintrain.analysis.run_data import PLAIN_TRAINERS, is_default_collator
-from lintrain.interpreter.call import Argument
-from lintrain.pipeline.values.data import Collator, ColumnValues
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Model, Task
-from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value, is_missing, text_of
+from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value, text_of
 from lintrain.pipeline.values.tensors import Derived, root_of
-from lintrain.pipeline.values.training import ModelCall, TrainerRun
+from lintrain.pipeline.values.training import ModelCall
 from lintrain.source.parsing import expression_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -127,15 +126,3 @@ def shifts_labels(model: Value) -> bool:
 def tokens_of(call: ModelCall) -> Argument | None:
     """The token ids that a model was called on, by name or as its first argument."""
     return call.arguments.get("input_ids", call.arguments.get("0"))
-
-
-def keeps_labels(run: TrainerRun) -> bool:
-    """Whether the labels of a run's rows certainly reach the model as they are: no collator makes others."""
-    if (
-        run.path not in PLAIN_TRAINERS
-        or "compute_loss" in run.overrides
-        or not is_missing(run.value("compute_loss_func"))
-    ):
-        return False
-    collator = run.value("data_collator")
-    return is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)

@@ -10,7 +10,7 @@ from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInval
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.server.client import LONGEST_MESSAGE, without_links
 from lintrain.server.input import BoundedInput
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 
 PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "requirements.txt", "environment.yml")
-"""What lies in the folder that a project begins at."""
+"""What marks the root folder of a project."""
 
 
 def project_around(folder: str) -> str | None:
-    """The nearest marked folder from here upwards; None where there is none, or only the user's home or one above."""
+    """The nearest marked folder from here upwards; None if there is none, or only the user's home or one above."""
     here, home = os.path.abspath(folder), os.path.expanduser("~")
     while not is_within(home, here):
         if any(os.path.lexists(os.path.join(here, mark)) for mark in PROJECT_MARKS):
@@ -24,12 +24,12 @@ def project_around(folder: str) -> str | None:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies below it, links not followed."""
+    """Whether a path is a folder or is below it, links not followed."""
     return os.path.join(path, "").startswith(os.path.join(folder, ""))
 
 
 def way_out(path: str) -> str | None:
-    """Where a path leads that a link takes out of its project; None for one that stays.
+    """The target of a path that a link leads out of its project; None for one that stays.
 
     A link to a file that lies in no project has to stay in its folder; one to a folder may lead anywhere.
     """
@@ -45,7 +45,7 @@ def way_out(path: str) -> str | None:
 
 
 def safe_path(*folders: str) -> list[str]:
-    """The folders that programs are looked for in: of PATH, without relative ones and those in a project named here.
+    """The folders searched for programs: those of PATH, without relative ones and those in a project named here.
 
     An entry like `.` would start what a repository calls `git`, as Windows does without any.
     """

@@ -1,4 +1,4 @@
-"""The call that a finding of a probe stands at, for its fix: a run tells the place, and not what is written there."""
+"""The call at the location of a probe's finding, for its fix: a run gives the location, not the code there."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lintrain.source.parsing import expression_of
 
 
 def callee_in(finding: Finding) -> tuple[Location, str] | None:
-    """Where the callee of that call stands, and its code; None where the text is not known, or no such call."""
+    """Location and code of the callee of that call; None if the text is not known, or contains no such call."""
     call = _call_of(finding)
     return _located(finding, call.func) if call else None
 
 
 def argument_in(finding: Finding, position: int, name: str) -> tuple[Location, str] | None:
-    """The same of an argument that is given by its name, else at its position."""
+    """The same for an argument that is passed by name, otherwise by position."""
     call = _call_of(finding)
     if call is None or any(isinstance(each, ast.Starred) for each in call.args):
         return None
@@ -34,7 +34,7 @@ def _call_of(finding: Finding) -> ast.Call | None:
 
 
 def _located(finding: Finding, node: ast.expr) -> tuple[Location, str]:
-    """The place of a part of the call in its file, and the code of it."""
+    """Location and code of a part of the call."""
     code = finding.code
     lines, at = code.split("\n"), finding.location
     end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset

@@ -8,11 +8,11 @@ from dataclasses import field
 from lintrain.startup.lazy_dataclass import dataclass
 
 MARKER = "# %% cell "
-"""Above every cell in the joined text stands such a comment with the cell's number."""
+"""Each cell of the joined text begins with such a comment, with the cell's number."""
 
 
 INDENTED = "if True:  "
-"""Before the marker of a cell that starts indented: a notebook runs such a cell as if it were not."""
+"""Before the marker of a cell that starts indented: a notebook accepts such a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """What a joined text says no more: its cells, and the lines (by their number) that were masked for the parser.
+    """What is lost in a joined text: its cells, and the lines (by their number) that were masked for the parser.
 
     `json` is the text of the .ipynb file.
     """
@@ -45,7 +45,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class CellLocation:
-    """Where a person finds a place: in a notebook the cell and the line in it; columns count characters from 1.
+    """A location as people see it: in a notebook the cell and the line in it; columns count characters from 1.
 
     `file_line` is the line of the file itself, which in a notebook is a line of its JSON.
     """

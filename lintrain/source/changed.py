@@ -1,7 +1,7 @@
 """The files of a work tree that differ from an earlier commit.
 
 git says what the commit and the index hold. The files themselves we compare: by the times and the size that the index
-has noted of each, and by their content if those differ. So no filter, attribute or hook of the repository has a say.
+has noted of each, and by their content if those differ. So no filter, attribute or hook of the repository is used.
 """
 
 # ruff: noqa: PTH115, PTH116, PTH118
@@ -120,7 +120,7 @@ def _all(pattern: re.Pattern[bytes], listed: bytes, command: str) -> Iterator[re
         at = found.end()
         yield found
     if at != len(listed):
-        raise GitError(f"git {command} answered in a form that is not known")
+        raise GitError(f"git {command} gave output that is not understood")
 
 
 def _time_of(index: str) -> int:

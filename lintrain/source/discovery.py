@@ -1,4 +1,4 @@
-"""The files that a run reads: named ones, and what lies in named folders."""
+"""The files that a run reads: named ones, and those in named folders."""
 
 # ruff: noqa: PTH100, PTH110, PTH112, PTH118, PTH119, PTH120, PTH109, PTH208
 # A walk makes thousands of paths, and a `Path` costs ten times a string.
@@ -85,7 +85,7 @@ class Excludes:
 
 @lru_cache(maxsize=64)
 def _by_signs(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Patterns as the names and paths that they are themselves, and those with signs that stand for others."""
+    """Patterns that are plain names and paths, and those with wildcards."""
     literal = [pattern.rstrip("/") for pattern in patterns]
     wild = (pattern.removeprefix("./") for pattern in literal if any(sign in pattern for sign in "*?[/"))
     return frozenset(literal), tuple(wild)
@@ -93,7 +93,7 @@ def _by_signs(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """How files are looked for."""
+    """How files are searched for."""
 
     excludes: Excludes = field(default_factory=Excludes)
     respect_gitignore: bool = True
@@ -110,7 +110,7 @@ class Discovery:
         return sorted(found.values())
 
     def _files(self, path: str) -> Iterator[tuple[str, str]]:
-        """The files that a path stands for, each behind the path that no link leads to."""
+        """The files that a path means, each with its real path."""
         if self.force_exclude and self.excludes.leave_out_within(path):
             return
         if not os.path.isdir(path):
@@ -123,7 +123,7 @@ class Discovery:
             yield from self._walk(path, None, self._bounds(path))
 
     def _bounds(self, folder: str) -> tuple[str, ...]:
-        """The folders that a link among the files of this one may lead into; others are nobody's to show."""
+        """The folders that a link among the files of this one may lead into; others are not shown."""
         return tuple({os.path.join(os.path.realpath(each), "") for each in (folder, self.excludes.root or ".", ".")})
 
     def _walk(self, folder: str, ignores: Ignores | None, bounds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -150,7 +150,7 @@ class Discovery:
 
 
 def _is_ours(entry: os.DirEntry[str], bounds: tuple[str, ...]) -> bool:
-    """Whether an entry is a file, or a link to one that lies within the bounds."""
+    """Whether an entry is a file, or a link to one within the bounds."""
     try:
         return entry.is_file() and (not entry.is_symlink() or os.path.realpath(entry.path).startswith(bounds))
     except OSError:
@@ -164,7 +164,7 @@ def _demand_existing(paths: list[str]) -> None:
 
 
 def _nearest(path: str) -> str:
-    """The file beside a missing one that has nearly its name, as the tail of a message."""
+    """The file with the name most similar to that of a missing one, as the end of a message."""
     from difflib import get_close_matches
 
     folder, name = os.path.split(path)
@@ -176,7 +176,7 @@ def _nearest(path: str) -> str:
 
 
 def _as_shown(path: str) -> str:
-    """A path as reports show it: relative to the working folder when it lies below that."""
+    """A path as reports show it: relative to the working folder if it is below that."""
     normal = os.path.normpath(path)
     here = os.getcwd() + os.sep
     return normal.removeprefix(here)

@@ -1,4 +1,4 @@
-"""Questions to git about what a repository has stored, in a configuration that is entirely ours.
+"""Queries to git about what a repository has stored, with a configuration that is entirely ours.
 
 git gets a folder of its own in place of `.git`: with a configuration that we write, links to the repository's refs,
 and the places of its objects and its index. It sees no configuration of the repository, the user or the system, no
@@ -31,7 +31,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 SHELL = "/bin/sh"
 MOST_SECONDS = 60
-"""For all questions of one command together."""
+"""For all queries of one command together."""
 MOST_MEMORY = 768 * 2**20
 MOST_OUTPUT = 128 * 2**20
 LARGEST_CONFIGURATION = LARGEST_REF = 2**20
@@ -75,7 +75,7 @@ ALONE = {
 
 
 class GitError(Exception):
-    """A question that git cannot answer; the text says why."""
+    """A query that git cannot answer; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """git, ready to be asked about one repository until a moment of the monotonic clock."""
+    """git, ready for queries about one repository until a deadline on the monotonic clock."""
 
     program: str
     folder: str
@@ -96,14 +96,14 @@ class Git:
     until: float
 
     def ask(self, *words: str) -> bytes:
-        """What git answers; raises GitError, also where it ends with another exit code than 0."""
+        """The output of git; raises GitError, also for an exit code other than 0."""
         answer = self.try_asking(*words)
         if answer.code:
             raise GitError(f"git {words[0]} failed{_last_line(answer.output)}")
         return answer.output
 
     def try_asking(self, *words: str) -> Answer:
-        """What git answers, whatever its exit code; raises GitError where it gives no answer."""
+        """The output of git, whatever its exit code; raises GitError without output."""
         with tempfile.TemporaryFile() as errors:
             try:
                 process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What of a repository git may open: plain files only. A pipe would be waited for, and a device has no end."""
+"""The files of a repository that git may open: regular files only. A pipe would block, and a device has no end."""
 
 # ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118, PTH208
 # A repository has thousands of objects, and a `Path` costs ten times a string.
@@ -19,7 +19,7 @@ OBJECT_FOLDERS = lazy_pattern(r"pack|info|[0-9a-f]{2}")
 
 
 class UnfitError(Exception):
-    """A file of the repository that git should not get to see; the text says which and why."""
+    """A file of the repository that git must not open; the text says which and why."""
 
 
 def demand_plain_files(path: str, largest: int | None = None) -> None:

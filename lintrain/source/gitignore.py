@@ -26,7 +26,7 @@ LARGEST_FILE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ignores:
-    """The patterns in force in a folder, each file's with the folder that it lies in, outermost first."""
+    """The patterns in force in a folder, each with the folder of its file, outermost first."""
 
     specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
 
@@ -34,7 +34,7 @@ class Ignores:
     def above(cls, folder: str) -> Ignores:
         """The patterns that the folders around this one give it, from the root of its repository on.
 
-        There are none for a folder that git ignores itself: who names it wants it read.
+        There are none for a folder that git ignores itself: if it is named, it is read.
         """
         folder = os.path.abspath(folder)
         above = _folders_above(folder)
@@ -53,7 +53,7 @@ class Ignores:
         return Ignores(self.specs + _read(os.path.abspath(folder), os.path.join(folder, ".gitignore")))
 
     def leave_out(self, absolute: str, is_folder: bool) -> bool:
-        """Whether git ignores an absolute path; the innermost pattern file that speaks of it decides."""
+        """Whether git ignores an absolute path; the innermost pattern file with a match decides."""
         for folder, spec in reversed(self.specs):
             below = _below(absolute, folder).replace(os.sep, "/")
             answer = spec.check_file(f"{below}/" if is_folder else below).include
@@ -69,7 +69,7 @@ def _below(path: str, folder: str) -> str:
 
 
 def _is_quick(pattern: str) -> bool:
-    """Whether asking a pattern takes no time to speak of: each star in it may stand for any stretch of the path."""
+    """Whether matching a pattern is fast: each star in it may match any part of the path."""
     stars = [len(STARS.findall(part)) for part in pattern.split("/")]
     return max(stars) <= MOST_STARS_IN_NAME and sum(stars) <= MOST_STARS
 
@@ -95,4 +95,4 @@ def _read(folder: str, path: str) -> tuple[tuple[str, GitIgnoreSpec], ...]:
     try:
         return ((folder, GitIgnoreSpec.from_lines(lines)),)
     except ValueError:
-        return ()  # git skips patterns that it cannot read, and says nothing
+        return ()  # git silently skips patterns that it cannot read

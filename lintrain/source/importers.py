@@ -52,7 +52,7 @@ class Importers:
         return reached.intersection(given)
 
     def _users(self, files: Iterable[str], named: dict[str, str]) -> dict[str, set[str]]:
-        """Which files depend directly on a file, of all that the given ones lead to."""
+        """Which files depend directly on a file, among all that the given ones lead to."""
         users: dict[str, set[str]] = {}
         waiting = list(files)
         seen = set(waiting)

@@ -1,4 +1,4 @@
-"""Where the characters of a notebook's code stand in its .ipynb file, past the quotes and escapes of its JSON."""
+"""The positions of a notebook's code in its .ipynb file, after the quotes and escapes of its JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def point_in_json(notebook: Notebook, sources: Mapping[int, WrittenSource], line
 
 
 def line_in_json(notebook: Notebook, sources: Mapping[int, WrittenSource], line: int) -> int:
-    """The line of the file for one of the joined text; the same number where none is known.
+    """The line of the file for one of the joined text; the same number if none is known.
 
     A string that holds several lines of a cell has them all on one line of the file.
     """
@@ -63,7 +63,7 @@ def _offset(text: str, strings: Sequence[tuple[int, str]], index: int) -> int:
 
 
 def _past(text: str, offset: int, characters: int) -> int:
-    """The offset behind so many characters of a JSON string."""
+    """The offset after so many characters of a JSON string."""
     for _ in range(characters):
         match = ESCAPE.match(text, offset)
         offset = match.end() if match else offset + 1

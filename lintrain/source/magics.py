@@ -1,4 +1,4 @@
-"""IPython's own syntax, masked so that Python's parser reads the cell and every line and column stays where it was."""
+"""IPython's own syntax, masked so that Python's parser reads the cell and every line and column stays the same."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def _mask_prompts(lines: list[str]) -> None:
 
 
 def _behind_magics(lines: list[str]) -> int:
-    """The index behind the last line that may be masked: most cells hold none, and need not be looked through."""
+    """The index after the last line that may be masked: most cells have none, and are not searched."""
     for index in range(len(lines) - 1, -1, -1):
         line = lines[index]
-        # Most lines end at the signs, which cost a tenth of the pattern.
+        # For most lines the test of the signs decides, at a tenth of the pattern's cost.
         has_sign = "%" in line or "!" in line or "?" in line or line.lstrip().startswith((",", ";", "/"))
         if has_sign and MAGIC.search(line):
             return index + 1

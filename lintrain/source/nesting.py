@@ -1,4 +1,4 @@
-"""Nodes that lie in each other, found by a place without a look at all of them."""
+"""Nested nodes, found by location without visiting all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Node = TypeVar("Node")
 
 
 class Nesting(Generic[Node]):
-    """Nodes of one file by their places, sorted once."""
+    """Nodes of one file by location, sorted once."""
 
     def __init__(self, nodes: Iterable[tuple[Location, Node]]) -> None:
         ordered = sorted(nodes, key=lambda each: _start_and_size(each[0]))
@@ -22,11 +22,11 @@ class Nesting(Generic[Node]):
         self._around = _outer_ones(self._locations)
 
     def innermost(self, location: Location) -> Node | None:
-        """The innermost of the nodes around a place, None where there is none."""
+        """The innermost of the nodes around a location; None if there is none."""
         return next(self.around(location), None)
 
     def around(self, location: Location) -> Iterator[Node]:
-        """All nodes around a place, the innermost first."""
+        """All nodes around a location, the innermost first."""
         index = bisect_right(self._starts, (location.line, location.column)) - 1
         while index >= 0:
             if self._locations[index].holds(location):
@@ -39,7 +39,7 @@ def _start_and_size(location: Location) -> tuple[int, int, int, int]:
 
 
 def _outer_ones(locations: list[Location]) -> list[int]:
-    """For each place the number of the one right around it, -1 where there is none."""
+    """For each location the number of the one directly around it, -1 if there is none."""
     found: list[int] = []
     open_ones: list[int] = []
     for index, location in enumerate(locations):

@@ -16,7 +16,7 @@ DEEPEST = 1_000
 """Values inside of one another in an output; json gives up there as well."""
 
 MOST_VALUES = 2_000_000
-"""JSON values beside the outputs; decoded they take less than 300 MB."""
+"""JSON values without the outputs; decoded they take less than 300 MB."""
 
 OUTPUT_KEY = lazy_pattern(r'"(?:outputs|attachments|widgets)"[ \t\r\n]*:[ \t\r\n]*(?=[\[{])')
 """Inside of a string, the quotes of such a key have a backslash before them."""
@@ -29,7 +29,7 @@ UP_TO_BRACKET = lazy_pattern(
 
 
 class TooManyValuesError(Exception):
-    """A notebook that holds more values beside its outputs than are decoded."""
+    """A notebook with more values, outputs excluded, than are decoded."""
 
 
 def is_large_notebook(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parsing, with what a Python older than 3.12 has to be told about f-strings."""
+"""Parsing, with f-strings of Python 3.12 made readable for older versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REUSED_QUOTES = lazy_pattern(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
 """A subscript in the quotes that the f-string around it may have itself, as it may since Python 3.12."""
 
 ENDLESS = re.compile(r"0[xXoObB]_?(?=[0-9a-fA-F_]{3500})")
-"""A number of more decimal digits than Python writes: whoever speaks of it in a message would fail."""
+"""A number with more decimal digits than Python prints: a message with it would fail."""
 
 MOST_PARTS = 500
 LONG_NAME = re.compile(rf"(?:\.[ \t\f\r\n\\]*+\w++[ \t\f\r\n\\]*+){{{MOST_PARTS}}}")
@@ -34,7 +34,7 @@ def parse(text: str) -> ast.Module:
     if _may_hold_long_name(text) and LONG_NAME.search(text):
         raise ValueError(f"a name in it has more than {MOST_PARTS} parts")
     with warnings.catch_warnings():
-        # An odd escape in the user's string is theirs to mend; the parser would print it over our report.
+        # A wrong escape in the user's string is not ours to report; the parser would print a warning into our report.
         warnings.simplefilter("ignore")
         try:
             return ast.parse(text)
@@ -62,10 +62,10 @@ def _parse_reused_quotes(text: str, first: SyntaxError) -> ast.Module:
     error = first
     for _ in range(MOST_MENDED):
         index = (error.lineno or 0) - 1
-        mended = REUSED_QUOTES.sub(_with_other_quotes, lines[index]) if 0 <= index < len(lines) else ""
-        if not mended or mended == lines[index]:
+        requoted = REUSED_QUOTES.sub(_with_other_quotes, lines[index]) if 0 <= index < len(lines) else ""
+        if not requoted or requoted == lines[index]:
             break
-        lines[index] = mended
+        lines[index] = requoted
         try:
             return ast.parse("\n".join(lines))
         except SyntaxError as later:

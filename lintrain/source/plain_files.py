@@ -1,7 +1,7 @@
-"""Reading files that somebody else wrote: plain ones only, and never more of them than was asked for.
+"""Reading files of other people: regular files only, and never more than requested.
 
-A script, a configuration or a repository may name a pipe that nobody writes to, or a device without an end; whoever
-opens one as a file waits for ever, or fills the memory.
+A script, a configuration or a repository may name a pipe without a writer, or a device without an end:
+reading it waits forever, or fills the memory.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 import stat
 
 AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-"""A pipe is opened without waiting for its writer; Windows has no such pipes."""
+"""Opens a pipe without waiting for its writer; Windows has no such pipes."""
 
 
 def read_plain(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of a file; raises OSError also for what is no plain file and for one with more bytes than that."""
+    """The bytes of a file; raises OSError also if it is not regular, or has more bytes than that."""
     raw = read_start(path, most + 1)
     if len(raw) > most:
         raise OSError(errno.EFBIG, f"larger than {most / (1 << 20):g} MiB")
@@ -23,14 +23,14 @@ def read_plain(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def read_start(path: str | os.PathLike[str], most: int) -> bytes:
-    """The first bytes of a file; raises OSError also for what is no plain file."""
+    """The first bytes of a file; raises OSError also for anything but a regular file."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - before it is opened: that may already act on a device
         raise _not_plain(path)
     with open(path, "rb", opener=_open_at_once) as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
             raise _not_plain(path)
-        # To ask for `most` at once would have room made for all of them: three times as long for a script.
+        # Requesting `most` at once would allocate all of it: three times as long for a script.
         start = file.read(min(most, state.st_size + 1))
         return start if len(start) <= state.st_size else start + file.read(most - len(start))
 

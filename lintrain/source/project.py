@@ -18,16 +18,16 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_LEVELS = 8
-"""Folders above a script that are looked at for the beginning of its project."""
+"""Folders above a script that are searched for the root of its project."""
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""Folders of installed libraries: no import of a script is looked for in them."""
+"""Folders of installed libraries: they are not searched for imports of a script."""
 
 LARGEST_FILE = 250_000
 """Bytes of a module; a larger one is data or generated, and is not read."""
 
 MOST_CACHED = 2_000_000
-"""Bytes of code whose trees are kept from one script to the next; a tree takes some thirty times its code."""
+"""Bytes of code whose trees are cached from one script to the next; a tree takes about thirty times its code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Project:
     )
 
     def find(self, script: str, name: str) -> ModuleFile | None:
-        """The module that an absolute import in a run of this script means; None where it is not the project's."""
+        """The module that an absolute import in a run of this script means; None if it is not the project's."""
         top, *below = name.split(".")
         roots = self.roots(script)
         regular = (found for root in roots if (found := self._module(root, top)))
@@ -73,7 +73,7 @@ class Project:
         return next((found for found in spread if found and found.file), None) if below else None
 
     def find_beside(self, script: str, name: str) -> ModuleFile | None:
-        """The module that lies in the script's own folder, before which no installed library is found."""
+        """The module in the script's own folder, which Python finds before any installed library."""
         folder = self._folder(script)
         if self._is_file(os.path.join(folder, "__init__.py")):
             return None
@@ -95,14 +95,14 @@ class Project:
         return self._below(package, [name])
 
     def package_of(self, path: str) -> str:
-        """The name of the outermost package that a file lies in; empty where it lies in none."""
+        """The name of the outermost package of a file; empty if it is in none."""
         folder, top = os.path.dirname(os.path.abspath(path)), ""
         while self._is_file(os.path.join(folder, "__init__.py")):
             folder, top = os.path.split(folder)
         return top
 
     def roots(self, script: str) -> tuple[str, ...]:
-        """The folders that absolute imports of a script are looked for in, in order."""
+        """The folders that are searched for absolute imports of a script, in order."""
         folder = self._folder(script)
         return self._roots.get(folder, lambda: self._find_roots(folder))
 
@@ -122,7 +122,7 @@ class Project:
         return tuple(dict.fromkeys(each for each in kept if self._is(os.path.isdir, each)))
 
     def _way_up(self, folder: str) -> tuple[list[str], str]:
-        """The folders from the script's up to the one that the project begins at; none where none has its marks."""
+        """The folders from the script's up to the root of the project; none if no folder is marked as root."""
         above: list[str] = []
         current = folder
         for _ in range(MOST_LEVELS):
@@ -170,7 +170,7 @@ class Project:
         return self._exists[path]
 
     def load(self, file: str) -> Source | None:
-        """The code of a module; None where it is too large, cannot be read or does not parse."""
+        """The code of a module; None if it is too large, cannot be read or does not parse."""
         note(file)
         if file not in self._sources:
             self._sources[file] = self._load(file)
@@ -185,7 +185,7 @@ class Project:
         return self._matches[key]
 
     def forget(self) -> None:
-        """Give the memory of the modules back that no cache holds."""
+        """Free the memory of modules that are not cached."""
         self._sources.clear()
 
     def _load(self, file: str) -> Source | None:
@@ -203,7 +203,7 @@ class Project:
 
 
 def as_shown(path: str) -> str:
-    """A path as reports show it: relative to the working folder when it lies below that."""
+    """A path as reports show it: relative to the working folder if it is below that."""
     return os.path.normpath(path).removeprefix(os.getcwd() + os.sep)
 
 
@@ -239,7 +239,7 @@ class Trees:
     size: int = 0
 
     def get(self, file: str, shown: str, stamp: Stamp, given: bytes | None = None) -> Source | None:
-        """The code of a file as it is now: what was given for it, else what lies on the disk."""
+        """The current code of a file: what was given for it, otherwise the file on the disk."""
         key = (file, shown)
         known = self.held.get(key)
         if known and known[0] == stamp:
@@ -261,7 +261,7 @@ class Trees:
         stamp, source = self.held.pop(key)
         self.size -= stamp[1]
         if source is not None:
-            source.forget_tree()  # somebody may hold its text on
+            source.forget_tree()  # another user may keep its text
 
 
 TREES = Trees()

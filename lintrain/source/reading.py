@@ -14,11 +14,11 @@ ENCODING_LINE = lazy_pattern(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
 LARGEST_FILE = 256 * 1024 * 1024
-"""Bytes of a file, with the outputs of a notebook: what is larger holds no script that anybody wrote."""
+"""The largest file, with the outputs of a notebook: a larger one is not a script that a person wrote."""
 
 
 class UnreadableError(Exception):
-    """A file that holds no text to read, with the line (from 1) where that shows."""
+    """A file without readable text, with the line (from 1) of the problem."""
 
     def __init__(self, reason: str, line: int = 1) -> None:
         super().__init__(reason)
@@ -26,12 +26,12 @@ class UnreadableError(Exception):
 
 
 def read_file(path: str, shown_as: str | None = None) -> Source:
-    """The source in a file; raises UnreadableError where it holds no text, and where it may not be read."""
+    """The source in a file; raises UnreadableError if it is not text, or may not be read."""
     return read_bytes(shown_as or path, load_bytes(path))
 
 
 def load_bytes(path: str) -> bytes:
-    """The bytes of a file; raises UnreadableError where it may not be read."""
+    """The bytes of a file; raises UnreadableError if it may not be read."""
     try:
         return read_plain(path, LARGEST_FILE)
     except OSError as error:
@@ -58,8 +58,8 @@ def read_bytes(path: str, raw: bytes) -> Source:
 
 
 def holds_too_much(path: str, raw: bytes) -> bool:
-    """Whether a file has more code than is looked at; raises UnreadableError where it holds none."""
-    # Of a notebook most bytes are outputs; to tell them apart takes long, so they may be some more.
+    """Whether a file has more code than is checked; raises UnreadableError if it has none."""
+    # Most bytes of a notebook are outputs; separating them takes long, so a notebook may be larger.
     least = LARGEST_CODE * (4 if path.endswith(".ipynb") else 1)
     return len(raw) > least and read_bytes(path, raw).is_too_large
 

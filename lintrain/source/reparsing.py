@@ -1,8 +1,8 @@
-"""The tree of a text that was edited within its lines: the statements around the edit are those of the text before.
+"""The tree of an edited text: statements outside the edit are those of the previous tree.
 
     trees = LatestTree()
     with trees.serving(path):
-        ...                          # whoever asks for the tree of this file parses what was typed in
+        ...                          # in this block, the tree of this file is parsed only where it was edited
 
 Parsing takes a sixth of what passes from a keystroke to its findings. A tree is never changed: a text of more or fewer
 lines than before is parsed as a whole, for the places of all that follows are others.
@@ -29,7 +29,7 @@ class LatestTree:
 
     @contextmanager
     def serving(self, path: str) -> Generator[None]:
-        """Give the trees of this file meanwhile, in this thread; what is kept of another one is forgotten."""
+        """Provide the trees of this file in the block, in this thread; the tree of another file is dropped."""
         if path != self.path:
             self.path, self.text, self.tree = path, "", None
         token = _LATEST.set(self)
@@ -39,7 +39,7 @@ class LatestTree:
             _LATEST.reset(token)
 
     def of(self, text: str) -> ast.Module:
-        """The tree of the file as it is now; raises what `parse` raises, and then keeps what it has."""
+        """The current tree of the file; raises what `parse` raises, and then keeps the previous tree."""
         # A carriage return ends a line for the parser alone.
         is_known = self.tree is not None and "\r" not in self.text and "\r" not in text
         body = _edited(self.tree.body, self.text.split("\n"), text.split("\n")) if self.tree and is_known else None
@@ -52,7 +52,7 @@ _LATEST: ContextVar[LatestTree | None] = ContextVar("_LATEST", default=None)
 
 
 def tree_of(path: str, text: str) -> ast.Module:
-    """The tree of a file's text: made of its latest one where somebody keeps that."""
+    """The tree of a file's text: derived from the previous one if that is kept."""
     latest = _LATEST.get()
     return parse(text) if latest is None or latest.path != path else latest.of(text)
 
@@ -80,7 +80,7 @@ def _edited(body: list[ast.stmt], old: Sequence[str], new: Sequence[str]) -> lis
 
 
 def _shares_lines(touched: Sequence[ast.stmt], first: int, last: int) -> bool:
-    """Whether a touched statement stands on a line of one that is not, behind a semicolon."""
+    """Whether an edited statement is on a line of another one, after a semicolon."""
     return any(_start(each) < first or _end(each) > last for each in touched)
 
 

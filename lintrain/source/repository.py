@@ -1,4 +1,4 @@
-"""Where a repository lies: the folder that holds `.git`, and the folders that git keeps its own files in.
+"""Where a repository is: the folder that contains `.git`, and the folders of git's own files.
 
 Only names of files decide this, and the environment of a hook. What the repository's configuration says
 (`core.worktree`) does not count: it would let a repository make any folder its own.
@@ -42,7 +42,7 @@ class Repository:
 
 
 def repository_around(folder: str) -> Repository | None:
-    """The repository that a folder lies in; None if there is none."""
+    """The repository of a folder; None if there is none."""
     found = _found_upwards(os.path.realpath(folder))
     named = _named_by_environment()
     if named is None or (found and found.own == named.own) or not is_within(os.path.realpath(folder), named.top):

@@ -1,4 +1,4 @@
-"""One script, notebook or buffer as the reader sees it."""
+"""One script, notebook or buffer as the interpreter reads it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 MIXED = "mixed"
 
 MARK = "lintrain:"
-"""Every comment that asks for silence holds it."""
+"""Every suppression comment contains it."""
 
 LARGEST_CODE = 2 * 1024 * 1024
 """Characters of code that are parsed: as dense as code can be they take two seconds and a gigabyte."""
@@ -36,7 +36,7 @@ TESTS = lazy_pattern(
     r"^[ \t]*+(import|from) (pytest|unittest)\b|^[ \t]++def test_(?!step|data|epoch|loader|end)\w+\(self\b",
     re.MULTILINE,
 )
-"""What only unit tests say: a `test_net.py` may also be a script that evaluates, `test_step` is a hook of Lightning."""
+"""What only unit tests contain: a `test_net.py` may also be a script that evaluates, `test_step` is Lightning's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Writing:
 
 
 LONG, MOST_LONG = 40, 2
-"""From how many lines on the code at a place is kept, and of how many places."""
+"""From how many lines on the code at a location is cached, and for how many locations."""
 
 
 @dataclass(eq=False)
@@ -66,11 +66,11 @@ class Source:
     answers: dict[tuple[object, ast.AST | None], object] = field(
         init=False, default_factory=dict[tuple[object, ast.AST | None], object]
     )
-    """What was found out about the syntax of nodes of the tree, by question and node; of the whole file by None."""
+    """Answers about the syntax of nodes, by question and node; for the whole file by None."""
     _locations: dict[ast.AST, Location] = field(init=False, default_factory=dict[ast.AST, Location], repr=False)
 
     def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
-        """What crosses to another process: the text, and nothing that can be made of it again."""
+        """What is sent to another process: the text, and nothing that can be derived from it."""
         return Source, (self.path, self.text, self.notebook, self.writing)
 
     @cached_property
@@ -80,7 +80,7 @@ class Source:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether its code is more than anybody writes: a tree of it would fill the memory."""
+        """Whether its code is too large: a tree of it would fill the memory."""
         return len(self.text) > LARGEST_CODE
 
     @cached_property
@@ -90,12 +90,12 @@ class Source:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the tree, outer ones first: what many rules look through is walked once."""
+        """All nodes of the tree, outer ones first: walked once for all rules."""
         return tuple(walk(self.tree))
 
     @cached_property
     def _by_kind(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
-        """The nodes of each kind; of several kinds once they were asked for."""
+        """The nodes of each kind; of several kinds after the first request."""
         found: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
         kinds: dict[type[ast.AST], list[ast.AST]] = {}
         for node in self.nodes:
@@ -121,38 +121,38 @@ class Source:
         return self.answers[key] is True
 
     def told(self, question: Callable[[Source], Answer]) -> Answer:
-        """The answer to a question about the whole file, asked only once while its tree is kept."""
+        """The answer to a question about the whole file, computed once while its tree is kept."""
         key = (question, None)
         if key not in self.answers:
             self.answers[key] = question(self)
         return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
-        """The answer to a question about the syntax of a node, asked only once while the tree is kept."""
+        """The answer to a question about the syntax of a node, computed once while the tree is kept."""
         key = (question, node)
         if key not in self.answers:
             self.answers[key] = question(node)
         return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
 
     def forget_tree(self) -> None:
-        """Give the memory back of all that is made of the text; it is made again when it is asked for."""
+        """Free everything that is derived from the text; it is computed again on request."""
         for made in ("tree", "nodes", "_by_kind", "lines"):
             self.__dict__.pop(made, None)
         self.answers.clear()
         self._locations.clear()
 
     def without_tree(self) -> Source:
-        """The same source with nothing made of its text: to be kept while others may still use the tree."""
+        """The same source with nothing derived from its text: to be stored while others may still use the tree."""
         return Source(self.path, self.text, self.notebook, self.writing)
 
     @cached_property
     def holds_unit_tests(self) -> bool:
-        """Whether its name and its text say that it holds unit tests, for pytest or unittest."""
+        """Whether its name and its text show that it contains unit tests, for pytest or unittest."""
         return TEST_FILE.search(self.path) is not None and TESTS.search(self.text) is not None
 
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:
-        """The comments in which the author asks for silence."""
+        """The suppression comments."""
         if MARK not in self.text:
             return ()
         from lintrain.source.suppression import find_suppressions
@@ -160,7 +160,7 @@ class Source:
         return find_suppressions(self.path, self.text, self.lines)
 
     def location(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Location:
-        """Where a node of the tree stands; the parser counts UTF-8 bytes, a place counts characters."""
+        """The location of a node; the parser counts UTF-8 bytes, a location counts characters."""
         known = self._locations.get(node)
         if known is None:
             known = self._locations[node] = self._location(node)
@@ -184,7 +184,7 @@ class Source:
         )
 
     def code(self, location: Location) -> str:
-        """The code at a place."""
+        """The code at a location."""
         if location.line == location.end_line:
             return self.lines[location.line - 1][location.column - 1 : location.end_column - 1]
         if location.end_line - location.line < LONG:
@@ -197,7 +197,7 @@ class Source:
 
     @cached_property
     def _long_codes(self) -> dict[Location, str]:
-        """The code at the last few long places: that of a loop is asked for at each statement in it."""
+        """The code at the last few long locations: that of a loop is requested for each statement in it."""
         return {}
 
     def _joined(self, location: Location) -> str:
@@ -206,13 +206,13 @@ class Source:
         return "\n".join([first, *self.lines[location.line : location.end_line - 1], last])
 
     def shown_line(self, line: int) -> str:
-        """A line as its author wrote it; empty for one that the text does not have."""
+        """A line as its author wrote it; empty if the text does not have it."""
         if self.notebook and line in self.notebook.masked:
             return self.notebook.masked[line]
         return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 
     def locate(self, location: Location) -> CellLocation:
-        """Where a person finds the place: cell and line of a notebook, and the line of the file itself."""
+        """The location as people see it: cell and line of a notebook, and the line of the file itself."""
         from lintrain.source.cells import CellLocation
 
         cell = self.notebook.cell_at(location.line) if self.notebook else None
@@ -228,7 +228,7 @@ class Source:
         return self.notebook.json if self.notebook else self.text
 
     def location_in_file(self, location: Location) -> Location:
-        """Where a place stands in the file itself, which of a notebook is its JSON."""
+        """The location in the file itself, which for a notebook is its JSON."""
         if self.notebook is None:
             return location
         start = self._point_in_file(location.line, location.column)
@@ -247,7 +247,7 @@ class Source:
         return {written.number: written for written in sources}
 
     def is_displayed(self, location: Location) -> bool:
-        """Whether the value at a place is what its notebook cell shows below itself."""
+        """Whether the value at a location is the displayed result of its notebook cell."""
         return (location.line, location.column, location.end_line, location.end_column) in self._displayed
 
     def _statements_of_cells(self) -> Iterator[ast.stmt]:

@@ -1,4 +1,4 @@
-"""Comments in which the author of a script asks for silence: `# lintrain: ignore[rule] -- reason`."""
+"""Suppression comments: `# lintrain: ignore[rule] -- reason`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_NAMED = 1000
-"""Rules that one comment names; there are not as many."""
+"""The most rules that one comment may name."""
 
 COMMENT = lazy_pattern(r"#\s*+lintrain:\s*+(?P<words>[^#]*)")
 DIRECTIVE = lazy_pattern(r"(?P<word>ignore-file|ignore)\s*+(?:\[(?P<rules>[^\]]*)\])?\s*+(?:--(?P<reason>.*))?")
@@ -22,7 +22,7 @@ DIRECTIVE = lazy_pattern(r"(?P<word>ignore-file|ignore)\s*+(?:\[(?P<rules>[^\]]*
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """One comment: the rules that it names (none: all of them) and the line that it speaks of (None: the whole file).
+    """One comment: the rules that it names (none: all of them) and the line that it applies to (None: the whole file).
 
     `flaw` says why a comment was not understood; such a comment suppresses nothing. `reason` is what follows its `--`.
     """
@@ -34,7 +34,7 @@ class Suppression:
     reason: str = ""
 
     def covers(self, rule: str, location: Location) -> bool:
-        """Whether the comment silences a rule at a place: on its first line or on its last one.
+        """Whether the comment silences a rule at a location: on its first line or on its last one.
 
         A file that cannot be read or parsed was not checked, and no comment makes that a clean file.
         """
@@ -80,7 +80,7 @@ def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
     try:
         yield from tokenize.generate_tokens(io.StringIO(text).readline)
     except (tokenize.TokenError, SyntaxError):
-        return  # what stands above the broken line still counts
+        return  # what is above the broken line still counts
 
 
 def _read(path: str, comment: tokenize.TokenInfo, match: re.Match[str], about: int, first_code: int) -> Suppression:
@@ -105,6 +105,6 @@ def _read(path: str, comment: tokenize.TokenInfo, match: re.Match[str], about: i
 
 
 def _next_line(code_lines: Sequence[int], line: int) -> int:
-    """The line that a comment on a line of its own speaks of: the next one with code."""
+    """The line that a comment on its own line applies to: the next one with code."""
     position = bisect_right(code_lines, line)
     return code_lines[position] if position < len(code_lines) else line

@@ -1,4 +1,4 @@
-"""The quick pass: whether a syntax tree can hold anything that a rule looks at."""
+"""The quick pass: whether a syntax tree can contain anything that a rule checks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ TRAINING_ACTS = {
     **dict.fromkeys(("keras", "tf_keras", "tensorflow"), FIT_ACTS),
     **dict.fromkeys(HUB_LIBRARIES, LOOP_ACTS | FIT_ACTS | {"get_peft_model"}),
 }
-"""Most files that import a library of the field train nothing: those do that name one of its acts, or a trainer."""
+"""Most files that import such a library train nothing: only those do that name one of its acts, or a trainer."""
 
 ANYWHERE = frozenset({"backward"})
-"""What trains in a file that imports no library: it may be given what it trains."""
+"""What trains in a file that imports no library: it may receive the model as an argument."""
 
 TRAINER = lazy_pattern(r"(?:Trainer|TrainingArguments)\Z")
 
 CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
-"""What a script has and a module mostly has not."""
+"""What a script usually has and a module does not."""
 
 
 def runs_itself(source: Source) -> bool:
@@ -44,7 +44,7 @@ def runs_itself(source: Source) -> bool:
 
 
 def may_train(source: Source) -> bool:
-    """Whether the file imports a library of the field and names what it trains with, or what feeds that."""
+    """Whether the file imports a library of training and names what it trains with, or what loads its data."""
     acts = acts_of(source)
     if acts == ANYWHERE:
         return False

@@ -1,4 +1,4 @@
-"""From edited code back to the bytes of its file: what was not edited stays as it was."""
+"""From edited code back to the bytes of its file: what was not edited does not change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMED = lazy_pattern(r"(?P<indent>\s*)0;   (?P<code>.*)")
 
 
 class CellsBrokenError(Exception):
-    """An edit that does not leave the cells of a notebook apart."""
+    """An edit that does not keep the cells of a notebook separate."""
 
 
 def editable_text(source: Source) -> str:
@@ -51,7 +51,7 @@ def edited_text(source: Source, edited: str) -> str:
 
 
 def _codes_by_cell(notebook: Notebook, edited: str) -> dict[int, str]:
-    """The code of every cell by its number; what an edit put above the first cell belongs to that one."""
+    """The code of every cell by its number; what an edit put above the first cell belongs to it."""
     markers = [f"{MARKER}{cell.number}" for cell in notebook.cells]
     codes: list[list[str]] = [[]]
     for line in edited.removesuffix("\n").split("\n"):
@@ -60,7 +60,7 @@ def _codes_by_cell(notebook: Notebook, edited: str) -> dict[int, str]:
         else:
             codes[-1].append(_unmasked(notebook, line))
     if len(codes) != len(markers) + 1:
-        raise CellsBrokenError("the edit does not leave the cells of the notebook apart")
+        raise CellsBrokenError("the edit does not keep the cells of the notebook separate")
     above, *rest = codes
     if rest:
         rest[0][:0] = [line for line in above if line.strip()]

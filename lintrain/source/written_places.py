@@ -1,4 +1,4 @@
-"""A place as people and editors write it."""
+"""A location as people and editors write it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FindSource = Callable[[str], Source | None]
 
 
 def location_of(location: Location, find_source: FindSource) -> str:
-    """A place as people and editors write it: `path:line:column`, in a notebook `path:cell 2:line:column`."""
+    """A location as people and editors write it: `path:line:column`, in a notebook `path:cell 2:line:column`."""
     source = find_source(location.path)
     if source is None:
         return shown(str(location))
@@ -22,6 +22,6 @@ def location_of(location: Location, find_source: FindSource) -> str:
 
 
 def line_of(location: Location, find_source: FindSource) -> str:
-    """The line of a place: `path:line`, in a notebook `path:cell 2:line`."""
+    """The line of a location: `path:line`, in a notebook `path:cell 2:line`."""
     where = location_of(location, find_source)
     return where.rpartition(":")[0] or where

@@ -1,1 +1,1 @@
-"""Judging: what the evidence of a run says about each finding. Command line, Python API and editor use it alike."""
+"""Judging: what the evidence of a run shows about each finding, for command line, Python API and editor."""

@@ -1,4 +1,4 @@
-"""A probe's record judged: every finding with its verdict, and what they come to."""
+"""A probe's record judged: every finding with its verdict, and the conclusion."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _with_why(finding: Finding, pages: dict[str, str]) -> Finding:
 
 
 def _sources(record: Record, static: StaticFindings) -> dict[str, Source]:
-    """The sources to show code of; the script also under the name that the evidence gives it."""
+    """The sources whose code is shown; the script also under the name that it has in the evidence."""
     sources = dict(static.sources)
     script = sources.get(record.script)
     for run in record.runs:

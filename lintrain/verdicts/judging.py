@@ -59,7 +59,7 @@ def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> 
 def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     try:
         verdict = rule.verify(rule.restored(finding), evidence)
-    except Exception as error:  # noqa: BLE001 - a rule that fails is named, and the others still apply
+    except Exception as error:  # noqa: BLE001 - a rule that fails is reported, and the others still run
         return Verdict.inconclusive(failed_rule(rule, error))
     is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
     is_out_of_reach = evidence.never_came_to(finding.location) and evidence.split(finding.subject or "") is None

@@ -1,4 +1,4 @@
-"""The fix of what only a run showed: its place is known from the run, and its code from the text."""
+"""The fix of a finding that only a run shows: the run gives the location, and the text the code."""
 
 from __future__ import annotations
 

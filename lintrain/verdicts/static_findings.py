@@ -1,4 +1,4 @@
-"""The static half of a judgement: what a script's text shows, and which rules are in force for it."""
+"""The static half of a judgement: the findings of a script's text, and the rules that apply to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StaticFindings:
-    """The findings of a script's text, and the rules that the project's selection puts in force for it."""
+    """The findings of a script's text, and the rules that the project's selection enables for it."""
 
     reported: tuple[Reported, ...]
     sources: dict[str, Source]
@@ -35,7 +35,7 @@ class StaticFindings:
     unjudged: tuple[Unjudged, ...] = ()
 
     def is_suppressed(self, finding: Finding) -> bool:
-        """Whether a comment of the author suppresses a finding."""
+        """Whether a comment suppresses a finding."""
         source = self.sources.get(finding.location.path)
         return source is not None and any(one.covers(finding.rule, finding.location) for one in source.suppressions)
 
@@ -60,7 +60,7 @@ def start_check(
     def work() -> None:
         try:
             future.set_result(_checked(script, *chosen))
-        except BaseException as error:  # noqa: BLE001 - raised again where the findings are asked for
+        except BaseException as error:  # noqa: BLE001 - raised again when the findings are requested
             future.set_exception(error)
 
     # A daemon thread, so that Ctrl-C does not wait for it.

@@ -1,8 +1,8 @@
-"""The result of `apply_chat_template` is used as token ids, and is a dictionary of columns.
+"""The result of `apply_chat_template` is used as token ids, but it is a dictionary.
 
-Since transformers 5.0 the method gives `input_ids` and `attention_mask` together unless it is told otherwise. Where
-older code takes it for a list or a tensor, `shape` and `generate` fail; `len` counts the columns, and a column
-`input_ids` holds both, which fails as late as in the collator.
+Since transformers 5.0 the method returns a dictionary with `input_ids` and `attention_mask` by default. Older code
+treats the result as a list or a tensor: `shape` and `generate` raise an error, `len` counts the keys, and an
+`input_ids` column that holds the whole dictionary fails only in the collator.
 
 ## Bad
 
@@ -47,7 +47,7 @@ In a data set:
 
 ## When it is fine
 
-The columns are taken out of it, or text is asked for:
+The script reads `input_ids` from the result, or asks for text:
 
     lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     messages = [{"role": "user", "content": "good morning"}]
@@ -56,7 +56,7 @@ The columns are taken out of it, or text is asked for:
     written = lm_tokenizer.apply_chat_template(messages, tokenize=False)
     print(len(written), written + "!")
 
-Code for several versions looks at what it got:
+Code that supports several versions checks the type:
 
     lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     prompt = lm_tokenizer.apply_chat_template([{"role": "user", "content": "good morning"}], return_tensors="pt")
@@ -66,7 +66,7 @@ Code for several versions looks at what it got:
 
 ## Fix
 
-Safe: where the ids are used as a list or a tensor, a dictionary in their stead ends the run.
+Safe: a dictionary that is used as a list or a tensor of ids raises an error.
 
 ## References
 
@@ -81,29 +81,17 @@ from collections.abc import Iterator
 
 from lintrain.knowledge import api
 from lintrain.pipeline.values.data import Encoding, Tokenizer
-from lintrain.rule import (
-    Evidence,
-    Finding,
-    Level,
-    Location,
-    Pipeline,
-    Related,
-    Rule,
-    Source,
-    Verdict,
-    fixes,
-    lazy_pattern,
-)
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Verdict, fixes
 from lintrain.source import parsing
 
 METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
-SETTLES = frozenset({"return_dict", "return_assistant_tokens_mask", None})
+SETS_RETURN_TYPE = frozenset({"return_dict", "return_assistant_tokens_mask", None})
 OF_TENSORS = frozenset(
     {"shape", "size", "tolist", "dim", "numel", "squeeze", "unsqueeze", "dtype", "ndim", "append", "extend"}
 )
 OF_IDS = frozenset({"inputs", "input_ids", "labels"})
-MAKES_TENSOR = lazy_pattern(r"torch\.((as_)?tensor|LongTensor)|len")
-ASKS = lazy_pattern(r"isinstance|hasattr|type|getattr")
+TAKES_IDS = r"torch\.((as_)?tensor|LongTensor)|len"
+CHECKS_TYPE = r"isinstance|hasattr|type|getattr"
 SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 
@@ -114,7 +102,7 @@ class ChatTemplateReturnType(Rule):
     matters_in_tests = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        chats = [each for each in pipeline.encodings if _gives_columns(pipeline, each)]
+        chats = [each for each in pipeline.encodings if _returns_default_type(pipeline, each)]
         if not chats or api.default_value(METHOD, "return_dict", pipeline.targets) is not True:
             return
         found: dict[Location, Finding] = {}
@@ -124,58 +112,58 @@ class ChatTemplateReturnType(Rule):
                 found.setdefault(chat.origin, self._report(chat.origin, *use))
         yield from found.values()
 
-    def _report(self, call: Location, use: Location, what: str) -> Finding:
+    def _report(self, call: Location, use: Location, usage: str) -> Finding:
         return self.finding(
             call,
-            f"this gives a dictionary of columns, and is used {what}",
-            related=[Related(use, f"used {what}", "use")] if not call.holds(use) else [],
-            help="add `return_dict=False`, or take `input_ids` out of it",
+            f"`apply_chat_template` returns a dict, but is used {usage}",
+            related=[Related(use, f"used {usage}", "use")] if not call.holds(use) else [],
+            help='pass `return_dict=False`, or read `["input_ids"]` from the result',
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         chats = evidence.objects.chats_at(finding.location)
         if not chats:
-            return Verdict.inconclusive("no chat was seen to be encoded at this line")
-        given = chats[0]
-        columns = ", ".join(f"`{name}`" for name in given.columns)
+            return Verdict.inconclusive("`apply_chat_template` did not run at this line")
+        first = chats[0]
+        keys = ", ".join(f"`{name}`" for name in first.columns)
         if all(each.columns for each in chats):
             return Verdict.confirmed(
-                f"this gave a `{given.type}` of {len(given.columns)} columns: {columns}", type=given.type
+                f"the call returned a `{first.type}` with {len(first.columns)} keys: {keys}", type=first.type
             )
         if not any(each.columns for each in chats):
-            return Verdict.refuted(f"this gave a `{given.type}` of 0 columns", type=given.type)
-        return Verdict.inconclusive(f"this gave columns in some of {len(chats)} ways it was called", type=given.type)
+            return Verdict.refuted(f"the call returned a `{first.type}`, which has no keys", type=first.type)
+        return Verdict.inconclusive(f"only some of {len(chats)} kinds of calls returned a dictionary", type=first.type)
 
     def fix(self, finding: Finding) -> fixes.Fix:
         return fixes.Fix.of(
-            "ask for the ids alone", fixes.AddArgument(finding.location, "return_dict", "False"), safe=True
+            "pass `return_dict=False`", fixes.AddArgument(finding.location, "return_dict", "False"), safe=True
         )
 
 
-def _gives_columns(pipeline: Pipeline, encoding: Encoding) -> bool:
-    """Whether a call of a tokenizer's template leaves it to the version what it gives."""
+def _returns_default_type(pipeline: Pipeline, encoding: Encoding) -> bool:
+    """Whether the return type of a call of `apply_chat_template` is the default of the installed version."""
     if encoding.origin is None or not re.search(r"\.apply_chat_template\(", encoding.text):
         return False
     is_plain = isinstance(encoding.tokenizer, Tokenizer) and not encoding.tokenizer.is_processor
     call = parsing.expression_of(pipeline.code(encoding.origin).strip())
     keywords = call.keywords if isinstance(call, ast.Call) else []
-    given: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in keywords}
-    tokenize = given.get("tokenize")
+    arguments: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in keywords}
+    tokenize = arguments.get("tokenize")
     is_tokenized = tokenize is None or (isinstance(tokenize, ast.Constant) and tokenize.value is True)
-    return is_plain and is_tokenized and not SETTLES & set(given)
+    return is_plain and is_tokenized and not SETS_RETURN_TYPE & set(arguments)
 
 
 def _wrong_use(pipeline: Pipeline, origin: Location) -> tuple[Location, str] | None:
-    """Where the result of a call is certainly used as ids, and as what."""
+    """Where the result of a call is certainly used as token ids, and how (`as `labels``)."""
     source = pipeline.source_of(origin)
     parents = source.told(_parents)
     call = source.told(_calls).get(origin)
     if call is None:
         return None
     for use in _uses(source, _moved(call, parents), parents):
-        what = _used_as(use, parents)
-        if what is not None:
-            return source.location(use), what
+        usage = _used_as(use, parents)
+        if usage is not None:
+            return source.location(use), usage
     return None
 
 
@@ -188,7 +176,7 @@ def _parents(source: Source) -> dict[ast.AST, ast.AST]:
 
 
 def _moved(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.expr:
-    """The result after a move to a device, which columns know as well as tensors."""
+    """The result after `.to(device)`, a method that the dictionary has as well as a tensor."""
     attribute = parents.get(node)
     moved = parents.get(attribute) if attribute is not None else None
     is_move = isinstance(attribute, ast.Attribute) and attribute.attr == "to" and isinstance(moved, ast.Call)
@@ -196,18 +184,20 @@ def _moved(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.expr:
 
 
 def _uses(source: Source, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> list[ast.expr]:
-    """The expressions that certainly are the result: itself, or the name that it alone is given."""
+    """The expressions that certainly are the result: the call, or the uses of a name assigned only once."""
     assign = parents.get(node)
     if not isinstance(assign, ast.Assign) or len(assign.targets) != 1 or not isinstance(assign.targets[0], ast.Name):
         return [node]
     named = source.told(_names).get((_scope(assign, parents), assign.targets[0].id), [])
     stores = [each for each in named if not isinstance(each.ctx, ast.Load)]
-    asked = any(isinstance(up := parents.get(each), ast.Call) and ASKS.match(ast.unparse(up.func)) for each in named)
-    return [] if asked or len(stores) != 1 else [each for each in named if isinstance(each.ctx, ast.Load)]
+    callers = [up for each in named if isinstance(up := parents.get(each), ast.Call)]
+    if len(stores) != 1 or any(re.match(CHECKS_TYPE, ast.unparse(caller.func)) for caller in callers):
+        return []
+    return [each for each in named if isinstance(each.ctx, ast.Load)]
 
 
 def _names(source: Source) -> dict[tuple[ast.AST, str], list[ast.Name]]:
-    """The uses of each name in each scope, those in inner scopes included, outer ones first."""
+    """The uses of each name by scope; an outer scope also has the uses of its inner scopes."""
     parents, found = source.told(_parents), dict[tuple[ast.AST, str], list[ast.Name]]()
     for name in source.nodes_of(ast.Name):
         scope = _scope(name, parents)
@@ -225,16 +215,15 @@ def _scope(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
 
 
 def _used_as(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> str | None:
-    """What an expression is taken for that only ids can be, None where it may be a dictionary."""
+    """How an expression is used that works for ids only; None if it may be a dictionary."""
     match parents.get(node):
         case ast.Attribute(attr=name) if name in OF_TENSORS:
             return f"as ids: `.{name}`"
         case ast.Call(func=ast.Attribute(attr="generate"), args=[first, *_]) if first is node:
-            return "as the ids of `generate`"
-        case ast.Call(func=function, args=[first, *_]) if first is node and MAKES_TENSOR.fullmatch(
-            ast.unparse(function)
-        ):
-            return f"as ids: `{ast.unparse(function)}`"
+            return "as input of `generate`"
+        case ast.Call(func=function, args=[first, *_]) if first is node:
+            called = ast.unparse(function)
+            return f"as ids: `{called}`" if re.fullmatch(TAKES_IDS, called) else None
         case ast.keyword(arg=str(name)) if name in OF_IDS:
             return f"as `{name}`"
         case ast.BinOp(op=ast.Add(), left=left, right=right) if isinstance(left, ast.List) or isinstance(

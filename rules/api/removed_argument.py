@@ -1,7 +1,7 @@
-"""A call names an argument that the installed version no longer takes.
+"""A call passes an argument that the installed version no longer accepts.
 
-Libraries rename and drop arguments from one version to the next. Where the class does not take arguments of any name,
-the script ends at this call with an error, before it has loaded or trained anything.
+Libraries rename and remove arguments between versions. The call raises TypeError, before the script has loaded or
+trained anything, unless the class accepts arguments of any name.
 
 ## Bad
 
@@ -22,20 +22,20 @@ the script ends at this call with an error, before it has loaded or trained anyt
 
 ## When it is fine
 
-A script that asks for the version, or expects the error, runs with both:
+A script that checks the version or catches the error runs with both versions:
 
     try:
         args = TrainingArguments(output_dir="out", evaluation_strategy="epoch")
     except TypeError:
         args = TrainingArguments(output_dir="out", eval_strategy="epoch")
 
-The version that counts is the one that the project names: in a lock file, in its requirements, or in its environment.
-With `transformers==4.40` pinned there, `evaluation_strategy` is right.
+lintrain uses the version that the project asks for: in its lock file, its requirements or its environment. If these pin
+`transformers==4.40`, `evaluation_strategy` is correct.
 
 ## Fix
 
-Safe for plain renames, and where the argument had no effect: the call as it stands ends with an error. Asks first where
-the new name counts in other units, or where something else takes its part.
+Safe for plain renames and for arguments without effect: the present call raises an error. Asks first where the new
+argument has another unit or another meaning.
 
 ## References
 
@@ -45,73 +45,95 @@ Transformers, MIGRATION_GUIDE_V5; TRL release notes; transformers#32385, trl#216
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lintrain.analysis import library_arguments, prescreen
 from lintrain.knowledge import api, renames, successors
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict, dataclass, fixes
 
 
-class RemovedArgument(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim(library_arguments.KeywordClaim):
+    """The removed argument and the edit of its call: a move to another call, a removal, or a new name and value."""
+
+    moved_to_argument: str = ""
+    is_removed: bool = False
+    new_name: str = ""
+    new_value: str = ""
+    imports: str = ""
+    is_safe: bool = False
+
+
+class RemovedArgument(Rule[Claim]):
     level = Level.ERROR
     needs_training = False
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_give_what_is_refused(source, targets, "gone")
+        return prescreen.may_pass_keyword(source, targets, "gone")
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for given in library_arguments.given_keywords(pipeline):
-            known = api.keyword_state(given.call.path, given.name, pipeline.targets)
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for keyword in library_arguments.keyword_arguments(pipeline):
+            known = api.keyword_state(keyword.call.path, keyword.name, pipeline.targets)
             if known.state == "gone":
-                yield self._report(pipeline, given, known)
+                yield self._report(pipeline, keyword, known)
 
-    def _report(self, pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> Finding:
-        call, name = given.call, given.name
+    def _report(
+        self, pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known
+    ) -> Finding[Claim]:
+        call, name = keyword.call, keyword.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
-        reasons = [Related(call.location, f"{known.package} {version} by {source}", "call", call.text)]
+        reasons = [Related(call.location, f"{known.package} {version}, from {source}", "call", call.text)]
         rename = successors.argument_rename(call.path, name, pipeline.targets)
         if rename is not None and rename.moved_to is not None and rename.new is not None:
-            taker = library_arguments.taker_of(pipeline, given, rename.moved_to, rename.new)
-            reasons += [Related(taker.location, f"this one takes `{rename.new}`", "taker", taker.text)] if taker else []
+            taker = library_arguments.accepting_call(pipeline, keyword, rename.moved_to, rename.new)
+            reasons += [Related(taker.location, f"accepts `{rename.new}`", "taker", taker.text)] if taker else []
         return self.finding(
-            given.location,
-            f"`{name}` is gone after {known.package} {known.last_with} (here: {version})",
+            keyword.location,
+            f"`{name}` was removed after {known.package} {known.last_with} (here: {version})",
             related=reasons,
-            help=rename.advice if rename is not None else "see the release notes for what replaces it",
+            help=rename.advice if rename is not None else "see the release notes for the replacement",
             subject=name,
-            facts={"callable": call.path, "argument": name, "is_certain": call.is_certain, **_edit(given, rename)},
+            claim=_claim(keyword, rename),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return library_arguments.verdict_on_keyword(finding, evidence, "gone")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        calls = finding.with_role("call")
-        keys = ("argument", "new_name", "new_value", "brings", "moves")
-        texts = {key: str(finding.facts.get(key) or "") for key in keys}
-        is_safe = bool(finding.facts.get("is_safe"))
-        if texts["moves"]:
-            return library_arguments.moving(finding, texts["argument"], texts["moves"], texts["new_value"])
-        if not calls or "removes" not in finding.facts:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, calls = finding.claim, finding.with_role("call")
+        if claim is None:
             return None
-        if finding.facts["removes"]:
-            removal = fixes.RemoveArgument(calls[0].location, texts["argument"])
-            return fixes.Fix.of(f"leave out `{texts['argument']}`", removal, safe=is_safe)
-        edit = fixes.RenameArgument(calls[0].location, texts["argument"], texts["new_name"], texts["new_value"] or None)
-        module, _, name = texts["brings"].rpartition(".")
+        if claim.moved_to_argument:
+            return library_arguments.moved_argument(finding, claim.argument, claim.moved_to_argument, claim.new_value)
+        if not calls or not (claim.is_removed or claim.new_name):
+            return None
+        if claim.is_removed:
+            removal = fixes.RemoveArgument(calls[0].location, claim.argument)
+            return fixes.Fix.of(f"remove `{claim.argument}`", removal, safe=claim.is_safe)
+        edit = fixes.RenameArgument(calls[0].location, claim.argument, claim.new_name, claim.new_value or None)
+        module, _, name = claim.imports.rpartition(".")
         imports = [fixes.AddImport(module, name)] if module else []
-        return fixes.Fix.of(f"write `{texts['new_name']}`", edit, *imports, safe=is_safe)
+        return fixes.Fix.of(f"write `{claim.new_name}`", edit, *imports, safe=claim.is_safe)
 
 
-def _edit(given: library_arguments.GivenKeyword, rename: renames.ArgumentRename | None) -> dict[str, str | bool]:
-    """The facts that an edit is made of; none where a person has to decide."""
-    if rename is None or given.argument.keyword is None:
-        return {}
+def _claim(keyword: library_arguments.KeywordArgument, rename: renames.ArgumentRename | None) -> Claim:
+    """The claim about an argument, with an edit where one replacement is right for every script."""
+    call, name = keyword.call, keyword.name
+    plain = Claim(call.path, name, call.is_certain)
+    if rename is None or keyword.argument.keyword is None:
+        return plain
     if rename.moved_to is not None:
-        return {"moves": rename.new or "", "new_value": given.argument.text}
-    mended = rename.mended(given.argument.text)
-    if mended is None or (mended.name is not None and mended.name in given.call.arguments):
-        return {}
-    facts: dict[str, str | bool] = {"is_safe": mended.is_safe, "removes": mended.name is None}
-    return facts | {"new_name": mended.name or "", "new_value": mended.value or "", "brings": rename.brings or ""}
+        return replace(plain, moved_to_argument=rename.new or "", new_value=keyword.argument.text)
+    edit = rename.mended(keyword.argument.text)
+    if edit is None or (edit.name is not None and edit.name in call.arguments):
+        return plain
+    return replace(
+        plain,
+        is_removed=edit.name is None,
+        new_name=edit.name or "",
+        new_value=edit.value or "",
+        imports=rename.brings or "",
+        is_safe=edit.is_safe,
+    )

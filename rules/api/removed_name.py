@@ -1,6 +1,7 @@
-"""A name is taken from a library whose installed version no longer has it.
+"""A name is imported from a library that no longer has it in the installed version.
 
-The import ends the script at its first lines; a name that is looked up later (`transformers.AdamW`) ends it there.
+The import raises ImportError in the first lines of the script. An attribute such as `transformers.AdamW` raises
+AttributeError where it is used.
 
 ## Bad
 
@@ -27,7 +28,7 @@ The import ends the script at its first lines; a name that is looked up later (`
 
 ## When it is fine
 
-A script that expects the name to be missing, or asks for the version, runs with both:
+A script that catches the error or checks the version runs with both versions:
 
     try:
         from transformers import AdamW
@@ -36,12 +37,13 @@ A script that expects the name to be missing, or asks for the version, runs with
 
     slow = AdamW(model.parameters(), lr=5e-5)
 
-The version that counts is the one that the project names: in a lock file, in its requirements, or in its environment.
+lintrain uses the version that the project asks for: in its lock file, its requirements or its environment.
 
 ## Fix
 
-Safe where the name only moved: without the fix the import fails. Asks first where another class or function takes its
-part, with defaults of its own. Where a call gives what the other one does not take, there is none.
+Safe where the name only moved to another module: without the fix the import fails. Asks first where another class or
+function replaces it, which may have other defaults. There is no fix if a call passes arguments that the replacement
+does not accept.
 
 ## References
 
@@ -56,30 +58,57 @@ from collections.abc import Iterator
 from lintrain.analysis import library_arguments, prescreen
 from lintrain.knowledge import api, renames, succession, successors, versions
 from lintrain.pipeline.record import LibraryName
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 MOST_USES = 8
-"""A name used in more places than this is left to its author."""
+"""A name with more uses than this gets no fix."""
 
-TORCH_MODELS_ONLY = ("TF", "Flax")
-"""Classes of other frameworks have namesakes in torch, but a script does not become one of torch by their names."""
+OTHER_FRAMEWORKS = ("TF", "Flax")
+"""Prefixes of TensorFlow and Flax classes: the PyTorch class of the same name does not replace them in a script."""
 
 
-class RemovedName(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A removed name, `is_certain` if every run comes to its use, and its replacement; `is_fixable` with a fix."""
+
+    module: str
+    name: str
+    is_import: bool = True
+    is_certain: bool = False
+    new_module: str = ""
+    new_name: str = ""
+    is_safe: bool = False
+    is_fixable: bool = False
+
+
+class RemovedName(Rule[Claim]):
     level = Level.ERROR
     needs_training = False
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_take_what_is_gone(source, targets)
+        return prescreen.may_use_removed_name(source, targets)
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()
         for used in pipeline.names:
             if (
                 used.is_guarded
                 or used.location in seen
-                or library_arguments.demands_version(pipeline, used.location, used.module)
+                or library_arguments.requires_version(pipeline, used.location, used.module)
             ):
                 continue
             known = api.name_state(used.module, used.name, pipeline.targets)
@@ -87,67 +116,72 @@ class RemovedName(Rule):
                 seen.add(used.location)
                 yield self._report(pipeline, used, known)
 
-    def _report(self, pipeline: Pipeline, used: LibraryName, known: api.Known) -> Finding:
+    def _report(self, pipeline: Pipeline, used: LibraryName, known: api.Known) -> Finding[Claim]:
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         uses = _uses(pipeline, used)
         rename = successors.name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
             used.location,
-            f"`{used.name}` is gone after {known.package} {known.last_with} (here: {version})",
+            f"`{used.name}` was removed after {known.package} {known.last_with} (here: {version})",
             related=[Related(location, "used here", "use", used.bound_as) for location in uses],
             why=f"{source} asks for {known.package} {version}" if target else "",
-            help=rename.advice if rename else "see the release notes for what replaces it",
+            help=rename.advice if rename else "see the release notes for the replacement",
             subject=used.name,
-            facts={
-                "module": used.module,
-                "name": used.name,
-                "is_import": used.is_import,
-                "is_certain": _is_certain(pipeline, used),
-                "new_module": (rename.new_module if rename else None) or "",
-                "new_name": (rename.new_name if rename else None) or "",
-                "is_safe": rename.is_safe if rename else False,
-                "is_mendable": used.bound_as in ("", used.name)
-                and len(uses) < MOST_USES
-                and _takes_its_calls(pipeline, used, uses, rename),
-            },
+            claim=_claim(pipeline, used, uses, rename),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        module, name = str(finding.facts.get("module")), str(finding.facts.get("name"))
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        claim = finding.claim
+        if claim is None:
+            return Verdict.inconclusive("the finding names no import")
+        module, name = claim.module, claim.name
         package = module.partition(".")[0]
         version = evidence.versions.get(package, "")
         if evidence.failed_with(f"cannot import name '{name}'", f"has no attribute '{name}'") is not None:
-            return Verdict.confirmed(f"{package} {version} has no `{name}`: the script ends here", version=version)
+            return Verdict.confirmed(f"{package} {version} has no `{name}`: the script fails here", version=version)
         if evidence.ran(finding.location) or evidence.call is not None:
-            if finding.facts.get("is_certain"):
-                return Verdict.refuted(f"the script ran past this line with {package} {version}", version=version)
-            return Verdict.inconclusive(f"nothing shows that `{name}` was asked of {package} {version}")
+            if claim.is_certain:
+                return Verdict.refuted(f"this line ran without an error with {package} {version}", version=version)
+            return Verdict.inconclusive(f"this line may not have run, so `{name}` was not looked up in {package}")
         if version and api.name_state(module, name, versions.exactly(**{package: version})).state == "gone":
             return Verdict.confirmed(f"`{module}` of {package} {version} has no `{name}`", version=version)
-        return Verdict.inconclusive(f"whether {package} {version} has `{name}` was not seen")
+        return Verdict.inconclusive(f"the run did not show whether {package} {version} has `{name}`")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        facts = finding.facts
-        module, name, new_module, new_name = (
-            str(facts.get(key) or "") for key in ("module", "name", "new_module", "new_name")
-        )
-        is_other_framework = name.startswith(TORCH_MODELS_ONLY)
-        if not new_module or not new_name or not facts.get("is_mendable") or is_other_framework:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.is_fixable:
             return None
-        title = f"take `{new_name}` from `{new_module}`"
-        is_safe = bool(facts.get("is_safe"))
-        if not facts.get("is_import"):
+        new_module, new_name = claim.new_module, claim.new_name
+        title = f"import `{new_name}` from `{new_module}`"
+        if not claim.is_import:
             edits = (
                 fixes.Replace(finding.location, f"{new_module}.{new_name}"),
                 fixes.AddImport(new_module.partition(".")[0]),
             )
-            return fixes.Fix.of(title, *edits, safe=is_safe)
-        by_module = new_name != name and new_name.islower() and "." not in new_module
+            return fixes.Fix.of(title, *edits, safe=claim.is_safe)
+        by_module = new_name != claim.name and new_name.islower() and "." not in new_module
         code = f"{new_module}.{new_name}" if by_module else new_name
-        uses = [] if code == name else [fixes.Replace(use.location, code) for use in finding.with_role("use")]
-        brought = fixes.AddImport(new_module) if by_module else fixes.AddImport(new_module, new_name)
-        return fixes.Fix.of(title, fixes.RemoveImport(module, name), brought, *uses, safe=is_safe)
+        uses = [] if code == claim.name else [fixes.Replace(use.location, code) for use in finding.with_role("use")]
+        added = fixes.AddImport(new_module) if by_module else fixes.AddImport(new_module, new_name)
+        return fixes.Fix.of(title, fixes.RemoveImport(claim.module, claim.name), added, *uses, safe=claim.is_safe)
+
+
+def _claim(pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: renames.NameRename | None) -> Claim:
+    """The claim about a removed name, with its replacement where there is one."""
+    new_module, new_name = (rename.new_module or "", rename.new_name or "") if rename else ("", "")
+    is_same_name = used.bound_as in ("", used.name)
+    accepts = is_same_name and len(uses) < MOST_USES and _accepts_its_calls(pipeline, used, uses, rename)
+    return Claim(
+        used.module,
+        used.name,
+        used.is_import,
+        _is_certain(pipeline, used),
+        new_module,
+        new_name,
+        rename.is_safe if rename else False,
+        bool(new_module and new_name) and accepts and not used.name.startswith(OTHER_FRAMEWORKS),
+    )
 
 
 def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
@@ -158,10 +192,10 @@ def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
     return [source.location(node) for node in source.nodes_of(ast.Name) if node.id == used.bound_as][:MOST_USES]
 
 
-def _takes_its_calls(
+def _accepts_its_calls(
     pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: renames.NameRename | None
 ) -> bool:
-    """Whether the successor of a name can be called with what the script gives to the name."""
+    """Whether the replacement accepts the arguments with which the script calls the removed name."""
     if rename is None or rename.new_name is None:
         return False
     source = pipeline.source_of(used.location)
@@ -171,7 +205,7 @@ def _takes_its_calls(
 
 
 def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:
-    """Whether every run of the script comes past this use: it stands in a plain statement of the module."""
+    """Whether every run of the script executes this use: it is in a simple statement at module level."""
     plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
     source = pipeline.source_of(used.location)
     statements = (node for node in source.tree.body if isinstance(node, plain))

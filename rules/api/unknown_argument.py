@@ -1,11 +1,11 @@
-"""A call names an argument that its library does not know: a slip of the pen, or one that another class takes.
+"""A call passes an argument that its library does not have: a misspelt one, or one of another class.
 
-Where the class does not take arguments of any name, the script ends at this call with an error, before it has loaded or
-trained anything.
+The call raises TypeError, before the script has loaded or trained anything, unless the class accepts arguments of any
+name.
 
 ## Bad
 
-What the class for the settings takes, given to the one that trains:
+An argument of `TrainingArguments` that is passed to the trainer:
 
     args = TrainingArguments("out")
     trainer = Trainer(
@@ -17,7 +17,7 @@ What the class for the settings takes, given to the one that trains:
     )
     # raises TypeError: Trainer.__init__() got an unexpected keyword argument 'num_train_epochs'
 
-A letter too few:
+A misspelt name:
 
     args = TrainingArguments("out", lerning_rate=2e-5)  # <- unknown-argument
     # raises TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'lerning_rate'
@@ -32,13 +32,13 @@ A letter too few:
         data_collator=collator,
     )
 
-The name as the library has it:
+The correct spelling:
 
     args = TrainingArguments("out", learning_rate=2e-5)
 
 ## When it is fine
 
-A class of the script takes what it asks for, and hands the rest on:
+A class of the script has an argument of its own and passes the others on:
 
     class Weighted(Trainer):
         def __init__(self, *given, weights=None, **named):
@@ -47,16 +47,16 @@ A class of the script takes what it asks for, and hands the rest on:
 
     trainer = Weighted(model, args, data_collator=collator, train_dataset=tokenized["train"], weights=[1.0, 2.0, 1.0])
 
-What a checkpoint's configuration is to be, `from_pretrained` takes by name:
+`from_pretrained` accepts the values of the checkpoint's configuration by name:
 
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, seq_classif_dropout=0.1)
 
-The version that counts is the one that the project names: in a lock file, in its requirements, or in its environment.
-For one that is newer than all that lintrain knows, nothing is said.
+lintrain uses the version that the project asks for: in its lock file, its requirements or its environment. It reports
+nothing for versions newer than those that it knows.
 
 ## Fix
 
-Asks first: the nearest name that the call takes is a guess at what was meant.
+Asks first: the new name is a guess, the most similar one that the call accepts.
 
 ## References
 
@@ -70,88 +70,116 @@ from collections.abc import Iterator
 
 from lintrain.analysis import library_arguments, prescreen
 from lintrain.knowledge import api
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 MOST_OF_ONE_CALL = 500
-"""Keywords of one call that are looked at: no library's class has as many."""
+"""How many keywords of one call are checked: no class of a library has as many."""
 
 
-class UnknownArgument(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim(library_arguments.KeywordClaim):
+    """The unknown argument with its value, and the edit: a new name, or a move to the trainer's configuration."""
+
+    value: str = ""
+    new_name: str = ""
+    belongs_to_config: bool = False
+
+
+class UnknownArgument(Rule[Claim]):
     level = Level.ERROR
     needs_training = False
     matters_in_tests = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_give_what_is_refused(source, targets, "never", "not_yet")
+        return prescreen.may_pass_keyword(source, targets, "never", "not_yet")
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         counts = Counter[Location]()
-        for given in library_arguments.given_keywords(pipeline):
-            counts[given.call.location] += 1
-            if counts[given.call.location] > MOST_OF_ONE_CALL:
+        for keyword in library_arguments.keyword_arguments(pipeline):
+            counts[keyword.call.location] += 1
+            if counts[keyword.call.location] > MOST_OF_ONE_CALL:
                 continue
-            known = api.keyword_state(given.call.path, given.name, pipeline.targets)
+            known = api.keyword_state(keyword.call.path, keyword.name, pipeline.targets)
             target = pipeline.targets.get(known.package)
             if known.state in ("never", "not_yet") and target is not None and not target.is_beyond:
-                yield self._report(pipeline, given, known)
+                yield self._report(pipeline, keyword, known)
 
-    def _report(self, pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> Finding:
-        call, name = given.call, given.name
+    def _report(
+        self, pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known
+    ) -> Finding[Claim]:
+        call, name = keyword.call, keyword.name
         target = pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
-        reasons = [Related(call.location, f"{known.package} {version} by {source}", "call", call.text)]
-        help_text, edit = _cure(pipeline, given, known)
-        if (
-            edit == "moved"
-            and (taker := library_arguments.taker_of(pipeline, given, library_arguments.config_of(call.path), name))
-            is not None
-        ):
-            reasons.append(Related(taker.location, f"this one takes `{name}`", "taker", taker.text))
+        reasons = [Related(call.location, f"{known.package} {version}, from {source}", "call", call.text)]
+        config = library_arguments.config_of(call.path)
+        belongs_to_config = bool(config) and library_arguments.accepts_keyword(pipeline, config, name)
+        if belongs_to_config and (taker := library_arguments.accepting_call(pipeline, keyword, config, name)):
+            reasons.append(Related(taker.location, f"accepts `{name}`", "taker", taker.text))
+        near = "" if belongs_to_config else _most_similar(pipeline, keyword, known)
+        is_written = keyword.argument.keyword is not None
         return self.finding(
-            given.location,
-            _message(given, known, version),
+            keyword.location,
+            _message(keyword, known, version),
             related=reasons,
-            help=help_text,
+            help=f"pass it to `{config.rpartition('.')[2]}`" if belongs_to_config else _help(known, near),
             subject=name,
-            facts={
-                "callable": call.path,
-                "argument": name,
-                "value": given.argument.text,
-                "new_name": edit if given.argument.keyword is not None else "",
-                "is_certain": call.is_certain,
-            },
+            claim=Claim(
+                call.path,
+                name,
+                call.is_certain,
+                keyword.argument.text,
+                near if is_written else "",
+                belongs_to_config and is_written,
+            ),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return library_arguments.verdict_on_keyword(finding, evidence, "never", "not_yet")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name, value, new_name = (str(finding.facts.get(key) or "") for key in ("argument", "value", "new_name"))
-        if new_name == "moved":
-            return library_arguments.moving(finding, name, name, value)
-        calls = finding.with_role("call")
-        if not new_name or not calls:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, calls = finding.claim, finding.with_role("call")
+        if claim is None or not calls:
             return None
-        return fixes.Fix.of(f"write `{new_name}`", fixes.RenameArgument(calls[0].location, name, new_name), safe=False)
+        if claim.belongs_to_config:
+            return library_arguments.moved_argument(finding, claim.argument, claim.argument, claim.value)
+        if not claim.new_name:
+            return None
+        edit = fixes.RenameArgument(calls[0].location, claim.argument, claim.new_name)
+        return fixes.Fix.of(f"write `{claim.new_name}`", edit, safe=False)
 
 
-def _message(given: library_arguments.GivenKeyword, known: api.Known, version: str) -> str:
-    called = given.call.path.rpartition(".")[2]
+def _message(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:
+    called = keyword.call.path.rpartition(".")[2]
     if known.state == "not_yet":
-        return f"`{given.name}` of `{called}` comes with {known.package} {known.first_with} (here: {version})"
-    return f"`{called}` of {known.package} {version} has no argument `{given.name}`"
+        return f"`{keyword.name}` of `{called}` needs {known.package} {known.first_with} (here: {version})"
+    return f"`{called}` of {known.package} {version} has no argument `{keyword.name}`"
 
 
-def _cure(pipeline: Pipeline, given: library_arguments.GivenKeyword, known: api.Known) -> tuple[str, str]:
-    """What to write instead: advice, and the new name of the argument (`moved` where its settings' class takes it)."""
-    config = library_arguments.config_of(given.call.path)
-    if config and library_arguments.takes_by_name(pipeline, config, given.name):
-        return f"give it to `{config.rpartition('.')[2]}`", "moved"
+def _help(known: api.Known, near: str) -> str:
     if known.state == "not_yet":
-        return f"ask for {known.package}>={known.first_with}, or leave it out", ""
-    taken = api.signature(given.call.path, pipeline.targets)
-    names = [each.name for each in taken.parameters if each.name not in given.call.arguments] if taken else []
+        return f"require {known.package}>={known.first_with}, or remove the argument"
+    return f"did you mean `{near}`?" if near else "remove it, or look up the arguments of the class"
+
+
+def _most_similar(pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known) -> str:
+    """The name of an unused parameter of the call that is spelt almost the same; empty if there is none."""
+    if known.state == "not_yet":
+        return ""
+    taken = api.signature(keyword.call.path, pipeline.targets)
+    names = [each.name for each in taken.parameters if each.name not in keyword.call.arguments] if taken else []
     from difflib import get_close_matches
 
-    near = get_close_matches(given.name, names, n=1, cutoff=0.8)
-    return (f"the nearest name is `{near[0]}`", near[0]) if near else ("take it out, or see what the class takes", "")
+    return next(iter(get_close_matches(keyword.name, names, n=1, cutoff=0.8)), "")

@@ -1,8 +1,8 @@
-"""Saved weights are loaded with `strict=False`, and nobody looks at what was missing.
+"""Saved weights are loaded with `strict=False`, and the missing keys are not checked.
 
-`strict=False` skips every weight whose name is not found, and returns the list of them. If the names differ by a
-prefix, as they do after `DataParallel` or `torch.compile`, all of them are skipped: the model keeps its random weights,
-and nothing says so.
+`strict=False` skips every weight whose name is missing in the file, and returns their names. If the names differ by a
+prefix, as they do after `DataParallel` or `torch.compile`, all weights are skipped: the model keeps its random weights,
+without an error or a warning.
 
 ## Bad
 
@@ -26,7 +26,7 @@ and nothing says so.
 
 ## When it is fine
 
-What is missing may be looked at, or be known because the weights were chosen before:
+The script checks the missing keys, or selects the weights before it loads them:
 
     torch.save(net.state_dict(), "weights.pt")
 
@@ -40,7 +40,7 @@ What is missing may be looked at, or be known because the weights were chosen be
         criterion(net(x), y).backward()
         optimizer.step()
 
-An adapter has but some of the weights, and loads them on purpose:
+A script that trains an adapter loads only part of the weights, on purpose:
 
     torch.save(net.state_dict(), "weights.pt")
     net.load_state_dict(torch.load("weights.pt"), strict=False)
@@ -52,7 +52,7 @@ An adapter has but some of the weights, and loads them on purpose:
 
 ## Fix
 
-None: whether the names or the model are wrong, the text does not tell.
+None: either the names or the model may be wrong.
 
 ## References
 
@@ -72,10 +72,10 @@ ON_PURPOSE = lazy_pattern(
     r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
     re.IGNORECASE,
 )
-"""Words of weights that are but some of a model's."""
+"""Names of weights that are only part of a model."""
 
-MANY, HARDLY_ANY = 0.2, 0.01
-"""Shares of a model's weights that were not in the file."""
+MANY, FEW = 0.2, 0.01
+"""Shares of a model's weights that are missing in the file."""
 
 
 class IgnoredMissingKeys(Rule):
@@ -86,39 +86,42 @@ class IgnoredMissingKeys(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source
         for node in source.nodes_of(ast.Expr) if "load_state_dict" in source.text else ():
-            if not _loads_what_it_finds(node.value) or source.is_displayed(source.location(node)):
+            if not _skips_missing_keys(node.value) or source.is_displayed(source.location(node)):
                 continue
-            if script_text.speaks_of(pipeline, r"lora|adapter|peft"):  # these load some of the weights on purpose
+            if script_text.mentions_name(
+                pipeline, r"lora|adapter|peft"
+            ):  # adapters are part of the weights, on purpose
                 return
             assert isinstance(node.value, ast.Call)
             read = checkpoints.loaded_from_file(source, node.value.args[0]) if node.value.args else None
-            said = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")
-            if read is not None and not ON_PURPOSE.search(said):
+            code = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")
+            if read is not None and not ON_PURPOSE.search(code):
                 yield self.finding(
                     source.location(node.value),
-                    "weights that are missing in the file are skipped, and nobody is told",
-                    related=[Related(source.location(read), "read here, names not checked", "read")],
-                    help="leave `strict=False` out, or look at the `missing_keys` that it returns",
+                    "`strict=False` skips missing weights, and the returned keys are not checked",
+                    related=[Related(source.location(read), "the file is read here", "read")],
+                    help="remove `strict=False`, or check the `missing_keys` that the call returns",
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loads = [load for load in evidence.state_loads if _is_at(load.location, finding.location)]
         if not loads:
-            return Verdict.inconclusive("no `load_state_dict` ran at this line before training")
+            return Verdict.inconclusive("`load_state_dict` did not run at this line before training")
         load = max(loads, key=lambda load: load.missing)
         share = load.missing / max(1, load.tensors)
         prefix = f"; the names differ by `{load.prefix}`" if load.prefix else ""
-        told = f"{load.missing} of {load.tensors} weights were not in the file{prefix}"
+        text = f"{load.missing} of {load.tensors} weights were missing in the file{prefix}"
         if share > MANY or load.prefix:
-            return Verdict.confirmed(told, missing=load.missing)
-        return Verdict.refuted(told) if share < HARDLY_ANY else Verdict.inconclusive(told)
+            return Verdict.confirmed(text, missing=load.missing)
+        return Verdict.refuted(text) if share < FEW else Verdict.inconclusive(text)
 
 
 def _is_at(location: Location, claimed: Location) -> bool:
     return location.path == claimed.path and claimed.line <= location.line <= claimed.end_line
 
 
-def _loads_what_it_finds(call: ast.expr) -> bool:
+def _skips_missing_keys(call: ast.expr) -> bool:
+    """Whether an expression is `model.load_state_dict(…, strict=False)`, for a whole model."""
     if (
         not isinstance(call, ast.Call)
         or not isinstance(call.func, ast.Attribute)

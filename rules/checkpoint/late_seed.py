@@ -1,7 +1,7 @@
-"""The seed is set after random weights were made.
+"""The seed is set after the model's weights were initialized.
 
-The weights that were made before come from another state of the generator in each run, so two runs with one seed differ
-from the first step on. It looks as if training were not repeatable, and comparisons of settings compare luck.
+The weights come from an unseeded generator, so two runs with the same seed differ from the first step on. Training
+looks as if it were not reproducible, and comparisons of hyperparameters measure random differences.
 
 ## Bad
 
@@ -13,7 +13,7 @@ from the first step on. It looks as if training were not repeatable, and compari
         criterion(classifier(x), y).backward()
         optimizer.step()
 
-A head that its checkpoint does not have is random too:
+A head that is missing in the checkpoint has random weights too:
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     set_seed(42)  # <- late-seed
@@ -29,7 +29,7 @@ A head that its checkpoint does not have is random too:
         criterion(classifier(x), y).backward()
         optimizer.step()
 
-A seed before the model is made:
+Set the seed before the model is created:
 
     set_seed(42)
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
@@ -37,7 +37,7 @@ A seed before the model is made:
 
 ## When it is fine
 
-A second seed, for what comes later, or weights that are all loaded:
+An earlier seed, before the weights:
 
     torch.manual_seed(0)
     classifier = nn.Linear(8, 3)
@@ -48,7 +48,7 @@ A second seed, for what comes later, or weights that are all loaded:
         criterion(classifier(x), y).backward()
         optimizer.step()
 
-A language model brings all its weights:
+The checkpoint has all weights of a language model:
 
     language_model = AutoModelForCausalLM.from_pretrained("gpt2")
     set_seed(42)
@@ -59,7 +59,7 @@ A language model brings all its weights:
         language_model(input_ids=torch.arange(8)[None], labels=torch.arange(8)[None]).loss.backward()
         optimizer.step()
 
-A function of the project may have seeded before:
+A function of the project may set a seed earlier:
 
     def seed_everything_of_ours():
         random.seed(0)
@@ -74,7 +74,7 @@ A function of the project may have seeded before:
         criterion(classifier(x), y).backward()
         optimizer.step()
 
-Weights may be drawn anew after the seed:
+The weights are initialized again after the seed:
 
     classifier = nn.Linear(8, 3)
     torch.manual_seed(0)
@@ -86,7 +86,7 @@ Weights may be drawn anew after the seed:
         criterion(classifier(x), y).backward()
         optimizer.step()
 
-Weights that start from zero are the same in every run; the seed is for the order of the rows:
+Weights that start at zero are the same in every run; the seed is for the order of the rows:
 
     class Scores(nn.Module):
         def __init__(self):
@@ -108,8 +108,8 @@ Weights that start from zero are the same in every run; the seed is for the orde
 
 ## Fix
 
-Asks first: the seed moves above the model, so that the run draws other numbers. Offered where nothing in between uses
-what it passes.
+Asks first: the seed moves above the model, so the run uses other random numbers. Offered if no code in between depends
+on the order.
 
 ## References
 
@@ -123,19 +123,16 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, tuning
-from lintrain.interpreter import replacing
-from lintrain.pipeline import blocks, callers
+from lintrain.pipeline import blocks, callers, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Model, Module, Task
 from lintrain.pipeline.values.python import Instance, Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-SEEDS = lazy_pattern(
-    r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
-)
+SEEDS = r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
 OF_OTHERS = frozenset({"random.seed", "numpy.random.seed"})
-"""Calls that seed what draws no weights."""
+"""Calls that seed generators which no weights come from."""
 
 WITH_NEW_HEAD = frozenset(
     {
@@ -147,20 +144,27 @@ WITH_NEW_HEAD = frozenset(
 )
 
 
-MADE_ANEW = (
+REINITIALIZES = (
     r"load_state_dict|model_init|load_weights|load_model|init_weights|initiali[sz]e|reset_parameters|\binit\.|\.apply\(|"
     r"\.(normal|uniform|zero|fill|copy|trunc_normal)_\("
 )
-"""Code that gives weights other values than those that they were made with."""
+"""Code that overwrites the initial values of weights."""
 
 
-class LateSeed(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the seed can move above the model, past the statements in between."""
+
+    can_move: bool = False
+
+
+class LateSeed(Rule[Claim]):
     level = Level.WARNING
     keywords = "seed"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        seeds = [call for call in pipeline.calls if SEEDS.fullmatch(call.path)]
-        if not seeds or not seeds[0].is_certain or script_text.mentions(pipeline, MADE_ANEW):
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        seeds = [call for call in pipeline.calls if re.fullmatch(SEEDS, call.path)]
+        if not seeds or not seeds[0].is_certain or script_text.mentions(pipeline, REINITIALIZES):
             return
         seed = seeds[0]
         ways = [location for _, location in callers.way_out(pipeline, seed.location)]
@@ -172,48 +176,49 @@ class LateSeed(Rule):
             if _is_random(pipeline, module) and not _may_seed_before(pipeline, module.origin, seed):
                 yield self.finding(
                     seed.location,
-                    "the seed comes after random weights were made: runs differ all the same",
-                    related=[Related(module.origin, "random weights, made before", "origin")],
-                    help="set the seed before the model is made",
-                    facts={"can_move": blocks.may_move(pipeline, seed.location, module.origin)},
+                    "the seed is set after random weights were created, so runs still differ",
+                    related=[Related(module.origin, "random weights, created before the seed", "origin")],
+                    help="set the seed before the model is created",
+                    claim=Claim(blocks.may_move(pipeline, seed.location, module.origin)),
                 )
                 return
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         starts = evidence.determinism
         if starts is None:
             return Verdict.inconclusive(evidence.unasked("determinism"))
         if not starts.weights:
-            return Verdict.inconclusive("no model was seen to be called: 0 weights are known by name")
+            return Verdict.inconclusive("no model was called, so the `weights` of two runs cannot be compared")
         different = starts.different_weights
         if not different:
-            return Verdict.refuted(f"{starts.weights} of {starts.weights} weights are the same in two starts")
+            return Verdict.refuted(f"all {starts.weights} weights are the same in two runs")
         one, other = starts.first_losses
         losses = f"the first losses are {one:.6g} and {other:.6g}"
-        count = f"{len(different)} of {starts.weights} weights differ between two starts"
-        return Verdict.confirmed(f"{count}, `{different[0]}` among them; {losses}", different=len(different))
+        count = f"{len(different)} of {starts.weights} weights differ between two runs"
+        return Verdict.confirmed(f"{count}, for example `{different[0]}`; {losses}", different=len(different))
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        """A Trainer sets its seed when it is built, after its model was made."""
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        """A Trainer sets its seed when it is created, after its model."""
         seed = evidence.arguments.get("seed")
         if evidence.determinism is None or evidence.construction is None or seed is None:
             return
         finding = self.finding(
             evidence.construction,
-            f"the seed {seed} comes after random weights were made: runs differ all the same",
-            help=f"call `set_seed({seed})` before the model is made, or give the Trainer `model_init`",
+            f"the seed {seed} is set after random weights were created, so runs still differ",
+            help=f"call `set_seed({seed})` before the model is created, or pass `model_init` to the Trainer",
         )
         yield from self.if_confirmed(finding, evidence)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("can_move"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.can_move:
             return None
         (made,) = finding.with_role("origin")
         return fixes.Fix.of(
-            "set the seed before the model is made", fixes.MoveBefore(finding.location, made.location), safe=False
+            "set the seed before the model is created", fixes.MoveBefore(finding.location, made.location), safe=False
         )
 
 
@@ -229,17 +234,17 @@ def _trained(pipeline: Pipeline) -> Iterator[Value]:
 
 
 def _is_random(pipeline: Pipeline, module: Value) -> bool:
-    """Whether some of a module's weights are certainly drawn when it is made."""
+    """Whether some of a module's weights are certainly random when it is created."""
     if isinstance(module, Model):
         facts = tuning.facts_of(pipeline, module)
         is_new = module.is_pretrained and module.task in WITH_NEW_HEAD and not module.is_adapted and facts is not None
         return is_new and (facts is None or facts.head is None or not facts.head.endswith(module.name[-14:]))
     is_own = isinstance(module, Instance) or (isinstance(module, Module) and module.path.startswith("torch.nn."))
-    return is_own and replacing.has_parameters(module)  # those of torchvision may come with weights
+    return is_own and modules.has_parameters(module)  # models of torchvision may be pretrained
 
 
 def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
-    """Whether a module is certainly made before the seed is set, in a stretch of the script that leads to both."""
+    """Whether a module is certainly created before the seed is set, in a scope that leads to both."""
     if made.path != seed.location.path:
         return False
     leading = {id(scope): location for scope, location in callers.way_out(pipeline, made)}
@@ -252,7 +257,7 @@ def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
 
 
 def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
-    """Whether other code that speaks of seeds runs above the seed, or may: in functions that are called elsewhere."""
+    """Whether a call named after a seed runs before the seed, or may run: in functions that are called elsewhere."""
     others = {call.location for call in pipeline.calls if call.path in OF_OTHERS}
     ends = {id(scope): location for scope, location in callers.way_out(pipeline, seed.location)}
     default = seed.location if blocks.is_one_scope(pipeline, made, seed.location) else None

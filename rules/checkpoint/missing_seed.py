@@ -1,7 +1,7 @@
-"""Nothing in the script sets a seed, so no run of it can be repeated.
+"""The script sets no seed, so its runs are not reproducible.
 
-Fresh weights, dropout and the order of the batches are drawn anew each time. A change of half a point cannot be told
-from luck, and a run that went wrong cannot be looked at again.
+New weights, dropout and the order of the batches are random in each run. A difference of half a point in a metric may
+be chance, and a run that fails cannot be repeated for debugging.
 
 ## Bad
 
@@ -28,7 +28,7 @@ from luck, and a run that went wrong cannot be looked at again.
 
 ## When it is fine
 
-The Trainer of transformers seeds by itself, and a part of a larger program leaves it to its caller:
+The Trainer of transformers sets a seed itself, and a module of a larger program leaves it to its caller:
 
     def train(classifier, batches):
         adam = torch.optim.Adam(classifier.parameters())
@@ -37,7 +37,7 @@ The Trainer of transformers seeds by itself, and a part of a larger program leav
             F.cross_entropy(classifier(x), y).backward()
             adam.step()
 
-A training whose weights nobody keeps is a trial:
+A training whose weights are never saved is an experiment:
 
     classifier = nn.Linear(8, 3)
     adam = torch.optim.Adam(classifier.parameters())
@@ -49,7 +49,7 @@ A training whose weights nobody keeps is a trial:
 
 ## Fix
 
-Asks first: a seed makes every run draw the same numbers, and which number it is, is yours to choose.
+Asks first: with a seed, every run uses the same random numbers, and the choice of the seed is yours.
 
 ## References
 
@@ -61,8 +61,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, training_loops
-from lintrain.interpreter import replacing
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
@@ -76,21 +75,22 @@ class MissingSeed(Rule):
         if (
             not pipeline.acts(Act.SAVE)
             or not training_loops.trains_by_hand(pipeline)
-            or script_text.speaks_of(pipeline, r"seed|generator|determin")
+            or script_text.mentions_name(pipeline, r"seed|generator|determin")
         ):
             return
         for training in training_loops.training_loops(pipeline):
             optimizer = training.steps[-1].subject
             if not isinstance(optimizer, Optimizer) or training.backward.uncalled:
                 continue
-            if any(replacing.has_parameters(module) for module in optimizer.trains):
+            if any(modules.has_parameters(module) for module in optimizer.trains):
                 yield self.finding(
                     training.backward.location,
-                    "nothing in this script sets a seed: its runs cannot be repeated",
+                    "no seed is set in this script, so its runs are not reproducible",
                     related=[
-                        Related(made, "the first random weights", "origin") for made in _first_made(pipeline, optimizer)
+                        Related(made, "the first random weights", "origin")
+                        for made in _first_module(pipeline, optimizer)
                     ],
-                    help="call `torch.manual_seed(0)` before the model is made",
+                    help="call `torch.manual_seed(0)` before the model is created",
                 )
                 return
 
@@ -101,30 +101,30 @@ class MissingSeed(Rule):
         one, other = starts.first_losses
         if starts.repeats:
             return Verdict.refuted(
-                f"two starts give the same {len(starts.losses[0])} losses, the first of them {one:.6g}"
+                f"two runs have the same {len(starts.losses[0])} losses, of which the first is {one:.6g}"
             )
-        different = f"; not the same: {'; '.join(starts.sources)}" if starts.sources else ""
-        return Verdict.confirmed(f"the first loss is {one:.6g} in one start and {other:.6g} in another{different}")
+        different = f"; different: {'; '.join(starts.sources)}" if starts.sources else ""
+        return Verdict.confirmed(f"the first loss is {one:.6g} in one run and {other:.6g} in another{different}")
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         origins = finding.with_role("origin")
         if not origins:
             return None
         edits = fixes.InsertBefore(origins[0].location, "torch.manual_seed(0)"), fixes.AddImport("torch")
-        return fixes.Fix.of("set a seed before the model is made", *edits, safe=False)
+        return fixes.Fix.of("set a seed before the model is created", *edits, safe=False)
 
 
-def _first_made(pipeline: Pipeline, optimizer: Optimizer) -> list[Location]:
-    """Where the first of the trained modules is made, if all are made and handed over in one stretch of the script."""
+def _first_module(pipeline: Pipeline, optimizer: Optimizer) -> list[Location]:
+    """Where the first of the trained modules is created, if all of them and the optimizer are created in one scope."""
     locations = [module.origin for module in optimizer.trains if module.origin is not None]
     if optimizer.origin is None or len(locations) != len(optimizer.trains):
         return []
     if not blocks.is_one_scope(pipeline, *locations, optimizer.origin):
         return []
     others = (run.model.origin for run in pipeline.runs if run.model is not None and run.train_calls)
-    beside = [
+    trained = [
         location
         for location in others
         if location is not None and blocks.is_one_scope(pipeline, location, optimizer.origin)
     ]
-    return [min([*locations, *beside])]
+    return [min([*locations, *trained])]

@@ -1,7 +1,7 @@
-"""A model is trained, and the script ends without saving it or using it.
+"""A model is trained, but the script ends without saving or using it.
 
-Checkpoints are switched off, and nothing else writes the weights. When the script ends they are gone, and the run has
-to be made again.
+Checkpoints are disabled, and no other code saves the weights. They are lost when the script ends, and the training has
+to be repeated.
 
 ## Bad
 
@@ -17,14 +17,14 @@ to be made again.
 
 ## When it is fine
 
-The weights may be saved by the script:
+The script saves the weights itself:
 
     args = TrainingArguments("out", save_strategy="no")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     trainer.train()
     trainer.save_model()
 
-A run may be made for its numbers, and a model may be used at once:
+A run may serve to measure a metric only:
 
     args = TrainingArguments("out", save_strategy="no")
     trainer = Trainer(
@@ -37,7 +37,7 @@ A run may be made for its numbers, and a model may be used at once:
     trainer.train()
     print(trainer.evaluate())
 
-So may one of a few steps, and one that hands its model on:
+A function may return the model to its caller:
 
     def fit(model):
         args = TrainingArguments("out", save_strategy="no")
@@ -49,12 +49,12 @@ So may one of a few steps, and one that hands its model on:
 
 ## Fix
 
-Asks first: checkpoints cost space and time, and `trainer.save_model()` at the end may be enough.
+Asks first: checkpoints need disk space and time, and `trainer.save_model()` at the end may be enough.
 
 ## References
 
 Transformers documentation, `TrainingArguments.save_strategy`. Measured on transformers 5.23: a run of 3 steps leaves
-`checkpoint-3` with "steps" and "epoch", and nothing with "no".
+`checkpoint-3` with "steps" and "epoch", and no checkpoint with "no".
 """
 
 from __future__ import annotations
@@ -68,12 +68,19 @@ from lintrain.pipeline.values.python import Value, is_missing
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
-MAY_KEEP = lazy_pattern(
+SAVES_OR_USES = lazy_pattern(
     r"save|push|upload|export|dump|write|store|predict|evaluate|generate|infer|benchmark|search|test|log_model|pipeline"
 )
-"""Words of code that saves a model, uses it, or makes a run for other reasons."""
+"""Names of functions that save a model, use it, or measure it."""
 
-OWN_WAYS = {"train", "_save", "save_model", "_save_checkpoint", "_maybe_log_save_evaluate", "_inner_training_loop"}
+SAVING_METHODS = {
+    "train",
+    "_save",
+    "save_model",
+    "_save_checkpoint",
+    "_maybe_log_save_evaluate",
+    "_inner_training_loop",
+}
 
 
 class UnsavedModel(Rule):
@@ -83,43 +90,42 @@ class UnsavedModel(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not pipeline.runs or pipeline.source.notebook is not None or len(pipeline.sources) > 1:
             return
-        if _keeps_something(pipeline):
+        if _saves_or_uses(pipeline):
             return
         for run in pipeline.runs:
             settings = run.settings
-            if settings is None or not run.train_calls or run.overrides & OWN_WAYS or not run.is_plain:
+            if settings is None or not run.train_calls or run.overrides & SAVING_METHODS or not run.is_plain:
                 continue
-            if _is_never_saved(settings) and is_missing(run.value("callbacks")) and _is_left(pipeline, run):
+            if _is_never_saved(settings) and is_missing(run.value("callbacks")) and _is_unused(pipeline, run):
                 yield self._report(run, settings)
 
     def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
         saving = evaluation_schedule.saving_strategy(settings)
         return self.finding(
             run.train_calls[-1],
-            "the trained model is neither saved nor used, and no checkpoint is written",
+            "the trained model is neither saved nor used, and checkpoints are disabled",
             related=[
-                *([Related(saving.location, "no checkpoints", "setting")] if saving and saving.location else []),
-                *([Related(settings.origin, "made here", "arguments")] if settings.origin else []),
+                *([Related(saving.location, "disables checkpoints", "setting")] if saving and saving.location else []),
+                *([Related(settings.origin, "created here", "arguments")] if settings.origin else []),
             ],
-            help="call `save_model()` on the trainer when it has trained, or leave `save_strategy` out",
+            help="call `trainer.save_model()` after training, or remove `save_strategy`",
             subject="save_strategy",
-            facts={"line": run.train_calls[-1].line},
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("save_strategy")
         if not isinstance(strategy, str):
-            return Verdict.inconclusive("how the run saves was not seen: 0 checkpoints are known of")
+            return Verdict.inconclusive("the run did not show its `save_strategy`")
         if strategy != "no":
-            return Verdict.refuted(f"checkpoints are saved by `{strategy}`, and 1 at the end")
-        return Verdict.confirmed(f"checkpoints are saved by `{strategy}`: 0 of them in the whole run")
+            return Verdict.refuted(f'with `save_strategy="{strategy}"` the run saves at least 1 checkpoint')
+        return Verdict.confirmed(f'with `save_strategy="{strategy}"` the run saves no checkpoint')
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         made = finding.with_role("arguments")
         if not made:
             return None
         return fixes.Fix.of(
-            "leave `save_strategy` out", fixes.RemoveArgument(made[0].location, "save_strategy"), safe=False
+            "remove `save_strategy`", fixes.RemoveArgument(made[0].location, "save_strategy"), safe=False
         )
 
 
@@ -129,19 +135,19 @@ def _is_never_saved(settings: TrainingArguments) -> bool:
         evaluation_schedule.evaluation_strategy(settings),
     )
     is_off = saving is not None and saving.value == "no" and saving.location is not None
-    is_for_numbers = (
+    is_for_metrics = (
         evaluating is None or evaluating.value != "no" or not evaluation_schedule.is_left_out(settings, "max_steps")
     )
     return (
         is_off
-        and not is_for_numbers
+        and not is_for_metrics
         and evaluation_schedule.is_left_out(settings, "push_to_hub")
         and settings.is_complete
     )
 
 
-def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
-    """Whether nothing names the trainer but to train, and nothing names the model when it has trained."""
+def _is_unused(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether the trainer is only used to train, and the model is not used afterwards."""
     source, trained = pipeline.source, run.train_calls[-1]
     names = _names_of(pipeline, run.value("model"))
     owners = _names_of(pipeline, run)
@@ -155,7 +161,7 @@ def _is_left(pipeline: Pipeline, run: TrainerRun) -> bool:
 
 
 def _names_of(pipeline: Pipeline, value: Value) -> set[str]:
-    """All names of a thing, in the functions that it is handed to, too."""
+    """All names of a value, including those in the functions that it is passed to."""
     return callers.spread_names(pipeline.source, {binding.name for binding in pipeline.names_of(value)})[0]
 
 
@@ -163,11 +169,11 @@ def _name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _keeps_something(pipeline: Pipeline) -> bool:
-    """Whether any method or function of the script is called after saving, using or measuring a model."""
+def _saves_or_uses(pipeline: Pipeline) -> bool:
+    """Whether the script calls a function whose name contains a word for saving, using or measuring a model."""
     for node in pipeline.source.nodes_of(ast.Call):
         called = node.func
         name = called.attr if isinstance(called, ast.Attribute) else _name(called)
-        if MAY_KEEP.search(name):
+        if SAVES_OR_USES.search(name):
             return True
     return False

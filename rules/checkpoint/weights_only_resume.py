@@ -1,7 +1,7 @@
-"""A run is resumed with its weights alone, though the state of the optimizer was saved with them.
+"""A run resumes with its weights only, although the optimizer state was saved with them.
 
-The optimizer starts with empty averages and the schedule at its warm-up, in the middle of a training: the loss jumps at
-each resume, and what was learned last is partly undone. The file holds what is needed; nobody reads it.
+In the middle of training, the optimizer starts with empty averages and the schedule with its warm-up: the loss jumps at
+each resume, and part of the last progress is lost. The checkpoint contains the state, but the script does not load it.
 
 ## Bad
 
@@ -17,8 +17,8 @@ each resume, and what was learned last is partly undone. The file holds what is 
             optimizer.step()
         torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
 
-A Trainer saves less where it is told so, and says nothing when it goes on from such a checkpoint: the optimizer and the
-schedule begin anew at the step where the other run was:
+With `save_only_model=True`, a Trainer saves no optimizer state, and it resumes from such a checkpoint without a
+warning: the optimizer and the schedule start again at the step of the checkpoint:
 
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -51,14 +51,13 @@ With a Trainer:
 
 ## When it is fine
 
-Checkpoints that no run goes on from may hold the weights alone:
+Checkpoints that are not used to resume need only the weights:
 
     args = TrainingArguments("out", save_only_model=True)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     trainer.train()
 
-A training that starts anew from weights of another one needs no more than these, and an evaluation of the best epoch
-neither:
+A new training that starts from existing weights needs only these, and so does the evaluation of the best epoch:
 
     for epoch in range(epochs):
         for x, y in train_loader:
@@ -71,7 +70,7 @@ neither:
     net.load_state_dict(best["net"])
     print("best epoch:", best["epoch"])
 
-Where no state of an optimizer was saved, the script may well have none that matters:
+If the script saves no optimizer state, the optimizer may have none that matters:
 
     start = 0
     if os.path.exists("last.pt"):
@@ -87,14 +86,14 @@ Where no state of an optimizer was saved, the script may well have none that mat
 
 ## Fix
 
-Asks first: the state of the optimizer has to fit the one of the script. Offered where all that is saved is made above
-the line that loads the weights.
+Asks first: the saved state has to match the optimizer of the script. Offered if all saved objects are created above the
+line that loads the weights.
 
 ## References
 
 the_well#63; yolov5#292; torch-points3d#630; asteroid#322; DiM#5; PyTorch tutorial "Saving and loading a general
-checkpoint"; `TrainingArguments.save_only_model` (transformers 5.23 loads the state of optimizer and schedule where
-their files are there, and else goes on without a word).
+checkpoint"; `TrainingArguments.save_only_model` (transformers 5.23 loads the state of optimizer and schedule if their
+files exist, and otherwise resumes without a warning).
 """
 
 from __future__ import annotations
@@ -109,45 +108,52 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
 
-OPTIMIZER = lazy_pattern(r"optim|\bopt\b|opt_|_opt", re.IGNORECASE)
-RESTORES = lazy_pattern(r"load|resum|restor", re.IGNORECASE)
+OPTIMIZER = r"(?i)optim|\bopt\b|opt_|_opt"
+RESTORES = r"(?i)load|resum|restor"
 PROGRESS = ("epoch", "step", "iteration", "global_step", "iter", "epochs")
 
 
-class WeightsOnlyResume(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statements that load the rest of the checkpoint; None without a fix."""
+
+    statements: str | None = None
+
+
+class WeightsOnlyResume(Rule[Claim]):
     level = Level.WARNING
     keywords = "save|resume"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from self._loops(pipeline)
         yield from self._trainers(pipeline)
 
-    def _loops(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def _loops(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         tree, source = pipeline.source.tree, pipeline.source
         if not source.says(r"torch\s*\.\s*save"):
             return
         saved = _saved_state(source.nodes_of(ast.Call))
         if saved is None or _may_restore(tree) or checkpoints.entries_read(source, _key_of(saved)):
             return
-        goes_on = _goes_on_from(source)
+        resumed = _resumed_progress(source)
         loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_weights(source, node)]
-        if goes_on is None or len(loads) != 1:
+        if resumed is None or len(loads) != 1:
             return
         yield self.finding(
             source.location(loads[0]),
-            f'the run goes on with its weights alone: `"{_key_of(saved)}"` is saved, never loaded',
+            f'the run resumes with its weights only: `"{_key_of(saved)}"` is saved, but never loaded',
             related=[
                 Related(source.location(saved), "saved here", "saved"),
-                Related(source.location(goes_on), "the epochs go on from here", "progress"),
+                Related(source.location(resumed), "the epochs resume from here", "progress"),
             ],
-            help="load the state of the optimizer, and of the schedule, with the weights",
-            facts={"statements": _loads_of_the_rest(pipeline, loads[0], saved)},
+            help="load the state of the optimizer and of the schedule with the weights",
+            claim=Claim(_loads_of_the_rest(pipeline, loads[0], saved)),
         )
 
-    def _trainers(self, pipeline: Pipeline) -> Iterator[Finding]:
-        """Runs that are resumed from what they save, and save their weights alone."""
+    def _trainers(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """Trainers that save only their weights and resume from a checkpoint."""
         for event in pipeline.acts(Act.TRAIN):
             run, resumed = event.subject, event.details.get("resume_from_checkpoint")
             settings = run.settings if isinstance(run, TrainerRun) else None
@@ -158,71 +164,72 @@ class WeightsOnlyResume(Rule):
             if location is not None and is_true(settings.value("save_only_model")):
                 yield self.finding(
                     location,
-                    "checkpoints hold the weights alone, and the run goes on from one",
+                    "the run resumes from a checkpoint, but checkpoints contain only the weights",
                     related=[
-                        Related(event.location, "resumed here", "progress"),
-                        *([Related(settings.origin, "saves less", "arguments")] if settings.origin else []),
+                        Related(event.location, "resumes here", "progress"),
+                        *([Related(settings.origin, "created here", "arguments")] if settings.origin else []),
                     ],
-                    help="leave `save_only_model` out: the state of optimizer and schedule is saved too",
+                    help="remove `save_only_model`, so that the state of optimizer and schedule is saved too",
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         resumed = evidence.checkpoint
         if resumed is None:
             return Verdict.inconclusive(evidence.unasked("checkpoint"))
         lost = len(resumed.lost_state)
-        kept = f"{resumed.optimizer_state - lost} of {resumed.optimizer_state} optimizer tensors"
         if resumed.changed_weights:
             count = f"{len(resumed.changed_weights)} of {resumed.weights} weights"
-            return Verdict.inconclusive(f"{count} are not what they were either, so this run does not go on")
-        if lost:
-            went_on, starts = resumed.losses
-            losses = f"the next loss is {starts:.4g}, {went_on:.4g} without the interruption"
-            return Verdict.confirmed(f"{kept} are there after a resume; {_rates(resumed)}{losses}", lost=lost)
-        return Verdict.refuted(f"{kept} are there after a resume")
+            return Verdict.inconclusive(f"{count} also differ after a restart, so this run does not resume")
+        total = resumed.optimizer_state
+        restored = f"the resumed run restores {total - lost} of {total} tensors of the optimizer"
+        if not lost:
+            return Verdict.refuted(restored)
+        uninterrupted, after = resumed.losses
+        losses = f"the next loss is {after:.4g}, without the interruption {uninterrupted:.4g}"
+        return Verdict.confirmed(f"{restored}; {_rates(resumed)}{losses}", lost=lost)
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         resumed = evidence.checkpoint
         if resumed is None or evidence.framework != "transformers" or not resumed.resume_is_asked:
             return
         finding = self.finding(
             evidence.location,
-            "the run goes on from a checkpoint that holds its weights alone",
-            help="leave `save_only_model` out: the state of optimizer and schedule is saved too",
+            "the run resumes from a checkpoint that contains only the weights",
+            help="remove `save_only_model`, so that the state of optimizer and schedule is saved too",
         )
         yield from self.if_confirmed(finding, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        statements, calls = finding.facts.get("statements"), finding.with_role("arguments")
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, calls = finding.claim, finding.with_role("arguments")
         if calls:
             return fixes.Fix.of(
-                "save all that a run goes on with",
-                fixes.RemoveArgument(calls[0].location, "save_only_model"),
-                safe=False,
+                "save the optimizer state too", fixes.RemoveArgument(calls[0].location, "save_only_model"), safe=False
             )
-        if not isinstance(statements, str):
+        if claim is None or claim.statements is None:
             return None
         return fixes.Fix.of(
-            "load the rest of what is saved", fixes.InsertAfter(finding.location, statements), safe=False
+            "load the rest of the checkpoint", fixes.InsertAfter(finding.location, claim.statements), safe=False
         )
 
 
 def _rates(resumed: CheckpointEvidence) -> str:
     before, after = resumed.learning_rates
-    return f"its rate is {after:.3g}, {before:.3g} without the interruption; " if before != after else ""
+    if before == after:
+        return ""
+    return f"the learning rate is {after:.3g}, without the interruption {before:.3g}; "
 
 
 def _saved_state(calls: Sequence[ast.Call]) -> ast.Constant | None:
-    """The key under which the script saves the state of an optimizer with other things."""
+    """The key under which the script saves the state of an optimizer, in a dictionary."""
     for call in calls:
         if not isinstance(call.func, ast.Attribute) or ast.unparse(call.func) != "torch.save":
             continue
         for argument in call.args[:1]:
             for key, value in _entries(argument):
-                if OPTIMIZER.search(ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
+                if re.search(OPTIMIZER, ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
                     return key
     return None
 
@@ -239,19 +246,19 @@ def _key_of(key: ast.Constant) -> str:
 
 
 def _may_restore(tree: ast.Module) -> bool:
-    """Whether anything loads the state of an optimizer, or a function that loads something is given one."""
+    """Whether a call named after loading may restore an optimizer: it is a method of one, or gets it as argument."""
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and RESTORES.search(ast.unparse(call.func)):
-            given = " ".join(
+        if isinstance(call, ast.Call) and re.search(RESTORES, ast.unparse(call.func)):
+            arguments = " ".join(
                 ast.unparse(argument) for argument in [*call.args, *(each.value for each in call.keywords)]
             )
-            if OPTIMIZER.search(ast.unparse(call.func)) or OPTIMIZER.search(given):
+            if re.search(OPTIMIZER, ast.unparse(call.func)) or re.search(OPTIMIZER, arguments):
                 return True
     return False
 
 
-def _goes_on_from(source: Source) -> ast.Subscript | None:
-    """Where the number of an epoch or step is read from the file, and given a name that a `range` starts with."""
+def _resumed_progress(source: Source) -> ast.Subscript | None:
+    """Where the epoch or step is read from the checkpoint into a variable that is the start of a `range`."""
     starts = {
         ast.unparse(call.args[0])
         for call in source.nodes_of(ast.Call)
@@ -273,7 +280,7 @@ def _loads_weights(source: Source, call: ast.Call) -> bool:
 
 
 def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) -> str | None:
-    """The statements that load what is saved beside the weights, of objects that are made above, in the same scope."""
+    """The statements that load the other saved states; None unless their objects are created above in the scope."""
     source = pipeline.source
     entry = load.args[0] if len(load.args) == 1 else None
     dictionary = next((node for node in source.nodes_of(ast.Dict) if saved in node.keys), None)

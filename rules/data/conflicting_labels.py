@@ -1,7 +1,7 @@
-"""Rows with the same texts carry different labels.
+"""Rows with the same text have different labels.
 
-No model can answer both ways, so that the loss has a floor, and what is learned of these rows is noise. It comes from
-joined sources that disagree, from labels that were shifted against their texts, or from a text column that lacks what
+No model can predict both labels, so the loss cannot fall below a certain value, and these rows add noise. Reasons are
+merged sources that disagree, labels that are shifted against their texts, or a text column without the information that
 the label depends on.
 
 ## Bad
@@ -18,13 +18,12 @@ the label depends on.
 
 ## When it is fine
 
-Several annotators per text whose votes are meant to be averaged; labels that are probabilities. Other models than
-classifiers of whole rows are left alone, for their targets lie in the texts. Texts are compared as they are before they
-are cut to a length.
+Several annotators per text, whose votes the model should average, and labels that are probabilities. The rule applies
+only to classifiers of whole rows; other models have their targets in the text. It compares texts before truncation.
 
 ## Fix
 
-None: which of the labels is right, only someone who reads the rows can tell.
+None: only a person who reads the rows can decide which label is correct.
 
 ## References
 
@@ -45,26 +44,26 @@ class ConflictingLabels(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
-            return Verdict.inconclusive("the model is no classifier of whole rows")
+            return Verdict.inconclusive("the model does not classify whole rows")
         conflicts = evidence.conflicts
         if conflicts is None:
             return Verdict.inconclusive(
-                "no dataset with texts and one column of classes was mapped: 0 rows were compared"
+                "no rows were compared: no dataset with texts and a single label column was mapped"
             )
         share = conflicts.conflicting / conflicts.compared
         texts = ", ".join(f"`{name}`" for name in conflicts.inputs)
-        said = f"{conflicts.conflicting} of {conflicts.compared} rows share {texts} with a row of another label"
+        text = f"{conflicts.conflicting} of {conflicts.compared} rows have the same {texts} as a row with another label"
         if share > LARGEST_SHARE:
-            return Verdict.confirmed(f"{said} ({share:.1%})", share=share)
+            return Verdict.confirmed(f"{text} ({share:.1%})", share=share)
         if conflicts.conflicting == 0 and conflicts.compared >= FEWEST_ROWS:
-            return Verdict.refuted(said, share=share)
-        return Verdict.inconclusive(f"{said}: too few to tell", share=share)
+            return Verdict.refuted(text, share=share)
+        return Verdict.inconclusive(f"{text}, which is too few to decide", share=share)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "training rows with the same texts carry different labels",
-            help="look at some of them: keep one answer, or give the model the column that the label depends on",
+            "training rows with the same text have different labels",
+            help="inspect some of them: keep one label, or give the model the column that the label depends on",
             subject="train_dataset",
         )
         yield from self.if_confirmed(finding, evidence)

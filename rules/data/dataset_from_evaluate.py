@@ -1,7 +1,7 @@
-"""A metric is taken for a data set, or a data set for a metric.
+"""A metric is used as a data set, or a data set as a metric.
 
-`evaluate.load` and `load_dataset` share many names (`glue`, `squad`). Each gives what its own library keeps under the
-name, and the script ends where the result is used as the other thing.
+`evaluate.load` and `load_dataset` share many names (`glue`, `squad`): one returns a metric, the other a data set. The
+script raises an error where the result is used as the other object.
 
 ## Bad
 
@@ -28,7 +28,7 @@ A metric and a data set may have the same name:
 
 ## Fix
 
-Asks first: that a data set was meant and not a metric, only the name tells.
+Asks first: only the use of the result shows that the other function was intended.
 
 ## References
 
@@ -46,18 +46,26 @@ from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Value
 from lintrain.pipeline.values.training import Metric
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 UNREACHABLE = ("Connection", "ffline", "HTTPError", "imeout", "timed out", "Max retries", "Couldn't reach")
 TRAINER_DATA = ("train_dataset", "eval_dataset")
 LOADERS = {"evaluate.load": "load_dataset", "load_dataset": "evaluate.load", "datasets.load_dataset": "evaluate.load"}
 
 
-class DatasetFromEvaluate(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code that loads, if it is on one line; `is_certain` if every run comes to both statements."""
+
+    code: str | None = None
+    is_certain: bool = False
+
+
+class DatasetFromEvaluate(Rule[Claim]):
     level = Level.ERROR
     keywords = "evaluate|load_dataset|load_metric"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen: set[Value] = set()
         for misuse in [*pipeline.misuses, *_given_to_trainers(pipeline)]:
             if misuse.value in seen or not _is_swapped(misuse):
@@ -65,7 +73,7 @@ class DatasetFromEvaluate(Rule):
             seen.add(misuse.value)
             yield self._report(pipeline, misuse)
 
-    def _report(self, pipeline: Pipeline, misuse: Misuse) -> Finding:
+    def _report(self, pipeline: Pipeline, misuse: Misuse) -> Finding[Claim]:
         location = _loaded_at(misuse.value) or misuse.location
         code = pipeline.code(location)
         is_metric = isinstance(misuse.value, Metric)
@@ -73,56 +81,58 @@ class DatasetFromEvaluate(Rule):
         use = misuse.text if 0 < len(misuse.text) <= 30 and "\n" not in misuse.text else misuse.use
         return self.finding(
             location,
-            f"{loads} is loaded here, and `{use}` needs {used}",
+            f"{loads} is loaded here, but `{use}` needs {used}",
             related=[Related(misuse.location, f"used as {used}", "use", misuse.text)],
-            why=f"what is loaded here has none of the methods of {used}",
+            why=f"{loads} does not have the methods of {used}",
             help="load it with `load_dataset`" if is_metric else "load it with `evaluate.load`",
-            facts={
-                "code": code if "\n" not in code else None,
-                "is_certain": _is_certain(pipeline, location) and _is_certain(pipeline, misuse.location),
-            },
+            claim=Claim(
+                code if "\n" not in code else None,
+                _is_certain(pipeline, location) and _is_certain(pipeline, misuse.location),
+            ),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        claim = finding.claim
         uses = [reason.location for reason in finding.with_role("use")]
         for location in (finding.location, *uses):
             stage = evidence.failed_at(location, "")
             if stage is not None and stage.failure is not None:
                 return _of_failure(stage.failure)
         locations = [each.line for each in (finding.location, *uses)]
-        if finding.facts.get("is_certain") and all(evidence.ran(each) for each in (finding.location, *uses)):
-            return Verdict.refuted(f"the script ran past line {max(locations)}, where what was loaded is used")
-        return Verdict.inconclusive("the script did not end at this line")
+        is_certain = claim is not None and claim.is_certain
+        if is_certain and all(evidence.ran(each) for each in (finding.location, *uses)):
+            return Verdict.refuted(f"line {max(locations)}, which uses the loaded object, ran without an error")
+        return Verdict.inconclusive("this line raised no error, but may not have run")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        callee, bracket, arguments = code.partition("(") if isinstance(code, str) else ("", "", "")
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        callee, bracket, arguments = (claim.code if claim and claim.code else "").partition("(")
         if callee not in LOADERS:
             return None
         new = LOADERS[callee]
-        brings = fixes.AddImport("datasets", "load_dataset") if new == "load_dataset" else fixes.AddImport("evaluate")
+        added = fixes.AddImport("datasets", "load_dataset") if new == "load_dataset" else fixes.AddImport("evaluate")
         return fixes.Fix.of(
-            f"load it with `{new}`", fixes.Replace(finding.location, f"{new}{bracket}{arguments}"), brings, safe=False
+            f"load it with `{new}`", fixes.Replace(finding.location, f"{new}{bracket}{arguments}"), added, safe=False
         )
 
 
 def _of_failure(failure: Failure) -> Verdict:
-    told = f"{failure.type}: {failure.message}"[:150]
+    error = f"{failure.type}: {failure.message}"[:150]
     line = failure.location.line if failure.location else 0
     if failure.says(*UNREACHABLE):
-        return Verdict.inconclusive(f"line {line} could reach no hub: {told}")
-    return Verdict.confirmed(f"line {line} ends with {told}")
+        return Verdict.inconclusive(f"line {line} could not connect to the hub: {error}")
+    return Verdict.confirmed(f"line {line} raises {error}")
 
 
 def _is_certain(pipeline: Pipeline, location: Location) -> bool:
-    """Whether every run of the script comes past a place: it stands in a plain statement of the module."""
+    """Whether every run of the script executes this code: it is in a simple statement at module level."""
     plain = (ast.Assign, ast.Expr)
     source = pipeline.source_of(location)
     return any(source.location(node).holds(location) for node in source.tree.body if isinstance(node, plain))
 
 
 def _is_swapped(misuse: Misuse) -> bool:
-    """Whether a metric stands for a data set, or a data set for a metric, and nothing was done to it in between."""
+    """Whether a metric is used as a data set, or an unchanged data set as a metric."""
     match misuse.value:
         case Metric(library="evaluate"):
             return True
@@ -141,7 +151,7 @@ def _loaded_at(value: Value) -> Location | None:
 
 
 def _given_to_trainers(pipeline: Pipeline) -> Iterator[Misuse]:
-    """Metrics that a Trainer is given as its data."""
+    """Metrics that are passed to a Trainer as its data."""
     for run in pipeline.runs:
         for name in TRAINER_DATA:
             argument = run.arguments.get(name)

@@ -1,7 +1,7 @@
-"""The result of a data set's method is thrown away.
+"""The result of a data set's method is discarded.
 
-`map`, `filter`, `shuffle` and their like give a new data set and leave the old one as it was. A call whose result is
-not assigned has no effect: the mistake shows later under another name, or training goes on with the rows as they were.
+Methods such as `map`, `filter` and `shuffle` return a new data set and do not change the old one. A call whose result
+is not assigned has no effect: a later step fails, or training silently uses the unchanged rows.
 
 ## Bad
 
@@ -22,7 +22,7 @@ Some methods change the data set itself:
     train.set_format("torch", columns=["input_ids", "attention_mask", "label"])
     trainer = Trainer(model, args, train_dataset=train, processing_class=tokenizer)
 
-A function that gives nothing back is called for what it does:
+A function that returns nothing is called for its side effects:
 
     def show(row):
         print(row["premise"])
@@ -31,12 +31,12 @@ A function that gives nothing back is called for what it does:
 
 ## Fix
 
-Safe: `map` and its like return a new data set, so the line as it stands does nothing.
+Safe: these methods return a new data set, so the present line has no effect.
 
 ## References
 
-Datasets documentation, "Process": every method returns a new `Dataset` object, but for `set_format`, `set_transform`
-and `reset_format`.
+Datasets documentation, "Process": all methods return a new `Dataset` object, except `set_format`, `set_transform` and
+`reset_format`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from lintrain.analysis import run_data
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Either, Value
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
 CHANGING = frozenset(
@@ -74,10 +74,18 @@ CHANGING = frozenset(
 
 
 CACHE_FILES = {"cache_file_name", "cache_file_names"}
-"""With one of these a call also writes a file of the script's choice, which may be all that is wanted of it."""
+"""With one of these arguments, a call also writes a file, which may be its only purpose."""
 
 
-class DiscardedMap(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The assignment that keeps the result, None without a fix, and the names of the columns that the call adds."""
+
+    assignment: str | None = None
+    added: tuple[str, ...] = ()
+
+
+class DiscardedMap(Rule[Claim]):
     level = Level.ERROR
     keywords = "dataset"
     needs_training = False
@@ -86,7 +94,7 @@ class DiscardedMap(Rule):
         calls = (node.value for node in source.nodes_of(ast.Expr) if isinstance(node.value, ast.Call))
         return any(isinstance(call.func, ast.Attribute) and call.func.attr in CHANGING for call in calls)
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for discard in pipeline.discards:
             if discard.method in CHANGING and not discard.is_displayed and self._is_lost(pipeline, discard):
                 yield self._report(pipeline, discard)
@@ -95,48 +103,42 @@ class DiscardedMap(Rule):
         made = _datasets(discard.result)
         if not made or any(dataset.is_unchanged is not False for dataset in made):
             return False
-        if _keeps_a_file(pipeline.code(discard.location)):
+        if _writes_a_file(pipeline.code(discard.location)):
             return False
         return not any(_repeats(dataset, made[0]) for dataset in pipeline.datasets if isinstance(dataset, Dataset))
 
-    def _report(self, pipeline: Pipeline, discard: Discard) -> Finding:
+    def _report(self, pipeline: Pipeline, discard: Discard) -> Finding[Claim]:
         made = _datasets(discard.result)[0]
         name = discard.receiver_text
         shown = f"`{name}.{discard.method}(…)`" if len(name) <= 30 and "\n" not in name else f"`{discard.method}`"
         is_name = name.isidentifier() and _is_used_after(pipeline, name, discard)
         return self.finding(
             discard.location,
-            f"{shown} gives a new data set, and nothing keeps it",
+            f"{shown} returns a new data set, but the result is discarded",
             related=run_data.origin_of(made),
-            why="data sets are not changed in place: the old one goes on without this step",
-            help=f"assign it: `{name} = {name}.{discard.method}(…)`" if is_name else "assign what it gives to a name",
-            facts={
-                "code": f"{name} = {pipeline.code(discard.location)}" if is_name else None,
-                "adds": " ".join(_added(made)) or None,
-            },
+            why="data sets are not changed in place, so the script continues with the old one",
+            help=f"assign it: `{name} = {name}.{discard.method}(…)`" if is_name else "assign the result to a name",
+            claim=Claim(f"{name} = {pipeline.code(discard.location)}" if is_name else None, tuple(_added(made))),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        adds = str(finding.facts.get("adds") or "").split()
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        added = finding.claim.added if finding.claim else ()
         split = next((each for each in evidence.splits if each.columns), None)
         if split is None:
             return Verdict.inconclusive(evidence.not_reached("dataset"))
-        if not adds:
-            return Verdict.inconclusive(
-                "this method leaves the columns as they are, and columns are all that can be compared"
-            )
-        there = sorted(set(adds) & split.column_names)
-        text = f"{len(there)} of the {len(adds)} columns that it adds ({', '.join(adds)}) are in {split.argument}"
-        if there:
-            return Verdict.refuted(text, columns=[*sorted(split.column_names)])
-        return Verdict.confirmed(text, columns=[*sorted(split.column_names)])
+        if not added:
+            return Verdict.inconclusive("this method does not change the columns, and only columns can be compared")
+        present = sorted(set(added) & split.column_names)
+        count = f"{len(present)} of the {len(added)} columns that the call adds ({', '.join(added)})"
+        verdict = Verdict.refuted if present else Verdict.confirmed
+        return verdict(f"{split.argument} has {count}", columns=[*sorted(split.column_names)])
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.assignment is None:
             return None
         return fixes.Fix.of(
-            "assign the new data set to the same name", fixes.Replace(finding.location, code), safe=True
+            "assign the new data set to the same name", fixes.Replace(finding.location, claim.assignment), safe=True
         )
 
 
@@ -149,7 +151,7 @@ def _datasets(value: Value) -> list[Dataset]:
 
 
 def _repeats(dataset: Dataset, lost: Dataset) -> bool:
-    """Whether the same step is done elsewhere: this one only fills the cache."""
+    """Whether the same call also occurs elsewhere: this one only fills the cache."""
     step, other = lost.steps[-1], dataset.steps[-1]
     return step.text == other.text and step.location != other.location
 
@@ -166,7 +168,7 @@ def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
     )
 
 
-def _keeps_a_file(code: str) -> bool:
-    """Whether a call says by which name its result is to be kept on the disk."""
+def _writes_a_file(code: str) -> bool:
+    """Whether a call names the cache file to write."""
     names = (node.arg for node in ast.walk(parsing.expression_of(f"({code})")) if isinstance(node, ast.keyword))
     return any(name in CACHE_FILES for name in names)

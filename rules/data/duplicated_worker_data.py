@@ -1,8 +1,8 @@
-"""Every worker of a loader gives the whole stream.
+"""Every worker of a loader yields the whole stream.
 
-Each worker process of a `DataLoader` gets a copy of the data set. A stream that does not ask which worker it is in
-gives all its rows in each of them, so that every row comes once per worker: an epoch is that many times as long as it
-should be, and the steps of a schedule are counted wrongly.
+Each worker process of a `DataLoader` gets a copy of the data set. A stream that does not call `get_worker_info` yields
+all its rows in each worker, so every row occurs once per worker: an epoch is that many times too long, and a schedule
+counts too many steps.
 
 ## Bad
 
@@ -46,7 +46,7 @@ should be, and the steps of a schedule are counted wrongly.
 
 ## When it is fine
 
-One worker gives each row once, and a function may share the rows out when the workers start:
+A single worker yields each row once, and a `worker_init_fn` may divide the rows among the workers:
 
     from torch.utils.data import IterableDataset, get_worker_info
 
@@ -63,7 +63,7 @@ One worker gives each row once, and a function may share the rows out when the w
     single = DataLoader(Numbers(), batch_size=2, num_workers=1)
     shared = DataLoader(Numbers(), batch_size=2, num_workers=2, worker_init_fn=share_out)
 
-Streams that draw their rows at random, and those of the library `datasets`, which share themselves out:
+Streams of random rows, and streams of the library `datasets`, which divide themselves among the workers:
 
     from torch.utils.data import IterableDataset
 
@@ -75,7 +75,7 @@ Streams that draw their rows at random, and those of the library `datasets`, whi
     drawn = DataLoader(Draws(), batch_size=4, num_workers=2)
     streamed = DataLoader(raw["train"].to_iterable_dataset(num_shards=2), batch_size=4, num_workers=2)
 
-A stream over something that is not known may be shared out already:
+A stream over an unknown source may be divided already:
 
     from torch.utils.data import IterableDataset
 
@@ -91,8 +91,8 @@ A stream over something that is not known may be shared out already:
 
 ## Fix
 
-Asks first: each worker then gives every so manieth row, and the rows come in another order. Offered where `__iter__` is
-one plain loop.
+Asks first: each worker then yields every n-th row, which changes the order of the rows. Offered if `__iter__` is a
+single simple loop.
 
 ## References
 
@@ -108,88 +108,95 @@ from collections.abc import Iterator
 from lintrain.analysis import loaders
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Absent, Constant, Instance, Mapping, Sequence, Value, is_missing, literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-SHARES_OUT = lazy_pattern(
-    r"worker|get_rank|world_size|\brank\b|shard|islice|rand|shuffle|sample|choice|queue|socket|\bdist\b|webdataset|wds",
-    re.IGNORECASE,
+DIVIDES_ROWS = (
+    r"(?i)worker|get_rank|world_size|\brank\b|shard|islice|rand|shuffle|sample|choice|queue|socket|\bdist\b|"
+    r"webdataset|wds"
 )
-"""Words of classes that give each worker its own rows, or draw them."""
+"""Names in classes that divide their rows among the workers, or sample them."""
 
 READING = frozenset({"open", "range", "iter", "enumerate", "zip", "len", "int", "float", "str", "list"})
-"""Functions that give the same in each worker."""
+"""Functions that return the same in each worker."""
 
 
-SHARE = """worker = get_worker_info()
+ROWS_OF_WORKER = """worker = get_worker_info()
 first, step = (worker.id, worker.num_workers) if worker else (0, 1)"""
-"""Which rows are those of a worker: from the how manieth on, and every how manieth."""
+"""The rows of a worker: the index of the first one, and the step to the next."""
 
 
-class DuplicatedWorkerData(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the rows of one worker, for `__iter__`; None without a fix."""
+
+    rows: str | None = None
+
+
+class DuplicatedWorkerData(Rule[Claim]):
     level = Level.WARNING
     keywords = "DataLoader & IterableDataset"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for loader in pipeline.loaders:
             workers = literal(loader.value("num_workers"))
             stream = loader.dataset
             if not isinstance(workers, int) or workers < 2 or not isinstance(stream, Instance) or not loader.origin:
                 continue
-            if is_missing(loader.value("worker_init_fn")) and loader.is_complete and _gives_all(stream):
+            if is_missing(loader.value("worker_init_fn")) and loader.is_complete and _yields_all(stream):
                 yield self._report(pipeline, loader, stream, workers)
 
-    def _report(self, pipeline: Pipeline, loader: Loader, stream: Instance, workers: int) -> Finding:
+    def _report(self, pipeline: Pipeline, loader: Loader, stream: Instance, workers: int) -> Finding[Claim]:
         assert loader.origin is not None
         name = stream.cls.node.name
-        reasons = [Related(stream.origin, "asks nowhere which worker it is in", "origin")] if stream.origin else []
+        reasons = [Related(stream.origin, "never calls `get_worker_info`", "origin")] if stream.origin else []
         method, rows = _only_loop(pipeline, stream) or (None, None)
         if method and rows:
-            reasons += [Related(method, "is run in every worker", "method"), Related(rows, "all rows", "rows")]
+            reasons += [Related(method, "runs in every worker", "method"), Related(rows, "all rows", "rows")]
         return self.finding(
             loader.origin,
-            f"each of {workers} workers gives all rows of `{name}`",
+            f"each of {workers} workers yields all rows of `{name}`",
             related=reasons,
-            help="in `__iter__`, ask `get_worker_info()` and give every `num_workers`th row only",
-            facts={"code": f"itertools.islice({pipeline.code(rows)}, first, None, step)" if rows else None},
+            help="in `__iter__`, call `get_worker_info()` and yield only every `num_workers`-th row",
+            claim=Claim(f"itertools.islice({pipeline.code(rows)}, first, None, step)" if rows else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         made = evidence.objects.loaders_at(finding.location)
         read = next((each.copies for each in made if each.copies), None)
         if read is None:
             why = next((each.reason for each in made if each.reason), "")
-            return Verdict.inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
+            return Verdict.inconclusive(why or f"no workers were tested for the {len(made)} loaders of this line")
         numbers = {"read": read.read, "alike": read.alike, "shared": read.shared}
         if read.is_steady and read.different > 1 and read.alike == read.alone == read.read:
-            return Verdict.confirmed(f"2 workers read the same {read.read} rows, those that one alone reads", **numbers)
+            return Verdict.confirmed(f"2 workers read the same {read.read} rows as a single one", **numbers)
         if not read.is_steady:
-            return Verdict.inconclusive(f"of {read.read} rows one worker alone does not read the same twice", **numbers)
+            return Verdict.inconclusive(f"a single worker does not read the same {read.read} rows twice", **numbers)
         if read.shared == 0:
-            return Verdict.refuted(f"of {read.read} rows that each of 2 workers read, none is the same", **numbers)
-        return Verdict.inconclusive(f"{read.shared} of {read.read} rows came in both of 2 workers", **numbers)
+            return Verdict.refuted(f"2 workers read {read.read} rows each, without a common row", **numbers)
+        return Verdict.inconclusive(f"2 workers have {read.shared} of {read.read} rows in common", **numbers)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        rows, methods, code = finding.with_role("rows"), finding.with_role("method"), finding.facts.get("code")
-        if not rows or not methods or not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, rows, methods = finding.claim, finding.with_role("rows"), finding.with_role("method")
+        if claim is None or claim.rows is None or not rows or not methods:
             return None
         return fixes.Fix.of(
-            "give every worker its share",
-            fixes.InsertAtTop(methods[0].location, SHARE),
-            fixes.Replace(rows[0].location, code),
+            "divide the rows among the workers",
+            fixes.InsertAtTop(methods[0].location, ROWS_OF_WORKER),
+            fixes.Replace(rows[0].location, claim.rows),
             fixes.AddImport("itertools"),
             fixes.AddImport("torch.utils.data", "get_worker_info"),
             safe=False,
         )
 
 
-def _gives_all(stream: Instance) -> bool:
-    """Whether a stream of the script's own certainly goes through the same rows in every process."""
+def _yields_all(stream: Instance) -> bool:
+    """Whether a stream class of the script certainly iterates over the same rows in every process."""
     cls = stream.cls
     bases = set(cls.library_bases)
     if cls.has_unknown_base or loaders.STREAM not in bases or bases - {loaders.STREAM, "typing.Generic"}:
         return False
     nodes = [owner.node for owner in cls.lineage()]
-    if any(SHARES_OUT.search(ast.unparse(node)) for node in nodes):
+    if any(re.search(DIVIDES_ROWS, ast.unparse(node)) for node in nodes):
         return False
     iterates = next((method for node in nodes for method in node.body if _is_iter(method)), None)
     return iterates is not None and all(_is_plain(stream, each) for each in ast.walk(iterates))
@@ -200,7 +207,7 @@ def _is_iter(node: ast.stmt) -> bool:
 
 
 def _is_plain(stream: Instance, node: ast.AST) -> bool:
-    """Whether a part of `__iter__` is the same in every process: known attributes, and functions that only read."""
+    """Whether a node of `__iter__` is the same in every process: a known attribute, or a function that only reads."""
     match node:
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             found = stream.attributes.get(name)
@@ -225,14 +232,14 @@ def _is_known(value: Value) -> bool:
 
 
 def _only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Location, Location] | None:
-    """Where `__iter__` and the rows of its only loop stand, if each round of it gives one row and nothing else does."""
+    """The locations of `__iter__` and of the rows of its only loop, if it yields one row in each iteration."""
     method = next((each for owner in stream.cls.lineage() for each in owner.node.body if _is_iter(each)), None)
     if not isinstance(method, ast.FunctionDef) or stream.cls.node not in pipeline.source.nodes:
         return None
     loops = [node for node in ast.walk(method) if isinstance(node, ast.For | ast.While)]
-    gives = [node for node in ast.walk(method) if isinstance(node, ast.Yield | ast.YieldFrom)]
+    yields = [node for node in ast.walk(method) if isinstance(node, ast.Yield | ast.YieldFrom)]
     names = {node.id for node in ast.walk(method) if isinstance(node, ast.Name)}
-    if len(loops) != 1 or len(gives) != 1 or names & {"worker", "first", "step"}:
+    if len(loops) != 1 or len(yields) != 1 or names & {"worker", "first", "step"}:
         return None
     match loops[0]:
         case ast.For(iter=rows, body=[ast.Expr(value=ast.Yield())], orelse=[]) if loops[0] in method.body:

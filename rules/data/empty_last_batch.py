@@ -1,7 +1,8 @@
 """The only batch of an epoch is dropped.
 
-With `drop_last` a batch that is not full is left out. Where one batch would hold more rows than there are, that is the
-only one: an epoch has no step. Trainer says that the loader has no length; a loop of one's own runs and trains nothing.
+With `drop_last`, a loader drops an incomplete last batch. If the batch size is larger than the data set, this is the
+only batch: an epoch has no step. Trainer raises an error about the length of the loader; a custom loop runs without
+training anything.
 
 ## Bad
 
@@ -10,7 +11,7 @@ only one: an epoch has no step. Trainer says that the loader has no length; a lo
     args = TrainingArguments("out", per_device_train_batch_size=32, dataloader_drop_last=True)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- empty-last-batch
 
-A loop of one's own runs and does nothing:
+A custom loop runs without an error:
 
     few = TensorDataset(torch.randn(24, 8), torch.randint(3, (24,)))
     loader = DataLoader(few, batch_size=32, shuffle=True, drop_last=True)  # <- empty-last-batch
@@ -35,7 +36,7 @@ and
         criterion(net(x), y).backward()
         optimizer.step()
 
-or smaller batches, of which only the last is dropped:
+or with smaller batches, of which only the last is dropped:
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
     rows = rows.map(lambda row: tokenizer(row["text"]))
@@ -44,7 +45,7 @@ or smaller batches, of which only the last is dropped:
 
 ## When it is fine
 
-As many rows as a batch holds make one full batch, and of rows that a filter chooses nobody knows how many there are:
+With as many rows as the batch size, there is one full batch. The number of rows after a `filter` is unknown:
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film", "fine"], "label": [1, 0, 1]})
     rows = rows.map(lambda row: tokenizer(row["text"]))
@@ -57,8 +58,8 @@ As many rows as a batch holds make one full batch, and of rows that a filter cho
 
 ## Fix
 
-Asks first: it keeps the last batch, and a smaller batch would be as good. Offered where `True` is written in the call
-that makes the loader, or the arguments of the Trainer.
+Asks first: the fix keeps the last batch, and a smaller batch size is as reasonable. Offered if `True` is written in the
+call that creates the loader or the training arguments.
 
 ## References
 
@@ -109,22 +110,22 @@ class EmptyLastBatch(Rule):
         made = dataset.steps[0].location if isinstance(dataset, Dataset) else dataset.origin
         yield self.finding(
             location,
-            f"{rows} rows fill no batch of {number}, and batches that are not full are dropped",
+            f"{rows} rows do not fill a batch of {number}, and incomplete batches are dropped",
             related=[*([Related(made, "the rows come from here")] if made else []), *drops],
-            help="take a smaller batch, or keep the last one",
+            help="use a smaller batch size, or keep the last batch",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED) or evidence.stage("batch")
         failed = stage is not None and stage.failure is not None and stage.failure.says(*RAISED)
         if stage is not None and (failed or NO_BATCH in stage.reason):
-            return Verdict.confirmed(f"the {stage.name} stage found 0 batches in an epoch")
+            return Verdict.confirmed(f"an epoch has 0 batches in the {stage.name} stage")
         made = evidence.objects.loaders_at(finding.location)
         if made:
             return _of_loaders(made)
         batch = evidence.batch("train_dataset")
         if batch is not None:
-            return Verdict.refuted(f"an epoch has a batch, of {batch.rows} rows")
+            return Verdict.refuted(f"the loader has a batch of {batch.rows} rows")
         return Verdict.inconclusive(evidence.not_reached("batch"))
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
@@ -133,19 +134,19 @@ class EmptyLastBatch(Rule):
 
 
 def _dropping(pipeline: Pipeline, call: Location | None, given: Location | None) -> list[Related]:
-    """The call that has the argument to drop batches written out, for the fix to leave out."""
+    """The call in which `drop_last=True` is written, for the fix to remove."""
     if call is None or given is None or not call.holds(given):
         return []
     written = WRITTEN.search(pipeline.code(call))
-    return [Related(call, "batches that are not full are dropped here", "dropping", written[1])] if written else []
+    return [Related(call, "drops incomplete batches", "dropping", written[1])] if written else []
 
 
 def _of_loaders(made: tuple[MadeLoader, ...]) -> Verdict:
     loader = min(made, key=lambda each: 1 if each.batches is None else each.batches)
     if loader.batches is None:
-        return Verdict.inconclusive("the loader does not say how many batches it has")
-    told = f"{loader.rows} rows make {loader.batches} batches of {loader.batch_size}"
-    return (Verdict.refuted if loader.batches else Verdict.confirmed)(told, batches=loader.batches, rows=loader.rows)
+        return Verdict.inconclusive("the loader has no length, so its batches are not counted")
+    text = f"{loader.rows} rows make {loader.batches} batches of {loader.batch_size}"
+    return (Verdict.refuted if loader.batches else Verdict.confirmed)(text, batches=loader.batches, rows=loader.rows)
 
 
 def _count(dataset: Value) -> int | None:

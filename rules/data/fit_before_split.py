@@ -1,8 +1,7 @@
-"""What is learned from data is learned from the rows that are set aside for the test, too.
+"""A preprocessor is fitted on all rows, including those that are held out for testing.
 
-A scaler, an imputer, a selector of features or a vectorizer that is fitted before the split has seen the test rows:
-their mean, their range, their words. The score on them is better than on rows that nobody has seen, by an amount that
-nobody knows.
+A scaler, imputer, feature selector or vectorizer that is fitted before the split learns from the test rows: their mean,
+range or vocabulary. The test score is better than on unseen rows, by an unknown amount.
 
 ## Bad
 
@@ -31,7 +30,7 @@ nobody knows.
 
 ## When it is fine
 
-What looks at one row at a time learns nothing, and classes need their numbers before the split:
+A transformer that processes rows one by one learns nothing, and class labels can be encoded before the split:
 
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import LabelEncoder, Normalizer
@@ -43,7 +42,7 @@ What looks at one row at a time learns nothing, and classes need their numbers b
     network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
 
-The rows may be those of a split that was made before:
+The rows may come from an earlier split:
 
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
@@ -57,8 +56,8 @@ The rows may be those of a split that was made before:
 
 ## Fix
 
-Asks first: all that comes later is computed from other numbers. Offered for `fit_transform` right above a split into
-two named parts, if its outcome is used nowhere else.
+Asks first: all later results change. Offered for `fit_transform` directly above a split into two named parts, if its
+result is not used elsewhere.
 
 ## References
 
@@ -69,33 +68,40 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lintrain.analysis import leaks
 from lintrain.evidence.run import ObjectEvidence
 from lintrain.pipeline import blocks
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class FitBeforeSplit(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the fix: the rows that the split gets, and the statements after it."""
+
+    rows: str
+    statements: str
+
+
+class FitBeforeSplit(Rule[Claim]):
     level = Level.WARNING
     keywords = "train_test_split"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for leak in leaks.fitted_before_split(pipeline):
-            mended = _mended(pipeline, leak.location, leak.split)
+            edit = _edit(pipeline, leak.location, leak.split)
             yield self.finding(
                 leak.location,
-                f"`{leak.learner}` learns from all rows, those that are split off later among them",
+                f"`{leak.learner}` is fitted on all rows, including those that are held out later",
                 related=[
                     Related(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
-                    *(mended.reasons if mended else []),
+                    *(edit.related if edit else []),
                 ],
                 help="split first, `fit` on the training rows, and `transform` both parts",
-                facts={"rows": mended.rows, "statements": mended.statements} if mended else None,
+                claim=edit.claim if edit else None,
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         seen = evidence.objects
         learned = [each for each in seen.learned if each.location.meets(finding.location)]
         locations = [reason.location for reason in finding.with_role("split")]
@@ -103,50 +109,49 @@ class FitBeforeSplit(Rule):
         for fit in learned:
             later = [split for split in splits if split.moment > fit.moment and split.rows == fit.rows]
             if later:
-                apart = later[0].rows - later[0].kept
+                held_out = later[0].rows - later[0].kept
                 return Verdict.confirmed(
-                    f"`{fit.learner}` learned from {fit.rows} rows, of which {apart} were set aside later",
+                    f"`{fit.learner}` was fitted on {fit.rows} rows, of which {held_out} were held out later",
                     rows=fit.rows,
-                    apart=apart,
+                    apart=held_out,
                 )
         return _of_earlier_splits(seen)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
         roles = {role: finding.with_role(role) for role in ("statement", "rows", "split")}
-        rows, statements = finding.facts.get("rows"), finding.facts.get("statements")
-        if not all(roles.values()) or not isinstance(rows, str) or not isinstance(statements, str):
+        if claim is None or not all(roles.values()):
             return None
         return fixes.Fix.of(
-            "learn from the training rows",
+            "fit on the training rows only",
             fixes.Replace(roles["statement"][0].location, ""),
-            fixes.Replace(roles["rows"][0].location, rows),
-            fixes.InsertAfter(roles["split"][0].location, statements),
+            fixes.Replace(roles["rows"][0].location, claim.rows),
+            fixes.InsertAfter(roles["split"][0].location, claim.statements),
             safe=False,
         )
 
 
 def _of_earlier_splits(seen: ObjectEvidence) -> Verdict:
-    """Refuted where all that was learned came from the rows that a split had kept for training."""
+    """Refuted if every fit used the training rows of an earlier split."""
     kept = [(split.moment, split.kept) for split in seen.splits]
     if not seen.learned or not kept:
-        return Verdict.inconclusive(f"{len(seen.learned)} fits and {len(kept)} splits of scikit-learn were seen")
+        return Verdict.inconclusive(f"the run made {len(seen.learned)} fits and {len(kept)} splits with scikit-learn")
     fit = seen.learned[0]
     if all(any(moment < each.moment and rows == each.rows for moment, rows in kept) for each in seen.learned):
-        return Verdict.refuted(f"`{fit.learner}` learned from the {fit.rows} rows that a split had kept", rows=fit.rows)
-    return Verdict.inconclusive(f"`{fit.learner}` learned from {fit.rows} rows, which no split was given or had kept")
+        return Verdict.refuted(f"`{fit.learner}` was fitted on the {fit.rows} training rows of a split", rows=fit.rows)
+    return Verdict.inconclusive(f"`{fit.learner}` was fitted on {fit.rows} rows, which belong to no split")
 
 
 @dataclass(frozen=True, slots=True)
-class _Mended:
-    """What a fix writes: other rows for the split, the statements after it, and the places that it changes."""
+class _Edit:
+    """The claim with the code of a fix, and the locations that the fix changes."""
 
-    rows: str
-    statements: str
-    reasons: tuple[Related, ...]
+    claim: Claim
+    related: tuple[Related, ...]
 
 
-def _mended(pipeline: Pipeline, fit: Location, split: Location) -> _Mended | None:
-    """The fix of `x = scaler.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, if that is all of `x`."""
+def _edit(pipeline: Pipeline, fit: Location, split: Location) -> _Edit | None:
+    """The fix of `x = scaler.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, the only use of `x`."""
     source = pipeline.source_of(fit)
     match blocks.statement_at(pipeline, fit), blocks.statement_at(pipeline, split):
         case (
@@ -157,7 +162,7 @@ def _mended(pipeline: Pipeline, fit: Location, split: Location) -> _Mended | Non
                 ),
             ) as learned,
             ast.Assign(
-                targets=[ast.Tuple(elts=[ast.Name(id=kept), ast.Name(id=apart), *_])],
+                targets=[ast.Tuple(elts=[ast.Name(id=kept), ast.Name(id=held_out), *_])],
                 value=ast.Call(args=[ast.Name(id=given) as first, *_]),
             ) as parted,
         ) if given == scaled:
@@ -169,10 +174,9 @@ def _mended(pipeline: Pipeline, fit: Location, split: Location) -> _Mended | Non
     ]
     if others or source.location(parted.value) != split:
         return None
-    statements = f"{kept} = {learner}.fit_transform({kept})\n{apart} = {learner}.transform({apart})"
-    locations = {"statement": source.location(learned), "rows": source.location(first)}
-    reasons = (
-        Related(locations["statement"], "learned from here", "statement"),
-        Related(locations["rows"], "split", "rows"),
+    statements = f"{kept} = {learner}.fit_transform({kept})\n{held_out} = {learner}.transform({held_out})"
+    related = (
+        Related(source.location(learned), "fitted here", "statement"),
+        Related(source.location(first), "split", "rows"),
     )
-    return _Mended(source.code(source.location(rows)), statements, reasons)
+    return _Edit(Claim(source.code(source.location(rows)), statements), related)

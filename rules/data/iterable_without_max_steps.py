@@ -1,7 +1,7 @@
-"""A trainer reads a stream and is not told when to stop.
+"""A Trainer reads a streaming data set without `max_steps`.
 
-Trainer counts its steps from the number of rows, and a stream has none. Without `max_steps` it cannot plan the schedule
-of the learning rate, and refuses to be built.
+Trainer computes the number of steps from the number of rows, which a stream does not have. Without `max_steps` it
+cannot create the learning rate schedule, and raises ValueError when it is created.
 
 ## Bad
 
@@ -32,7 +32,7 @@ and
 
 ## When it is fine
 
-A stream that knows its length:
+A stream with a length:
 
     from torch.utils.data import IterableDataset
 
@@ -58,8 +58,8 @@ The number of steps may come from the command line:
 
 ## Fix
 
-Asks first: the steps are those of as many epochs on one device, and several need fewer. Offered where the script
-says how many rows the stream has, or has a name for the number of steps that nothing uses yet.
+Asks first: the number of steps is that of the epochs on one device, and several devices need fewer. Offered if the
+script shows how many rows the stream has, or defines an unused name for the number of steps.
 
 ## References
 
@@ -83,10 +83,10 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 RAISED = ("max_steps has to be specified", "max_steps must be set to a positive value")
 
 NAMED = lazy_pattern(r"(max|total|num|n)_?(train(ing)?_?)?steps", re.IGNORECASE)
-"""Names for the number of steps of a training."""
+"""Variable names for the number of training steps."""
 
 DEFAULTS = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_train_epochs": 3}
-"""What counts the steps, with the defaults of transformers 5.23."""
+"""The arguments that determine the number of steps, with the defaults of transformers 5.23."""
 
 
 class IterableWithoutMaxSteps(Rule):
@@ -96,17 +96,17 @@ class IterableWithoutMaxSteps(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
             dataset = run.value("train_dataset")
-            is_endless = loaders.is_stream(dataset) and not any(map(_may_have_length, options_of(dataset)))
-            if is_endless and _has_no_end(run) and not loaders.expects_error(pipeline, run.construction):
+            has_no_length = loaders.is_stream(dataset) and not any(map(_may_have_length, options_of(dataset)))
+            if has_no_length and _has_no_steps(run) and not loaders.expects_error(pipeline, run.construction):
                 yield self._report(pipeline, run, dataset)
 
     def _report(self, pipeline: Pipeline, run: TrainerRun, dataset: Value) -> Finding:
         made = options_of(dataset)[0].origin
         return self.finding(
             run.construction,
-            f"`{run.name}` trains on a stream, and `max_steps` does not say for how long",
+            f"`{run.name}` trains on a stream, but `max_steps` is not set",
             related=[
-                *([Related(made, "a stream: its rows cannot be counted", "origin")] if made else []),
+                *([Related(made, "a stream without a length", "origin")] if made else []),
                 *_steps(pipeline, run, dataset),
             ],
             help="set `max_steps` in the training arguments",
@@ -116,10 +116,10 @@ class IterableWithoutMaxSteps(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were planned")
+            return Verdict.confirmed(f"creating the trainer raises `{stage.failure.type}`")
         steps = evidence.arguments.get("max_steps")
         if evidence.passed("construction"):
-            return Verdict.refuted(f"the trainer was built, with `max_steps={steps}`")
+            return Verdict.refuted(f"the trainer was created with `max_steps={steps}`")
         return Verdict.inconclusive(evidence.not_reached("construction"))
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
@@ -128,14 +128,14 @@ class IterableWithoutMaxSteps(Rule):
 
 
 def _may_have_length(dataset: Value) -> bool:
-    """A stream of the script's own class may count its rows, or get that from a class that is not known."""
+    """Whether a stream class of the script defines `__len__`, or may inherit it from an unknown class."""
     if not isinstance(dataset, Instance):
         return False
     return dataset.cls.lookup("__len__") is not None or dataset.cls.has_unknown_base
 
 
-def _has_no_end(run: TrainerRun) -> bool:
-    """Whether nothing sets a number of steps."""
+def _has_no_steps(run: TrainerRun) -> bool:
+    """Whether the training arguments certainly set no number of steps."""
     if not is_missing(run.value("args")) and run.settings is None:
         return False
     steps = run.settings.value("max_steps") if run.settings else None
@@ -145,7 +145,7 @@ def _has_no_end(run: TrainerRun) -> bool:
 
 
 def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Related]:
-    """The arguments that are to say when to stop, with the code of the number; none where the script gives no such."""
+    """The training arguments with the code of the number of steps; empty if the script does not show the number."""
     settings = run.settings
     if settings is None or settings.origin is None or not settings.is_complete or "max_steps" in settings.values:
         return []
@@ -153,11 +153,11 @@ def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Related]
     names = {ast.unparse(each.targets[0]) for each in assigned if _sets_steps(pipeline, each, settings.origin)}
     count = _counted(settings, dataset) if not names else None
     code = names.pop() if len(names) == 1 else str(count or "")
-    return [Related(settings.origin, "nothing here says when to stop", "arguments", code)] if code else []
+    return [Related(settings.origin, "`max_steps` is missing here", "arguments", code)] if code else []
 
 
 def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Location) -> bool:
-    """Whether a name is given a number of steps above the arguments, and nothing uses it."""
+    """Whether an unused variable above the training arguments has the name and value of a number of steps."""
     location, value = pipeline.source_of(made).location(assigned), assigned.value
     name = ast.unparse(assigned.targets[0])
     is_number = isinstance(value, ast.Constant) and type(value.value) is int and value.value > 0
@@ -167,14 +167,14 @@ def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Location) -> boo
 
 
 def _counted(settings: TrainingArguments, dataset: Value) -> int | None:
-    """How many steps the epochs of a stream have whose rows are known, on one device."""
+    """How many steps the epochs of a stream have on one device; None if its rows are not known."""
     rows = dataset_rows.rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.is_default else None
-    given = {name: settings.value(name) for name in DEFAULTS}
-    numbers = [DEFAULTS[name] if is_missing(value) else _certain(value) for name, value in given.items()]
-    size, together, epochs = numbers
-    if rows is None or not size or not together or not epochs or "dataloader_drop_last" in settings.values:
+    values = {name: settings.value(name) for name in DEFAULTS}
+    numbers = [DEFAULTS[name] if is_missing(value) else _certain(value) for name, value in values.items()]
+    batch_size, accumulated, epochs = numbers
+    if rows is None or not batch_size or not accumulated or not epochs or "dataloader_drop_last" in settings.values:
         return None
-    return math.ceil(epochs * max(1, math.ceil(math.ceil(rows / size) / together)))
+    return math.ceil(epochs * max(1, math.ceil(math.ceil(rows / batch_size) / accumulated)))
 
 
 def _certain(value: Value) -> float | None:

@@ -1,7 +1,7 @@
-"""One class holds nearly all rows, or a class of the head has none.
+"""Nearly all training rows belong to one class, or a class of the head has no rows.
 
-Always answering with the largest class is then nearly right, so the loss is small from the start, accuracy looks
-good, and the rare classes are never learned. Counted over the whole label column, not over one batch.
+A model that always predicts the largest class is then nearly right: the loss is small from the start, accuracy looks
+good, and the rare classes are not learned. The rule counts the whole label column, not a single batch.
 
 ## Bad
 
@@ -15,9 +15,9 @@ good, and the rare classes are never learned. Counted over the whole label colum
 
 ## When it is fine
 
-Class weights, a weighted sampler or a loss of one's own (focal loss) make up for it: a trainer that replaces
-`compute_loss`, `compute_loss_func` or the training sampler is left alone. So are token classification, where most
-tokens belong to no entity, regression, and columns of fewer than 200 labels.
+Class weights, a weighted sampler or a custom loss (focal loss) compensate for it: the rule does not report a trainer
+that overrides `compute_loss`, `compute_loss_func` or the training sampler. Nor does it report token classification,
+where most tokens belong to no entity, regression, and columns of fewer than 200 labels.
 
 ## Fix
 
@@ -43,27 +43,27 @@ class LabelImbalance(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not evidence.model or evidence.model.task not in WHOLE_ROWS:
-            return Verdict.inconclusive("the model is no classifier of whole rows")
+            return Verdict.inconclusive("the model does not classify whole rows")
         balanced = sorted(BALANCING & set(evidence.overrides))
         if balanced:
-            return Verdict.inconclusive(f"the trainer replaces `{balanced[0]}`, which may weigh the classes")
+            return Verdict.inconclusive(f"the trainer overrides `{balanced[0]}`, which may weight the classes")
         split = evidence.split("train_dataset")
         counts = dict(split.labels.counts) if split and split.labels else {}
         if sum(counts.values()) < FEWEST_LABELS:
             return Verdict.inconclusive(
-                f"{sum(counts.values())} labels were counted, fewer than {FEWEST_LABELS} say nothing"
+                f"{sum(counts.values())} labels were counted, but at least {FEWEST_LABELS} are needed"
             )
         return _judge_counts(counts, evidence.model.num_labels or 0)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        """A head that is too large has an output without rows: its size is the mistake."""
+        """If the head is too large, a class without rows is a consequence of its size."""
         return "absent" in verdict.measured and cause.rule == "missing-num-labels"
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the training labels are nearly all of one class, or a class has none",
-            help="weigh the loss by class, draw rare classes more often, or give the head only the classes that occur",
+            "nearly all training labels are of one class, or a class has none",
+            help="weight the loss by class, oversample rare classes, or give the head only the classes that occur",
             subject="train_dataset",
         )
         yield from self.if_confirmed(finding, evidence)
@@ -74,10 +74,10 @@ def _judge_counts(counts: dict[int, int], classes: int) -> Verdict:
     label, most = max(counts.items(), key=lambda item: item[1])
     share = most / rows
     if share > LARGEST_SHARE:
-        return Verdict.confirmed(f"label {label} holds {most} of {rows} rows ({share:.1%})", label=label, share=share)
+        return Verdict.confirmed(f"{most} of {rows} rows have label {label} ({share:.1%})", label=label, share=share)
     absent = [label for label in range(classes) if label not in counts]
     if absent:
         return Verdict.confirmed(
-            f"none of {rows} rows has label {absent[0]}, for which the head has an output", absent=absent[0]
+            f"the head has an output for label {absent[0]}, but none of {rows} rows has this label", absent=absent[0]
         )
-    return Verdict.refuted(f"the largest class holds {most} of {rows} rows ({share:.1%})", label=label, share=share)
+    return Verdict.refuted(f"the largest class has {most} of {rows} rows ({share:.1%})", label=label, share=share)

@@ -1,8 +1,8 @@
-"""The rows that reach Trainer have no labels.
+"""The data set of a Trainer has no labels.
 
-Trainer hands a model only the columns that its `forward` accepts, and collators know labels as `label`, `labels` or
-`label_ids`. Under another name they are dropped; the model returns no loss and the run ends at its first step. Where
-the evaluation set has none there is no error: `compute_metrics` is never called, which `lintrain probe` shows.
+Trainer passes only the columns that the model's `forward` accepts, and collators expect labels as `label`, `labels` or
+`label_ids`. A column with another name is removed: the model returns no loss, and the first step raises ValueError. An
+evaluation set without labels raises no error, but `compute_metrics` is never called, which `lintrain probe` shows.
 
 ## Bad
 
@@ -11,7 +11,7 @@ the evaluation set has none there is no error: `compute_metrics` is never called
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- missing-labels
     # raises ValueError: The model did not return a loss
 
-Removing every column that was there takes the labels along:
+Removing all columns also removes the labels:
 
     def tokenize_only(batch):
         return tokenizer(batch["premise"], batch["hypothesis"], truncation=True)
@@ -38,7 +38,7 @@ and
 
 ## When it is fine
 
-A collator for language models makes the labels of the tokens:
+A collator for language models creates the labels from the tokens:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     rows = text["train"].map(lambda batch: lm_tokenizer(batch["text"]), batched=True, remove_columns=["text"])
@@ -46,7 +46,7 @@ A collator for language models makes the labels of the tokens:
     lm_collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=rows, data_collator=lm_collator)
 
-A loss of one's own may take its targets from elsewhere:
+A custom loss may use other targets:
 
     class Distiller(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
@@ -59,7 +59,7 @@ A loss of one's own may take its targets from elsewhere:
 
 ## Fix
 
-Safe: without a column of this name the run ends with an error, and offered only where exactly one column can be meant.
+Safe: without a column of this name the training raises an error. Offered if exactly one column can be the labels.
 
 ## References
 
@@ -74,7 +74,7 @@ from lintrain.analysis import run_data
 from lintrain.pipeline.values.data import Collator, Column, Dataset, Kind
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import is_missing
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 LABELLED = frozenset(
     {
@@ -91,32 +91,40 @@ OWN_LOSS = frozenset({"compute_loss", "training_step", "_prepare_inputs"})
 OWN_EVALUATION = frozenset({"evaluate", "evaluation_loop", "prediction_step", "compute_loss"})
 
 
-class MissingLabels(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the argument, and the only column that can be the labels; None without a fix."""
+
+    text: str
+    column: str | None = None
+
+
+class MissingLabels(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for given in run_data.given_datasets(pipeline):
             if given.parameter == "train_dataset" and _needs_labels(given) and all(map(_has_none, given.datasets)):
                 yield self._report(given)
 
-    def _report(self, given: run_data.Given) -> Finding:
+    def _report(self, given: run_data.Given) -> Finding[Claim]:
         dataset = given.datasets[0]
         columns = ", ".join(dataset.columns or {})
-        left = _left_over(dataset)
-        last = [Related(step.location, f"leaves {columns}", "columns", step.text) for step in dataset.steps[-1:]]
+        left = _likely_labels(dataset)
+        last = [Related(step.location, f"has {columns}", "columns", step.text) for step in dataset.steps[-1:]]
         renames = f'rename it: `{given.argument.text}.rename_column("{left.name}", "labels")`' if left else ""
         return self.finding(
             given.argument.location,
-            f"{given.text} reaches {given.run.name} without labels",
+            f"{given.text} is passed to {given.run.name} without labels",
             related=[*run_data.origin_of(dataset), *last],
-            why="the model returns no loss when it is given no `labels`",
+            why="the model returns no loss without `labels`",
             help=renames or _advice(given),
             subject=given.parameter,
-            facts={"column": left.name if left else None, "text": given.argument.text},
+            claim=Claim(given.argument.text, left.name if left else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch(finding.subject or "train_dataset")
         if evidence.model is None or batch is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
@@ -124,20 +132,20 @@ class MissingLabels(Rule):
         labels = sorted(set(names) & {*evidence.model.label_inputs, "labels"})
         if labels and evidence.passed("forward"):
             return Verdict.refuted(
-                f"the batch of {batch.rows} rows holds {', '.join(labels)}, and the model returns a loss"
+                f"the batch of {batch.rows} rows has {', '.join(labels)}, and the model returns a loss"
             )
         if labels:
             return Verdict.inconclusive(
-                f"the batch of {batch.rows} rows holds {', '.join(labels)}, but the forward pass failed"
+                f"the batch of {batch.rows} rows has {', '.join(labels)}, but the forward pass failed"
             )
         if evidence.passed("forward"):
-            return Verdict.refuted(f"the model returns a loss for a batch of {batch.rows} rows that has no labels")
+            return Verdict.refuted(f"the model returns a loss for a batch of {batch.rows} rows without labels")
         return Verdict.confirmed(
-            f"none of {len(names)} tensors in the batch is a label: {', '.join(names)}", tensors=[*names]
+            f"none of the {len(names)} tensors in the batch is a label: {', '.join(names)}", tensors=[*names]
         )
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        """An evaluation set without labels: no error, no metric, no loss."""
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        """An evaluation set without labels: neither an error, nor a metric, nor a loss."""
         evaluation, batch = evidence.evaluation, evidence.batch("eval_dataset")
         if evaluation is None or batch is None or evidence.model is None or OWN_EVALUATION & set(evidence.overrides):
             return
@@ -147,23 +155,24 @@ class MissingLabels(Rule):
             finding = self.finding(
                 evidence.location,
                 "the eval_dataset has no labels, so the metric function is never called",
-                help="keep the label column of the evaluation set under the name `labels`",
+                help="keep the label column of the evaluation set and name it `labels`",
                 subject="eval_dataset",
                 level=Level.WARNING,
             )
             names = ", ".join(tensor.name for tensor in batch.tensors)
-            yield finding, Verdict.confirmed(f"0 calls of the metric function for {evaluation.rows} rows of {names}")
+            calls = f"the metric function is never called for {evaluation.rows} rows of {names}"
+            yield finding, Verdict.confirmed(calls)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        column, text = finding.facts.get("column"), finding.facts.get("text")
-        if not column or not text:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.column or not claim.text:
             return None
-        code = f'{text}.rename_column("{column}", "labels")'
-        return fixes.Fix.of(f"rename `{column}` to `labels`", fixes.Replace(finding.location, code), safe=True)
+        code = f'{claim.text}.rename_column("{claim.column}", "labels")'
+        return fixes.Fix.of(f"rename `{claim.column}` to `labels`", fixes.Replace(finding.location, code), safe=True)
 
 
 def _needs_labels(given: run_data.Given) -> bool:
-    """Whether nothing but the rows can give this model its labels."""
+    """Whether the labels of this model can only come from the data set."""
     run = given.run
     model = run.model
     if model is None or run_data.has_own_model(run) or model.task not in LABELLED or run.overrides & OWN_LOSS:
@@ -175,7 +184,7 @@ def _needs_labels(given: run_data.Given) -> bool:
 
 
 def _is_standard(given: run_data.Given) -> bool:
-    """Whether the training arguments name no labels of their own and keep no other columns."""
+    """Whether the training arguments set neither `label_names` nor label smoothing."""
     settings = given.run.settings
     if settings is None:
         return is_missing(given.run.value("args"))
@@ -190,7 +199,7 @@ def _has_none(dataset: Dataset) -> bool:
     )
 
 
-def _left_over(dataset: Dataset) -> Column | None:
+def _likely_labels(dataset: Dataset) -> Column | None:
     """The only column that can be the labels, or None."""
     found = [column for column in (dataset.columns or {}).values() if column.kind in {Kind.CLASS, Kind.INTEGER}]
     return found[0] if len(found) == 1 and "idx" not in found[0].name else None
@@ -199,5 +208,5 @@ def _left_over(dataset: Dataset) -> Column | None:
 def _advice(given: run_data.Given) -> str:
     task = given.run.model.task if given.run.model else None
     if task in {Task.CAUSAL_LM, Task.MASKED_LM}:
-        return "give it `DataCollatorForLanguageModeling`, which makes labels of the tokens"
-    return "keep the label column under the name `labels`"
+        return "pass `DataCollatorForLanguageModeling`, which creates labels from the tokens"
+    return "keep the label column and name it `labels`"

@@ -1,7 +1,7 @@
-"""A text dataset reaches a trainer that needs token ids.
+"""A text data set that is not tokenized is passed to a Trainer.
 
-Trainer drops every column that the model's `forward` does not accept. Of a data set that was never tokenized only the
-label is left, and the run ends at its first step with an error that speaks of `input_ids`, not of the data set.
+Trainer removes all columns that the model's `forward` does not accept. A data set that is not tokenized keeps only its
+labels, and the first step raises an error about `input_ids` that does not mention the data set.
 
 ## Bad
 
@@ -9,7 +9,7 @@ label is left, and the run ends at its first step with an error that speaks of `
     tokenized = raw.map(tokenize, batched=True)
     trainer = Trainer(model, args, train_dataset=raw["train"], processing_class=tokenizer)  # <- raw-dataset
 
-Training and evaluation data are looked at one by one:
+The rule checks training and evaluation data separately:
 
     train = tokenized["train"]
     trainer = Trainer(
@@ -41,12 +41,12 @@ and
 
 ## When it is fine
 
-A collator may tokenize, if the text columns are kept for it:
+A collator may tokenize, if Trainer keeps the text columns:
 
     args = TrainingArguments("out", remove_unused_columns=False)
     trainer = Trainer(model, args, train_dataset=raw["train"], data_collator=tokenize_rows)
 
-Rows may be tokenized when they are read:
+A transform may tokenize the rows when they are read:
 
     lazy = raw["train"].with_transform(lambda rows: tokenize(rows) | {"labels": rows["label"]})
     args = TrainingArguments("out", remove_unused_columns=False)
@@ -54,8 +54,7 @@ Rows may be tokenized when they are read:
 
 ## Fix
 
-Asks first: the tokenized copy that is passed is the only one in the script, and may still be another one than was
-meant.
+Asks first: the fix passes the only tokenized copy in the script, which may not be the intended one.
 
 ## References
 
@@ -98,14 +97,14 @@ class RawDataset(Rule):
         dataset = given.datasets[0]
         columns = ", ".join(run_data.text_columns(dataset)[:4])
         copies = run_data.tokenized_copies(pipeline, dataset, given.argument.location)
-        note = f"made here, never tokenized: text in {columns}"
+        note = f"created here and not tokenized: text in {columns}"
         origins = [Related(step.location, note, "origin", step.text) for step in dataset.steps[:1]]
         return self.finding(
             given.argument.location,
-            f"{given.text} reaches {given.run.name} without token ids",
+            f"{given.text} is passed to {given.run.name} without token ids",
             related=[*origins, *copies],
-            why="Trainer drops columns that the model does not accept, so nothing but the label is left",
-            help=f"pass `{copies[0].text}`" if len(copies) == 1 else "tokenize it with `map` and pass what that gives",
+            why="Trainer removes columns that the model does not accept, so only the labels are left",
+            help=f"pass `{copies[0].text}`" if len(copies) == 1 else "tokenize it with `map` and pass the result",
             subject=given.parameter,
         )
 
@@ -118,12 +117,13 @@ class RawDataset(Rule):
         count = len(split.columns)
         if inputs:
             return Verdict.refuted(
-                f"{len(inputs)} of {count} columns feed the model: {', '.join(inputs)}", columns=[*inputs]
+                f"{len(inputs)} of {count} columns are inputs of the model: {', '.join(inputs)}", columns=[*inputs]
             )
         if not split.columns:
             return Verdict.inconclusive("the columns of this data set are not known")
-        names = ", ".join(sorted(split.column_names))
-        return Verdict.confirmed(f"0 of {count} columns feed the model: {names}", columns=[*sorted(split.column_names)])
+        names = sorted(split.column_names)
+        text = f"none of the {count} columns is an input of the model: {', '.join(names)}"
+        return Verdict.confirmed(text, columns=[*names])
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         copies = finding.with_role("tokenized copy")

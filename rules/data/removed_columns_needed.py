@@ -1,8 +1,7 @@
-"""Trainer drops a column that the script's own code reads.
+"""Trainer removes a column that a transform, collator or loss of the script reads.
 
-Trainer keeps the columns that the model's `forward` accepts, and drops the others before anything reads a row. A
-transform that runs when a row is read, a collator or a loss that needs one of the others then fails at the first batch
-with a `KeyError`.
+Trainer keeps only the columns that the model's `forward` accepts, and removes the others before any row is read. A
+transform, a collator or a loss that needs another column raises `KeyError` at the first batch.
 
 ## Bad
 
@@ -14,7 +13,7 @@ with a `KeyError`.
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- removed-columns-needed
     # raises KeyError: 'premise'
 
-A collator that tokenizes finds no text:
+A collator that tokenizes has no text:
 
     def collate(rows):
         batch = tokenizer([row["premise"] for row in rows], padding=True, truncation=True, return_tensors="pt")
@@ -24,7 +23,7 @@ A collator that tokenizes finds no text:
     trainer = Trainer(model, args, train_dataset=raw["train"], data_collator=collate)  # <- removed-columns-needed
     # raises KeyError: 'premise'
 
-A loss with weights of its own finds no weights:
+A weighted loss has no weights:
 
     class OwnTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
@@ -71,7 +70,7 @@ and
 
 ## When it is fine
 
-Columns that the model takes are kept, and what may be missing is asked for with `get`:
+Columns that the model accepts are kept, and `get` reads a column that may be missing:
 
     def collate(rows):
         batch = tokenizer.pad([{"input_ids": row["input_ids"]} for row in rows], return_tensors="pt")
@@ -81,7 +80,7 @@ Columns that the model takes are kept, and what may be missing is asked for with
     args = TrainingArguments("out")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)
 
-A model of one's own may take other columns:
+A custom model may accept other columns:
 
     class Wrapped(nn.Module):
         def __init__(self):
@@ -101,8 +100,8 @@ A model of one's own may take other columns:
 
 ## Fix
 
-Safe where the columns are read by a transform or a collator of the script's own: without them it fails. Asks first for
-a collator of a library, which may choke on columns of text.
+Safe where a transform or a collator of the script reads the columns: without them it raises an error. Asks first if the
+collator belongs to a library, which may not support text columns.
 
 ## References
 
@@ -118,7 +117,7 @@ from lintrain.analysis import run_data, trainer_methods
 from lintrain.pipeline.values.data import Dataset, Kind
 from lintrain.pipeline.values.python import Absent, is_missing, is_true, options_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 NEVER_INPUTS = frozenset(
     {
@@ -129,61 +128,68 @@ NEVER_INPUTS = frozenset(
         *("idx", "id", "category", "class", "y"),
     }
 )
-"""Columns that no model of transformers 5.23 takes in its forward."""
+"""Columns that no model of transformers 5.23 accepts in its `forward`."""
 
 OWN_MEDIA = frozenset({Kind.TEXT, Kind.AUDIO})
 
 
-class RemovedColumnsNeeded(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The call that creates the training arguments, None without a fix; `is_safe` is the safety of the fix."""
+
+    arguments: Location | None = None
+    is_safe: bool = False
+
+
+class RemovedColumnsNeeded(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             dataset = run.dataset("train_dataset")
-            if dataset is None or not _drops_columns(run) or dataset.is_streaming or dataset.is_default:
+            if dataset is None or not _removes_columns(run) or dataset.is_streaming or dataset.is_default:
                 continue
-            for who, needs in _needs(pipeline, run, dataset):
-                lost = [name for name in needs if _is_dropped(dataset, name)]
-                if lost:
-                    yield self._report(run, who, lost[0], needs[lost[0]])
+            for reader, needs in _needs(pipeline, run, dataset):
+                removed = [name for name in needs if _is_removed(dataset, name)]
+                if removed:
+                    yield self._report(run, reader, removed[0], needs[removed[0]])
                     break
 
-    def _report(self, run: TrainerRun, who: str, column: str, location: Location) -> Finding:
+    def _report(self, run: TrainerRun, reader: str, column: str, location: Location) -> Finding[Claim]:
         settings = run.settings
-        made = settings.origin if settings is not None and settings.text.endswith(")") else None
-        reasons = [Related(location, f"reads `{column}`, which is gone by then", "needed")]
+        arguments = settings.origin if settings is not None and settings.text.endswith(")") else None
         return self.finding(
             run.construction,
-            f"`{run.name}` drops the column `{column}`, and {who} reads it",
-            related=reasons,
+            f"`{run.name}` removes the column `{column}`, but {reader} reads it",
+            related=[Related(location, f"reads `{column}`, which has been removed", "needed")],
             help="pass `remove_unused_columns=False` to the training arguments",
             subject=column,
-            facts={**(made.as_facts() if made else {}), "safe": who != "`compute_loss`"},
+            claim=Claim(arguments, reader != "`compute_loss`"),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         column = finding.subject or ""
         stage = evidence.failed_with(f"KeyError: '{column}'", f'KeyError: "{column}"', f"KeyError: {column}")
         if stage is not None:
-            return Verdict.confirmed(f"KeyError in the {stage.name} stage: 0 rows have `{column}`")
+            return Verdict.confirmed(f"KeyError in the {stage.name} stage: the rows have no column `{column}`")
         batch = evidence.batch("train_dataset")
         if batch is not None and evidence.passed("forward"):
             return Verdict.refuted(
-                f"a batch of {batch.rows} rows was made and went through the model without a KeyError"
+                f"a batch of {batch.rows} rows was collated and passed through the model without a KeyError"
             )
         return Verdict.inconclusive(evidence.not_reached("batch"))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        call = finding.location_in_facts
-        if call is None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.arguments is None:
             return None
-        edit = fixes.AddArgument(call, "remove_unused_columns", "False")
-        return fixes.Fix.of("keep all columns", edit, safe=finding.facts.get("safe") is True)
+        edit = fixes.AddArgument(claim.arguments, "remove_unused_columns", "False")
+        return fixes.Fix.of("keep all columns", edit, safe=claim.is_safe)
 
 
-def _drops_columns(run: TrainerRun) -> bool:
-    """Whether a plain Trainer certainly drops what a library's model does not take."""
+def _removes_columns(run: TrainerRun) -> bool:
+    """Whether a plain Trainer certainly removes the columns that a library's model does not accept."""
     if not run.is_plain or run_data.has_own_model(run) or run.overrides & run_data.OWN_LOADING:
         return False
     if run.settings is None:
@@ -193,7 +199,7 @@ def _drops_columns(run: TrainerRun) -> bool:
 
 
 def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tuple[str, dict[str, Location]]]:
-    """What reads columns, and which ones it certainly reads."""
+    """The code that reads columns, by its name in messages, and which columns it certainly reads."""
     if dataset.has_transform:
         yield "its transform", dataset.needs
         return
@@ -202,8 +208,8 @@ def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tu
         yield "`compute_loss`", dict(_read_by_loss(pipeline, run))
 
 
-def _is_dropped(dataset: Dataset, name: str) -> bool:
-    """Whether a column is there, and no model of the library takes it."""
+def _is_removed(dataset: Dataset, name: str) -> bool:
+    """Whether the data set has a column that no model of the library accepts."""
     column = {**dataset.hidden, **(dataset.columns or {})}.get(name)
     if column is None:
         return False
@@ -211,7 +217,7 @@ def _is_dropped(dataset: Dataset, name: str) -> bool:
 
 
 def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Location]]:
-    """The keys of `inputs` without which the script's own `compute_loss` fails."""
+    """The keys of `inputs` that the `compute_loss` of the script needs."""
     loss = trainer_methods.own_method(run, "compute_loss")
     if loss is None or loss.origin is None:
         return

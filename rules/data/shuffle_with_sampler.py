@@ -1,7 +1,7 @@
-"""A loader is told to shuffle and by something else in which order to read.
+"""`shuffle=True` is combined with a sampler or a streaming data set.
 
-A sampler is itself an order of the rows, and a stream comes in the order in which it is made. `DataLoader` refuses
-`shuffle=True` beside either, when it is built, before anything trains.
+A sampler determines the order of the rows, and a stream has a fixed order. `DataLoader` raises ValueError when it is
+created with `shuffle=True` and either of them.
 
 ## Bad
 
@@ -59,7 +59,7 @@ and
 
 ## When it is fine
 
-A sampler may be there only in a run on several devices:
+A sampler may exist only in a run on several devices:
 
     from torch.utils.data import RandomSampler
 
@@ -72,7 +72,7 @@ A sampler may be there only in a run on several devices:
 
     loader = make_loader(rows)
 
-A test may want the error:
+A test may expect the error:
 
     from torch.utils.data import RandomSampler
 
@@ -83,7 +83,7 @@ A test may want the error:
 
 ## Fix
 
-Safe: with both arguments the loader cannot be made.
+Safe: with both arguments the loader cannot be created.
 
 ## References
 
@@ -116,36 +116,37 @@ class ShuffleWithSampler(Rule):
                 yield from self._judge(loader)
 
     def _judge(self, loader: Loader) -> Iterator[Finding]:
-        given = [name for name in ("sampler", "batch_sampler") if _is_given(loader.value(name))]
-        if given:
-            order = loader.value(given[0])
-            related = [Related(order.origin, "the order of the rows is made here", "origin")] if order.origin else []
-            yield self._report(loader, f"`shuffle=True` stands beside a `{given[0]}`", related)
+        passed = [name for name in ("sampler", "batch_sampler") if _is_sampler(loader.value(name))]
+        if passed:
+            sampler = loader.value(passed[0])
+            related = [Related(sampler.origin, "determines the order", "origin")] if sampler.origin else []
+            yield self._report(loader, f"`shuffle=True` cannot be combined with a `{passed[0]}`", related)
         elif loaders.is_stream(loader.dataset):
             made = loader.dataset.origin
-            related = [Related(made, "a stream: it has no other order", "origin")] if made else []
-            yield self._report(loader, "`shuffle=True` is asked of a stream of rows", related)
+            related = [Related(made, "a stream, which has a fixed order", "origin")] if made else []
+            yield self._report(loader, "`shuffle=True` cannot be combined with a streaming data set", related)
 
     def _report(self, loader: Loader, message: str, related: list[Related]) -> Finding:
         assert loader.origin is not None
-        return self.finding(loader.origin, message, related=related, help="leave `shuffle` out")
+        return self.finding(loader.origin, message, related=related, help="remove `shuffle`")
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"{stage.failure.type} when the loader is built: 0 batches were made")
+            line = finding.location.line
+            return Verdict.confirmed(f"creating the loader at line {line} raises {stage.failure.type}")
         made = evidence.objects.loaders_at(finding.location)
         if made:
-            order = f"its order is that of a `{made[0].sampler}`"
-            return Verdict.refuted(f"line {finding.location.line} built the loader: {order}", sampler=made[0].sampler)
-        return Verdict.inconclusive("no loader was seen to be built at this line")
+            created = f"the loader was created at line {finding.location.line}"
+            return Verdict.refuted(f"{created}, with a `{made[0].sampler}`", sampler=made[0].sampler)
+        return Verdict.inconclusive("no loader was created at this line")
 
     def fix(self, finding: Finding) -> fixes.Fix:
-        return fixes.Fix.of("leave `shuffle` out", fixes.RemoveArgument(finding.location, "shuffle"), safe=True)
+        return fixes.Fix.of("remove `shuffle`", fixes.RemoveArgument(finding.location, "shuffle"), safe=True)
 
 
-def _is_given(order: Value) -> bool:
-    """Whether a sampler is certainly there."""
-    if isinstance(order, Sequence | LibraryObject | Instance):
+def _is_sampler(value: Value) -> bool:
+    """Whether an argument is certainly a sampler, and not None."""
+    if isinstance(value, Sequence | LibraryObject | Instance):
         return True
-    return isinstance(order, Constant) and order.value is not None and not order.is_default
+    return isinstance(value, Constant) and value.value is not None and not value.is_default

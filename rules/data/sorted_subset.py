@@ -1,7 +1,7 @@
-"""The first rows of a data set that is sorted by class.
+"""A subset contains only the first rows of a data set that is sorted by class.
 
-Some data sets have all rows of one class before those of the next. Their first rows are of one class, or of few: the
-model learns to give always the same answer, the loss goes to nothing and the accuracy to 1, and no error says why.
+In some data sets, all rows of one class come before those of the next. Their first rows belong to one class or to few:
+the model learns to predict always the same class, the loss goes to 0 and the accuracy to 1, without an error.
 
 ## Bad
 
@@ -11,14 +11,14 @@ model learns to give always the same answer, the loss goes to nothing and the ac
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
 
-So it is with a slice of the split:
+A slice of the split has the same effect:
 
     few = load_dataset("imdb", split="train[:100]")  # <- sorted-subset
     few = few.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
 
-Shuffling what is left does not bring the other class back:
+Shuffling the subset afterwards does not add the other class:
 
     imdb = load_dataset("imdb")
     imdb = imdb.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
@@ -51,12 +51,12 @@ and
 
 ## When it is fine
 
-Rows of data sets that are not sorted:
+A data set that is not sorted:
 
     few = tokenized["train"].select(range(100))
     trainer = Trainer(model, args, train_dataset=few, processing_class=tokenizer)
 
-A language model does not look at the classes:
+A language model does not use the classes:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     films = load_dataset("imdb", split="train[:50]")
@@ -65,7 +65,7 @@ A language model does not look at the classes:
     lm_collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=films, data_collator=lm_collator)
 
-A trial of the code, where a flag asks for it:
+A quick test of the code that a flag enables:
 
     debug = bool(os.environ.get("DEBUG"))
     films = load_dataset("imdb", split="train").map(lambda batch: tokenizer(batch["text"], truncation=True))
@@ -76,7 +76,7 @@ A trial of the code, where a flag asks for it:
 
 ## Fix
 
-Safe: rows that are sorted by class and cut hold only some of the classes, which no correct run wants.
+Safe: a subset of rows that are sorted by class lacks some of the classes, which no correct run needs.
 
 ## References
 
@@ -94,78 +94,86 @@ from lintrain.pipeline.values.cuts import Cut
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Value, options_of
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
 JOINS = frozenset({"concatenate_datasets", "interleave_datasets"})
 CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
 
 
-class SortedSubset(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the subset with a shuffle before it; None without a fix."""
+
+    code: str | None = None
+
+
+class SortedSubset(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer|DataLoader"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not _only_classifies(pipeline):
             return
         used = list(_used(pipeline))
         for dataset in pipeline.datasets:
             if isinstance(dataset, Dataset) and _lacks_a_class(dataset) and dataset.depth == _depth_above(dataset):
-                is_used = any(_comes_alone(dataset, made) for made in used)
+                is_used = any(_is_only_source(dataset, made) for made in used)
                 if is_used and not loaders.is_deliberate(pipeline, dataset.steps[-1].location):
                     yield self._report(dataset)
 
-    def _report(self, dataset: Dataset) -> Finding:
+    def _report(self, dataset: Dataset) -> Finding[Claim]:
         step, cut = dataset.steps[-1], dataset.cut or Cut()
         unit = "%" if cut.is_percent else f" of {cut.of} rows"
         rows = f"the first {cut.stop}{unit}" if not cut.first else f"rows {cut.first} to {cut.stop or 'the end'}{unit}"
         name = f"`{dataset.hub_name}`" if dataset.hub_name else "a data set"
         first = dataset.steps[0]
-        related = [Related(first.location, "made here, sorted by class", "origin", first.text)] if first != step else []
+        note = "loaded here, sorted by class"
         return self.finding(
             step.location,
             f"this takes {rows} of {name}, which is sorted by `{dataset.sorted_by}`",
-            related=related,
-            why="all rows of a class stand together, so that at least one class is left out",
-            help="shuffle before cutting: `.shuffle(seed=42)`",
-            facts={"code": _shuffled(step.text) if step.operation in {"select", "take"} else None},
+            related=[Related(first.location, note, "origin", first.text)] if first != step else [],
+            why="the rows of each class are contiguous, so the subset lacks at least one class",
+            help="shuffle before taking the subset: `.shuffle(seed=42)`",
+            claim=Claim(_shuffled(step.text) if step.operation in {"select", "take"} else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         for split in evidence.splits:
             labels = split.labels
             if labels is None or not labels.counts:
                 continue
             counted, names = len(labels.counts), max(2, len(labels.names))
-            text = f"{counted} of {names} classes among the {split.rows} rows of {split.argument}"
+            text = f"the {split.rows} rows of {split.argument} have {counted} of {names} classes"
             if counted < names:
                 return Verdict.confirmed(text, classes=counted)
             return Verdict.refuted(text, classes=counted)
         return Verdict.inconclusive(evidence.not_reached("dataset"))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.code is None:
             return None
-        return fixes.Fix.of("shuffle before cutting", fixes.Replace(finding.location, code), safe=True)
+        edit = fixes.Replace(finding.location, claim.code)
+        return fixes.Fix.of("shuffle before taking the subset", edit, safe=True)
 
 
 def _only_classifies(pipeline: Pipeline) -> bool:
-    """Whether the script has models, and all of them tell classes of whole rows."""
+    """Whether the script has models, and all of them classify whole rows."""
     tasks = {model.task for model in pipeline.models}
     return bool(tasks) and tasks <= CLASSIFIERS
 
 
 def _used(pipeline: Pipeline) -> Iterator[Dataset]:
     """The data sets that runs and loaders read."""
-    given: list[Value] = [run.value(name) for run in pipeline.runs for name in ("train_dataset", "eval_dataset")]
-    given += [loader.dataset for loader in pipeline.loaders]
-    for value in given:
+    values: list[Value] = [run.value(name) for run in pipeline.runs for name in ("train_dataset", "eval_dataset")]
+    values += [loader.dataset for loader in pipeline.loaders]
+    for value in values:
         yield from (option for option in options_of(value) if isinstance(option, Dataset))
 
 
-def _comes_alone(dataset: Dataset, made: Dataset) -> bool:
-    """Whether a data set was made of another one without joining rows from elsewhere."""
+def _is_only_source(dataset: Dataset, made: Dataset) -> bool:
+    """Whether a data set was derived from another one without joining other rows."""
     for each in made.lineage:
         if each is dataset:
             return True
@@ -175,7 +183,7 @@ def _comes_alone(dataset: Dataset, made: Dataset) -> bool:
 
 
 def _lacks_a_class(dataset: Dataset) -> bool:
-    """Whether a range of rows is so short that it cannot hold all classes of a data set that is sorted by them."""
+    """Whether a range of rows is too short to contain all classes of a data set that is sorted by them."""
     column = (dataset.columns or {}).get(dataset.sorted_by or "")
     share = dataset.cut.share() if dataset.cut and not dataset.cut.is_default else None
     if (
@@ -193,13 +201,13 @@ def _lacks_a_class(dataset: Dataset) -> bool:
 
 
 def _depth_above(dataset: Dataset) -> int:
-    """The conditions around what a cut was made of: a cut under one more is made only sometimes."""
+    """The number of conditions around the source of a subset: under one more, the subset is only sometimes taken."""
     parent = dataset.parent
     return parent.depth if isinstance(parent, Dataset) else dataset.depth
 
 
 def _shuffled(code: str) -> str | None:
-    """The code of a cut with a shuffle before it."""
+    """The code of a subset with a shuffle before it."""
     try:
         call = parsing.expression_of(code)
     except SyntaxError:

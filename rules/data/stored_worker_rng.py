@@ -1,8 +1,8 @@
-"""All workers of a loader draw the same random numbers.
+"""All workers of a loader use the same random numbers.
 
-A generator that a data set keeps as an attribute is copied into every worker process, with its state. Each worker then
-draws the same numbers as the others: crops, noise and negatives repeat from worker to worker, and there is less variety
-than the loss assumes. Numpy's and torch's global generators are seeded anew in each worker; a kept one is not.
+A random generator that a data set stores as an attribute is copied to every worker process, with its state. All workers
+then use the same random numbers: crops, noise and negative samples repeat from worker to worker, which reduces the
+variety of the data. PyTorch seeds its own global generator and that of NumPy in each worker, but not a stored one.
 
 ## Bad
 
@@ -46,7 +46,7 @@ than the loss assumes. Numpy's and torch's global generators are seeded anew in 
         criterion(net(x), y).backward()
         optimizer.step()
 
-or with the global generator, which every worker seeds for itself:
+or with the global generator, which PyTorch seeds in each worker:
 
     class Noisy(torch.utils.data.Dataset):
         def __len__(self):
@@ -63,7 +63,7 @@ or with the global generator, which every worker seeds for itself:
 
 ## When it is fine
 
-Each worker may seed its own copy when it starts, and without workers there are no copies:
+A `worker_init_fn` may seed the copy of each worker, and without workers there are no copies:
 
     class Noisy(torch.utils.data.Dataset):
         def __init__(self):
@@ -81,7 +81,7 @@ Each worker may seed its own copy when it starts, and without workers there are 
     seeded = DataLoader(Noisy(), batch_size=2, num_workers=2, worker_init_fn=seed)
     alone = DataLoader(Noisy(), batch_size=2)
 
-Draws that are made once, before there are workers, are the same for all rows on purpose:
+Random numbers that are generated once, before the workers start, are the same in all workers on purpose:
 
     class Shifted(torch.utils.data.Dataset):
         def __init__(self):
@@ -98,8 +98,8 @@ Draws that are made once, before there are workers, are the same for all rows on
 
 ## Fix
 
-Asks first: each worker draws numbers of its own then, seeded by torch, and a generator for each row may be meant.
-Offered where the class stands in the file of the loader, outside of functions, and the generators are made there.
+Asks first: the fix seeds the generator of each worker with the seed of PyTorch, and one generator per row may be
+intended. Offered if the class and its generators are defined at module level in the file of the loader.
 
 ## References
 
@@ -125,7 +125,7 @@ GENERATORS = frozenset(
         "torch.Generator",
     }
 )
-"""What makes a generator of random numbers with a state of its own."""
+"""Functions that create a random generator with its own state."""
 
 
 class StoredWorkerRng(Rule):
@@ -138,49 +138,47 @@ class StoredWorkerRng(Rule):
             rows = loader.dataset
             if not isinstance(workers, int) or workers < 2 or not isinstance(rows, Instance) or not loader.is_complete:
                 continue
-            drawn = _drawn_from(rows) if is_missing(loader.value("worker_init_fn")) else []
-            if drawn and loader.origin is not None:
-                yield self._report(pipeline, loader, rows, drawn, workers)
+            names = _used_generators(rows) if is_missing(loader.value("worker_init_fn")) else []
+            if names and loader.origin is not None:
+                yield self._report(pipeline, loader, rows, names, workers)
 
     def _report(self, pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str], workers: int) -> Finding:
         assert loader.origin is not None
         made = rows.attributes[names[0]].origin
         return self.finding(
             loader.origin,
-            f"{workers} workers draw the same numbers from copies of `{names[0]}`",
+            f"{workers} workers use the same random numbers from copies of `{names[0]}`",
             related=[
-                *([Related(made, "made once, before the workers are", "origin")] if made else []),
+                *([Related(made, "created once, before the workers start", "origin")] if made else []),
                 *_seeding(pipeline, loader, rows, names),
             ],
-            help="make the generator in the worker: in `__getitem__`, or in a `worker_init_fn`",
+            help="create the generator in the worker: in `__getitem__`, or in a `worker_init_fn`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         made = evidence.objects.loaders_at(finding.location)
         read = next((each.copies for each in made if each.copies), None)
         if made and made[0].generators == 0:
-            return Verdict.refuted("the data set keeps 0 generators of random numbers", generators=0)
+            return Verdict.refuted("the data set stores no random generator", generators=0)
         if read is None:
             why = next((each.reason for each in made if each.reason), "")
-            return Verdict.inconclusive(why or f"of {len(made)} loaders of this line no workers were tried")
+            return Verdict.inconclusive(why or f"no workers were tested for the {len(made)} loaders of this line")
         numbers = {"read": read.read, "different": read.different, "alike": read.alike}
         if read.different == 1:
-            return Verdict.refuted(f"reading {read.read} rows drew nothing from a kept generator", **numbers)
+            return Verdict.refuted(f"reading {read.read} rows used no stored generator", **numbers)
         if read.alike == read.read:
-            told = f"2 workers that read the same {read.read} rows drew the same numbers all the while"
-            return Verdict.confirmed(told, **numbers)
+            return Verdict.confirmed(f"2 workers used the same random numbers for all {read.read} rows", **numbers)
         if read.shared == 0:
-            return Verdict.refuted(
-                f"2 workers that read the same {read.read} rows drew other numbers from the first on", **numbers
-            )
-        return Verdict.inconclusive(f"2 workers drew the same numbers for {read.alike} of {read.read} rows", **numbers)
+            return Verdict.refuted(f"2 workers used different random numbers for all {read.read} rows", **numbers)
+        text = f"2 workers used the same random numbers for {read.alike} of {read.read} rows"
+        return Verdict.inconclusive(text, **numbers)
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         classes = finding.with_role("class")
         if not classes:
             return None
         return fixes.Fix.of(
-            "give each worker a generator of its own",
+            "seed the generator in each worker",
             fixes.InsertAfter(classes[0].location, f"\n\n{classes[0].text}"),
             fixes.AddArgument(
                 finding.location, "worker_init_fn", classes[0].text.partition("(")[0].removeprefix("def ")
@@ -190,8 +188,8 @@ class StoredWorkerRng(Rule):
         )
 
 
-def _drawn_from(rows: Instance) -> list[str]:
-    """The attributes that hold a generator and are used when a row is read; none where the class seeds by worker."""
+def _used_generators(rows: Instance) -> list[str]:
+    """The attributes with a generator that reading a row uses; empty if the class itself distinguishes workers."""
     if any("worker" in ast.unparse(owner.node) for owner in rows.cls.lineage()):
         return []
     found = rows.cls.lookup("__getitem__")
@@ -200,8 +198,8 @@ def _drawn_from(rows: Instance) -> list[str]:
         return []
     used = [node for node in trainer_methods.nodes_of(method) if isinstance(node, ast.Attribute)]
     stored = {node.attr for node in used if isinstance(node.ctx, ast.Store)}
-    drawn = [node.attr for node in used if _is_generator(rows.attributes.get(node.attr)) and node.attr not in stored]
-    return list(dict.fromkeys(drawn))
+    names = [node.attr for node in used if _is_generator(rows.attributes.get(node.attr)) and node.attr not in stored]
+    return list(dict.fromkeys(names))
 
 
 def _is_generator(value: Value | None) -> bool:
@@ -209,22 +207,22 @@ def _is_generator(value: Value | None) -> bool:
 
 
 def _seeding(pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str]) -> list[Related]:
-    """A function that gives each worker's copy generators of its own; nothing where that is not plainly right."""
+    """The class with the code of a function that seeds the generators of each worker; empty without a fix."""
     cls = rows.cls.node
     source, name = pipeline.source, f"seed_{cls.name.lower()}"
     known = any(isinstance(node, ast.Name | ast.FunctionDef) and name in ast.unparse(node) for node in source.nodes)
     if cls not in source.tree.body or known or "worker_init_fn" in loader.arguments:
         return []
-    made = [_made_anew(pipeline, rows.attributes[each]) for each in names]
+    made = [_seeded(pipeline, rows.attributes[each]) for each in names]
     if None in made:
         return []
     lines = [f"    own.dataset.{each} = {code}" for each, code in zip(names, made, strict=True)]
     code = "\n".join([f"def {name}(worker):", "    own = get_worker_info()", *lines])
-    return [Related(source.location(cls), "its copies are in the workers", "class", code)]
+    return [Related(source.location(cls), "each worker has a copy", "class", code)]
 
 
-def _made_anew(pipeline: Pipeline, generator: Value) -> str | None:
-    """The code that makes such a generator from the seed of a worker, as the script writes it."""
+def _seeded(pipeline: Pipeline, generator: Value) -> str | None:
+    """The code that creates such a generator from the seed of a worker, with the names that the script uses."""
     location = generator.origin
     if not isinstance(generator, LibraryObject) or location is None or location.path != pipeline.source.path:
         return None

@@ -1,7 +1,7 @@
-"""The labels that reach a classifier are words.
+"""The labels of a classifier are strings.
 
-A model computes its loss from the number of each class. Where the label column holds the names instead, the collator
-cannot make a tensor of them, and the run ends at its first batch with an error that speaks of nesting, not of words.
+A model needs integer class labels for its loss. If the label column contains class names instead, the collator cannot
+convert them to a tensor, and the first batch raises an error about nesting that does not mention strings.
 
 ## Bad
 
@@ -11,7 +11,7 @@ cannot make a tensor of them, and the run ends at its first batch with an error 
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- string-labels
     # raises ValueError: Unable to create tensor
 
-Without a tokenizer for the collator the error is another one:
+Without a tokenizer for the collator, the error is different:
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "class": ["pos", "neg"] * 8})
     rows = rows.map(lambda batch: tokenizer(batch["text"], padding="max_length", max_length=8), batched=True)
@@ -38,7 +38,7 @@ and
 
 ## When it is fine
 
-A map may look the numbers up:
+A `map` may convert the names to numbers:
 
     numbers = {"pos": 1, "neg": 0}
 
@@ -49,7 +49,7 @@ A map may look the numbers up:
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
 
-Columns of other names are not for the model:
+A string column with another name is not passed to the model:
 
     rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "label_name": ["pos", "neg"] * 8, "label": [1, 0] * 8})
     rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
@@ -58,7 +58,7 @@ Columns of other names are not for the model:
 
 ## Fix
 
-Asks first: the numbers of the classes follow the alphabet, and files of results may count on others.
+Asks first: the classes are numbered alphabetically, and existing result files may use other numbers.
 
 ## References
 
@@ -72,69 +72,75 @@ from collections.abc import Iterator
 from lintrain.analysis import run_data
 from lintrain.pipeline.values.data import Column, Dataset, Kind
 from lintrain.pipeline.values.model import Task
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 LABELS = ("label", "labels", "label_ids")
 
 
-class StringLabels(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statement that encodes the classes as numbers; None without a fix."""
+
+    statement: str | None = None
+
+
+class StringLabels(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[object] = set()
         for given in run_data.given_datasets(pipeline):
-            columns = [_words(dataset) for dataset in given.datasets]
+            columns = [_text_labels(dataset) for dataset in given.datasets]
             found = columns[0]
             if found is None or not all(columns) or not _classifies(given) or given.run in reported:
                 continue
-            reported.add(given.run)  # the evaluation set comes from the same rows: one cause, one finding
+            reported.add(given.run)  # the evaluation set has the same columns: one cause, one finding
             yield self._report(pipeline, given, found)
 
-    def _report(self, pipeline: Pipeline, given: run_data.Given, column: Column) -> Finding:
+    def _report(self, pipeline: Pipeline, given: run_data.Given, column: Column) -> Finding[Claim]:
         source = _first_with(given.datasets[0], column.name)
         step = source.steps[-1]
         return self.finding(
             given.argument.location,
-            f"the column `{column.name}` of {given.text} holds text, and the model needs numbers",
-            related=[Related(step.location, f"`{column.name}` holds text here", "origin", step.text)],
-            help=f'number the classes before splitting: `.class_encode_column("{column.name}")`',
+            f"the column `{column.name}` of {given.text} is text, but the model needs integers",
+            related=[Related(step.location, f"`{column.name}` is text here", "origin", step.text)],
+            help=f'encode the classes before splitting: `.class_encode_column("{column.name}")`',
             subject=given.parameter,
-            facts={"code": _encoding(pipeline, source, column.name)},
+            claim=Claim(_encoding(pipeline, source, column.name)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         split = evidence.split(finding.subject or "train_dataset")
         if split is None or not split.columns:
             return Verdict.inconclusive(evidence.not_reached("dataset"))
         kinds = {name: column.kind for name in LABELS if (column := split.column(name)) is not None}
-        words = [name for name, kind in kinds.items() if kind == "text"]
-        if words:
+        texts = [name for name, kind in kinds.items() if kind == "text"]
+        if texts:
             return Verdict.confirmed(
-                f"`{words[0]}` is text in all {split.rows} rows of {split.argument}", rows=split.rows
+                f"`{texts[0]}` is text in all {split.rows} rows of {split.argument}", rows=split.rows
             )
         if kinds:
-            told = ", ".join(f"`{name}` is {kind}" for name, kind in kinds.items())
-            return Verdict.refuted(f"{told} in {split.rows} rows of {split.argument}")
+            columns = ", ".join(f"`{name}` is {kind}" for name, kind in kinds.items())
+            return Verdict.refuted(f"{columns} in {split.rows} rows of {split.argument}")
         return Verdict.inconclusive(f"none of the {len(split.columns)} columns is a label")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.statement is None:
             return None
-        return fixes.Fix.of(
-            "number the classes", fixes.InsertAfter(finding.with_role("origin")[0].location, code), safe=False
-        )
+        edit = fixes.InsertAfter(finding.with_role("origin")[0].location, claim.statement)
+        return fixes.Fix.of("encode the classes as integers", edit, safe=False)
 
 
 def _classifies(given: run_data.Given) -> bool:
-    """Whether a library's classifier gets these rows through a library's collator."""
+    """Whether the rows are passed to a library's classifier by a library's collator."""
     model = given.run.model
     return model is not None and model.task is Task.SEQUENCE_CLASSIFICATION and run_data.collates_plainly(given.run)
 
 
-def _words(dataset: Dataset) -> Column | None:
-    """The label column of tokenized rows that certainly holds text."""
+def _text_labels(dataset: Dataset) -> Column | None:
+    """The label column of tokenized rows, if it is certainly text."""
     if dataset.is_default or not dataset.is_tokenized:
         return None
     return next((column for name in LABELS if (column := _text_in(dataset, name)) is not None), None)
@@ -146,12 +152,12 @@ def _text_in(dataset: Dataset, name: str) -> Column | None:
 
 
 def _first_with(dataset: Dataset, name: str) -> Dataset:
-    """The earliest data set of the lineage that has the column as text."""
+    """The earliest data set of the lineage in which the column is text."""
     return [made for made in dataset.lineage if _text_in(made, name) is not None][-1]
 
 
 def _encoding(pipeline: Pipeline, source: Dataset, column: str) -> str | None:
-    """The statement that numbers the classes, where the rows have one name."""
+    """The statement that encodes the classes as integers, if the data set has a single name."""
     names = {binding.name for binding in pipeline.names_of(source)}
     if len(names) != 1:
         return None

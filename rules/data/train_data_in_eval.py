@@ -1,7 +1,7 @@
-"""The evaluation reads rows that the model trains on.
+"""The evaluation data contain rows of the training data.
 
-A score on rows that the model has seen tells how well it remembers, not how well it will do. It goes on rising while
-the model overfits, so that early stopping and the best checkpoint pick the most overfitted model. No error says so.
+A metric on training rows measures how well the model remembers them, not how well it generalizes. It keeps improving
+while the model overfits, so early stopping and the best checkpoint select the most overfitted model, without an error.
 
 ## Bad
 
@@ -13,7 +13,7 @@ the model overfits, so that early stopping and the best checkpoint pick the most
         processing_class=tokenizer,
     )
 
-A part of the training rows is no other data, and ranges may overlap:
+A subset of the training rows, and ranges that overlap:
 
     train = tokenized["train"].shuffle(seed=42)
     trainer = Trainer(
@@ -24,7 +24,7 @@ A part of the training rows is no other data, and ranges may overlap:
         processing_class=tokenizer,
     )
 
-So it is with loaders of one's own:
+Loaders of a custom loop:
 
     rows = columns["train"]
     train_loader = DataLoader(rows, batch_size=16, shuffle=True, collate_fn=collator)
@@ -40,7 +40,7 @@ So it is with loaders of one's own:
             for batch in val_loader:
                 model(**batch)
 
-Keras takes the rows that it holds out as a pair:
+The `validation_data` of Keras:
 
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
     network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -56,7 +56,7 @@ Keras takes the rows that it holds out as a pair:
         processing_class=tokenizer,
     )
 
-Other ranges of the same order have no row in common:
+Ranges that do not overlap have no row in common:
 
     train = tokenized["train"].shuffle(seed=42)
     trainer = Trainer(
@@ -67,7 +67,7 @@ Other ranges of the same order have no row in common:
         processing_class=tokenizer,
     )
 
-The rows that Keras holds out are others:
+Other rows for Keras:
 
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
     network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -75,14 +75,14 @@ The rows that Keras holds out are others:
 
 ## When it is fine
 
-Two splits of one data set share nothing:
+Two splits of one data set have no row in common:
 
     splits = tokenized["train"].train_test_split(test_size=0.2, seed=42)
     trainer = Trainer(
         model, args, train_dataset=splits["train"], eval_dataset=splits["test"], processing_class=tokenizer
     )
 
-The score on training rows may be wanted beside the other one, or be what the run is for:
+The metric on the training rows may be measured in addition, or be the purpose of the run:
 
     both = {"train": tokenized["train"], "validation": tokenized["validation_matched"]}
     trainer = Trainer(model, args, train_dataset=tokenized["train"], eval_dataset=both, processing_class=tokenizer)
@@ -93,7 +93,7 @@ The score on training rows may be wanted beside the other one, or be what the ru
 
 ## Fix
 
-None: which rows are to be held out, only you know.
+None: the choice of the held-out rows is yours.
 
 ## References
 
@@ -105,8 +105,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, training_loops
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline import dataset_rows
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Sequence, Value, options_of
@@ -117,12 +117,12 @@ TRAINING = frozenset({"train", "training", "trn", "tr"})
 EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
 
 SHARED, REPEATED = 0.3, 0.15
-"""Shares of evaluation rows: from the first on they are the same rows, up to the second they only look like them."""
+"""Shares of evaluation rows: at least the first confirms the finding, at most the second refutes it (duplicates)."""
 
-HOW = {
-    "same": "{} holds the rows that the model trains on",
-    "part": "{} is a part of the rows that the model trains on",
-    "overlap": "{} holds rows that the model trains on",
+MESSAGES = {
+    "same": "{} contains the rows that the model trains on",
+    "part": "{} is a subset of the rows that the model trains on",
+    "overlap": "{} contains rows that the model trains on",
 }
 
 
@@ -132,12 +132,12 @@ class TrainDataInEval(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
-            yield from self._of_trainer(pipeline, run)
+            yield from self._trainer(pipeline, run)
         for keras in pipeline.keras_runs:
-            yield from self._of_keras(pipeline, keras)
-        yield from self._of_loaders(pipeline)
+            yield from self._keras(pipeline, keras)
+        yield from self._loaders(pipeline)
 
-    def _of_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
+    def _trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
         train, evaluation = run.arguments.get("train_dataset"), run.arguments.get("eval_dataset")
         if train is None or evaluation is None or {"train_dataset", "eval_dataset"} & set(run.attributes):
             return
@@ -147,7 +147,7 @@ class TrainDataInEval(Rule):
         if shared is not None:
             yield from self._report(pipeline, evaluation.location, evaluation.text, shared, train.value)
 
-    def _of_keras(self, pipeline: Pipeline, run: KerasRun) -> Iterator[Finding]:
+    def _keras(self, pipeline: Pipeline, run: KerasRun) -> Iterator[Finding]:
         for _, arguments in run.fits:
             inputs, held_out = arguments.get("x"), arguments.get("validation_data")
             if inputs is None or held_out is None:
@@ -160,7 +160,7 @@ class TrainDataInEval(Rule):
                     pipeline, held_out.location, held_out.text, dataset_rows.Sharing("same"), inputs.value
                 )
 
-    def _of_loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def _loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]
         training = [loader for loader, words in named if words & TRAINING and not words & EVALUATION]
         evaluating = [loader for loader, words in named if words & EVALUATION and not words & TRAINING]
@@ -183,9 +183,9 @@ class TrainDataInEval(Rule):
         reasons = [Related(origin.location, "both come from here", "origin", origin.text)] if origin else []
         yield self.finding(
             location,
-            HOW[shared.how].format(shown),
+            MESSAGES[shared.how].format(shown),
             related=reasons,
-            help="evaluate on another split, or set rows aside with `train_test_split` before training",
+            help="evaluate on another split, or hold out rows with `train_test_split` before training",
             subject="eval_dataset",
         )
 
@@ -193,23 +193,23 @@ class TrainDataInEval(Rule):
         shared = evidence.shared_rows
         if shared is None:
             return Verdict.inconclusive(evidence.not_reached("dataset"))
-        text = f"{shared.shared} of {shared.looked_at} evaluation rows that were looked at are among the training rows"
+        text = f"{shared.shared} of {shared.looked_at} examined evaluation rows are among the training rows"
         share = shared.shared / max(1, shared.looked_at)
         if share >= SHARED:
             return Verdict.confirmed(text, shared=shared.shared, looked_at=shared.looked_at)
         if share <= REPEATED:
             return Verdict.refuted(text, shared=shared.shared, looked_at=shared.looked_at)
-        return Verdict.inconclusive(f"{text}: they may be rows that the data set has twice")
+        return Verdict.inconclusive(f"{text}, which may be duplicates in the data set")
 
 
 def _certainly_shared(train: Value, evaluation: Value) -> dataset_rows.Sharing | None:
-    """What the two share in every branch of the script."""
+    """How two data sets overlap, if there is a single possibility for both."""
     found = [dataset_rows.sharing(one, other) for one in options_of(train) for other in options_of(evaluation)]
     return found[0] if len(found) == 1 else None
 
 
 def _is_named_as_training(pipeline: Pipeline, evaluation: Argument) -> bool:
-    """Whether a name says that training rows are evaluated on purpose: `train_eval`, `eval_on_train`."""
+    """Whether a name shows that training rows are evaluated on purpose: `train_eval`, `eval_on_train`."""
     names = [evaluation.text, *(binding.name for binding in pipeline.names_of(evaluation.value))]
     return any(
         training_loops.words_of(name) & TRAINING and training_loops.words_of(name) & EVALUATION
@@ -223,5 +223,5 @@ def _words_for(pipeline: Pipeline, loader: Loader) -> set[str]:
 
 
 def _reads_all(loader: Loader) -> bool:
-    """Whether nothing else chooses the rows of a loader."""
+    """Whether a loader certainly reads all rows of its data set."""
     return not any(name in loader.arguments for name in ("sampler", "batch_sampler", "**")) and loader.is_complete

@@ -1,7 +1,7 @@
-"""A loop of one's own gets lists where it needs tensors.
+"""A custom training loop gets lists instead of tensors.
 
-A data set of the library `datasets` gives Python lists. `DataLoader` puts lists of rows together position by position:
-a batch of 16 rows of 128 tokens becomes 128 tensors of 16 numbers, which no model takes for token ids.
+A data set of the library `datasets` returns Python lists. `DataLoader` collates lists by position: a batch of 16 rows
+with 128 tokens becomes a list of 128 tensors with 16 numbers, which a model does not accept as token ids.
 
 ## Bad
 
@@ -36,7 +36,7 @@ a batch of 16 rows of 128 tokens becomes 128 tensors of 16 numbers, which no mod
 
 ## When it is fine
 
-A collator makes tensors of the lists:
+A collator converts the lists to tensors:
 
     loader = DataLoader(columns["train"], batch_size=16, shuffle=True, collate_fn=collator)
     model.train()
@@ -45,7 +45,7 @@ A collator makes tensors of the lists:
         model(**batch).loss.backward()
         optimizer.step()
 
-Code may put the positions together again by itself:
+The loop may stack the positions itself:
 
     def pad(batch):
         return tokenizer(batch["premise"], batch["hypothesis"], truncation=True, padding="max_length", max_length=16)
@@ -61,7 +61,7 @@ Code may put the positions together again by itself:
 
 ## Fix
 
-Safe: lists of lists in the stead of tensors end the run at the first call of the model.
+Safe: with lists instead of tensors, the first call of the model raises an error.
 
 ## References
 
@@ -77,70 +77,79 @@ from lintrain.analysis import loaders, raggedness, training_loops
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import is_missing
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 MAKES_TENSORS = frozenset({"stack", "as_tensor", "set_format", "set_transform", "with_format", "with_transform"})
-"""Functions that format rows, or that put the positions of a batch together again."""
+"""Functions that set the format of rows, or that stack the positions of a batch."""
 
 RAISED = "'list' object has no attribute"
 
 
-class UnformattedDataset(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The data set argument of the loader: where it is, and its code."""
+
+    dataset: Location
+    code: str
+
+
+class UnformattedDataset(Rule[Claim]):
     level = Level.ERROR
     keywords = "DataLoader & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
         for loader in dict.fromkeys(feeding.loader for feeding in loaders.feedings(pipeline)):
             dataset = loader.dataset
-            if not isinstance(dataset, Dataset) or not _gives_lists(loader, dataset) or _makes_tensors(pipeline):
+            if not isinstance(dataset, Dataset) or not _returns_lists(loader, dataset) or _makes_tensors(pipeline):
                 continue
-            if not raggedness.ragged_at(pipeline, dataset):  # rows of several lengths: unpadded-batch tells it
+            if not raggedness.ragged_at(pipeline, dataset):  # unpadded-batch reports rows of different lengths
                 yield from self._report(pipeline, loader, dataset)
 
-    def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding]:
+    def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding[Claim]]:
         location = loader.dataset_location
         if location is None or loader.origin is None or location.path != pipeline.source.path:
             return
         text, last = pipeline.code(location), dataset.steps[-1]
         yield self.finding(
             loader.origin,
-            "the batches of this loader hold lists of token positions, no tensors of rows",
-            related=[Related(last.location, "made here, without a format", "made", last.text)],
-            help=f'give it `{text}.with_format("torch")`' if text.isidentifier() else 'use `with_format("torch")`',
-            facts={"text": text, **location.as_facts()},
+            "the batches of this loader are lists of token positions, not tensors of rows",
+            related=[Related(last.location, "created here, without a format", "made", last.text)],
+            help=f'pass `{text}.with_format("torch")`' if text.isidentifier() else 'use `with_format("torch")`',
+            claim=Claim(location, text),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(RAISED):
-            return Verdict.confirmed(f"`{RAISED}` is raised")
+            return Verdict.confirmed(f"the training raises `{RAISED}`")
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         return (
-            Verdict.refuted(f"{loop.backwards} batches went through the loop")
+            Verdict.refuted(f"the loop trained on {loop.backwards} batches without an error")
             if loop.backwards
-            else Verdict.inconclusive(f"{loop.batches} batches were taken")
+            else Verdict.inconclusive(f"the loop read {loop.batches} batches, but ran no backward pass")
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        location, text = finding.location_in_facts, str(finding.facts["text"])
-        if location is None or "\n" in text:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or "\n" in claim.code:
             return None
-        return fixes.Fix.of("give tensors", fixes.Replace(location, f'{text}.with_format("torch")'), safe=True)
+        edit = fixes.Replace(claim.dataset, f'{claim.code}.with_format("torch")')
+        return fixes.Fix.of("convert the rows to tensors", edit, safe=True)
 
 
 def _makes_tensors(pipeline: Pipeline) -> bool:
-    """Whether the script names what makes tensors; a variable is often called `tensor`: of that only `torch.tensor`."""
+    """Whether the script names a function that makes tensors; `tensor` only as attribute, since variables have it."""
     source = pipeline.source
     attributes = {node.attr for node in source.nodes_of(ast.Attribute)}
     names = {node.id for node in source.nodes_of(ast.Name)}
     return "tensor" in attributes or not MAKES_TENSORS.isdisjoint(attributes | names)
 
 
-def _gives_lists(loader: Loader, dataset: Dataset) -> bool:
-    """Whether token rows certainly come as lists and are put together by torch's own collator."""
+def _returns_lists(loader: Loader, dataset: Dataset) -> bool:
+    """Whether token rows are certainly lists, and PyTorch's default collator collates them."""
     if dataset.is_default or dataset.is_streaming or dataset.format is not None or dataset.has_transform:
         return False
     return dataset.is_tokenized and is_missing(loader.value("collate_fn"))

@@ -1,7 +1,7 @@
-"""The rows that train a model come in the same order in every epoch.
+"""The training rows are in the same order in every epoch.
 
-A loader that is not told to shuffle reads from the first row to the last, each time. Rows that lie together in the file
-make up a batch together in every epoch; where they are sorted, a batch holds one class and the model follows it.
+A loader without `shuffle=True` reads the rows from the first to the last in every epoch. Rows that are adjacent in the
+file are always in the same batch; if the rows are sorted, a batch contains a single class, and the model oscillates.
 
 ## Bad
 
@@ -81,7 +81,7 @@ and
 
 ## When it is fine
 
-Rows that were drawn or shuffled before:
+Rows that are random or were shuffled before:
 
     rows = columns["train"].shuffle(seed=42)
     loader = DataLoader(rows, batch_size=16, collate_fn=collator)
@@ -108,7 +108,7 @@ A loader that only evaluates:
         for batch in loader:
             model(**batch)
 
-A loader that comes from elsewhere, or that a sampler puts in order:
+A sampler may determine the order:
 
     def fit(rows, sampler):
         loader = DataLoader(rows, batch_size=16, sampler=sampler)
@@ -118,7 +118,7 @@ A loader that comes from elsewhere, or that a sampler puts in order:
                 criterion(net(x), y).backward()
                 optimizer.step()
 
-One pass over the rows, in the order that their author chose:
+A single epoch, in the given order:
 
     loader = DataLoader(columns["train"], batch_size=16, collate_fn=collator)
     model.train()
@@ -138,11 +138,11 @@ One pass over the rows, in the order that their author chose:
 
 ## Fix
 
-Asks first: from then on each run reads the rows in an order of its own, and one that was repeatable needs a seed.
+Asks first: each run then reads the rows in another order, and needs a seed to be reproducible.
 
 ## References
 
-PyTorch documentation, `torch.utils.data.DataLoader`: without `shuffle` or a sampler it takes a `SequentialSampler`.
+PyTorch documentation, `torch.utils.data.DataLoader`: without `shuffle` or a sampler it uses a `SequentialSampler`.
 """
 
 from __future__ import annotations
@@ -154,17 +154,24 @@ from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Constant, Instance, is_missing, literal
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 ORDERED = frozenset({"SequentialSampler"})
-"""Samplers that give the rows in one order, epoch by epoch."""
+"""Samplers that return the rows in the same order in every epoch."""
 
 
-class UnshuffledTrainingData(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The value of `shuffle=False`, for the fix to replace; None if the argument is missing."""
+
+    shuffle: Location | None = None
+
+
+class UnshuffledTrainingData(Rule[Claim]):
     level = Level.WARNING
     keywords = "DataLoader & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
         seen: set[Loader] = set()
@@ -178,16 +185,15 @@ class UnshuffledTrainingData(Rule):
         location = loader.origin
         if location is None:
             return False
-        if not _is_told_nothing(loader) or _is_one_batch(loader):
+        if not _has_default_order(loader) or _is_one_batch(loader):
             return False
         if not loaders.is_map_style(loader.dataset) or not dataset_rows.keeps_source_order(pipeline, loader.dataset):
             return False
         return not loaders.is_deliberate(pipeline, location)
 
-    def _report(self, pipeline: Pipeline, feeding: loaders.Feeding) -> Finding:
+    def _report(self, pipeline: Pipeline, feeding: loaders.Feeding) -> Finding[Claim]:
         loader = feeding.loader
         assert loader.origin is not None
-        told = loader.locations.get("shuffle")
         text = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
         shown = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the training set"
         return self.finding(
@@ -197,28 +203,28 @@ class UnshuffledTrainingData(Rule):
                 Related(feeding.loop.location, "trains on its batches in each epoch", "loop", feeding.loop.header)
             ],
             help="pass `shuffle=True`",
-            facts=told.as_facts() if told else {},
+            claim=Claim(loader.locations.get("shuffle")),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         loader = loop.loader
         if loader is None or loader.batches is None or loader.sampler not in ORDERED | {"RandomSampler"}:
-            return Verdict.inconclusive(f"the order of {loop.batches} batches is not known from their loader")
-        text = f"a `{loader.sampler}` orders the rows of {loader.batches} batches"
+            return Verdict.inconclusive(f"the sampler of the {loop.batches} batches is not known")
+        text = f"a `{loader.sampler}` determines the order of the rows of {loader.batches} batches"
         return (Verdict.confirmed if loader.sampler in ORDERED else Verdict.refuted)(text, sampler=loader.sampler)
 
-    def fix(self, finding: Finding) -> fixes.Fix:
-        told = finding.location_in_facts
-        if told is not None:
-            return fixes.Fix.of("shuffle the rows", fixes.Replace(told, "True"), safe=False)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix:
+        claim = finding.claim
+        if claim is not None and claim.shuffle is not None:
+            return fixes.Fix.of("shuffle the rows", fixes.Replace(claim.shuffle, "True"), safe=False)
         return fixes.Fix.of("shuffle the rows", fixes.AddArgument(finding.location, "shuffle", "True"), safe=False)
 
 
-def _is_told_nothing(loader: Loader) -> bool:
-    """Whether neither shuffling nor another order is asked for."""
+def _has_default_order(loader: Loader) -> bool:
+    """Whether a loader certainly neither shuffles nor has a sampler."""
     shuffle = loader.value("shuffle")
     is_off = isinstance(shuffle, Constant) and shuffle.value is False and not shuffle.is_default
     return (is_missing(shuffle) or is_off) and all(
@@ -227,7 +233,7 @@ def _is_told_nothing(loader: Loader) -> bool:
 
 
 def _is_one_batch(loader: Loader) -> bool:
-    """Whether all rows may be in one batch, or batches are made elsewhere: then there is no order among them."""
+    """Whether all rows may be in one batch, or the loader creates no batches: then the order does not matter."""
     size = loader.value("batch_size")
     if is_missing(size):
         return isinstance(size, Constant)

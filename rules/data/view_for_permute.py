@@ -1,8 +1,7 @@
-"""A view is used to swap two axes.
+"""`view` or `reshape` is used to swap two axes.
 
-`view` and `reshape` only cut the same row of numbers into other lengths; they move none. With the sizes of two axes
-swapped the shape looks right and the numbers of different rows are mixed: the model learns from batches that hold
-pieces of one row in another.
+`view` and `reshape` keep the elements in the same order in memory and change only the shape. If the sizes of two axes
+are swapped, the shape is as expected, but the elements of different rows are mixed: the model trains on wrong data.
 
 ## Bad
 
@@ -35,7 +34,7 @@ and
 
 ## When it is fine
 
-Axes may be joined, split and put back where they were:
+Axes may be merged, split and restored:
 
     optimizer.zero_grad()
     batches = torch.arange(12).reshape(2, 3, 2)
@@ -44,7 +43,7 @@ Axes may be joined, split and put back where they were:
     heads = batches.view(rows, steps, 2, width // 2)
     back = flat.view(rows, steps, width)
 
-A tensor that was transposed before has its axes where the view wants them:
+The tensor may have been transposed before:
 
     optimizer.zero_grad()
     batches = torch.arange(6).reshape(2, 3)
@@ -54,7 +53,7 @@ A tensor that was transposed before has its axes where the view wants them:
 
 ## Fix
 
-None: `permute` and another shape are both reasonable, and only the later code tells which one was meant.
+None: both `permute` and another shape are reasonable.
 
 ## References
 
@@ -77,7 +76,7 @@ class ViewForPermute(Rule):
         for swap in swaps.swapping_views(pipeline):
             yield self.finding(
                 swap.location,
-                f"`{swap.method}` gives `{swap.name}` the sizes of two axes swapped, and moves no numbers",
-                related=[Related(swap.shape, "the sizes are taken here", "shape")] if swap.shape else [],
-                help=f"swap them with `{swap.name}.transpose({swap.axes[0]}, {swap.axes[1]})`",
+                f"`{swap.method}` swaps the sizes of two axes of `{swap.name}`, but not its elements",
+                related=[Related(swap.shape, "the sizes are read here", "shape")] if swap.shape else [],
+                help=f"swap the axes with `{swap.name}.transpose({swap.axes[0]}, {swap.axes[1]})`",
             )

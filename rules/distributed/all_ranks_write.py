@@ -1,7 +1,7 @@
 """Every process of a distributed training writes the same file.
 
-The processes write at once, over each other: the file is that of whichever came last, or a mixture of several that no
-longer loads. On shared disks it happens rarely enough to be found out only when the checkpoint is needed.
+The processes write at the same time and overwrite each other: the file is that of the last process, or a mixture of
+several that cannot be loaded. This is rare enough to be noticed only when the checkpoint is needed.
 
 ## Bad
 
@@ -34,7 +34,7 @@ longer loads. On shared disks it happens rarely enough to be found out only when
 
 ## When it is fine
 
-A name of its own for each process, and whatever condition stands around the saving:
+A separate file name for each process, or a condition around the call:
 
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -51,7 +51,7 @@ A name of its own for each process, and whatever condition stands around the sav
     if is_first:
         torch.save(net.state_dict(), "last.pt")
 
-The other processes may have ended before:
+The other processes may have exited before:
 
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -67,11 +67,11 @@ The other processes may have ended before:
         raise SystemExit
     torch.save(net.state_dict(), "last.pt")
 
-Saving shards is the work of all processes, so nothing is said where FSDP or DeepSpeed are used.
+All processes save their shards with FSDP and DeepSpeed, so the rule does not apply to them.
 
 ## Fix
 
-Asks first: the other processes may have to wait for the file. Offered for a statement on one line.
+Asks first: the other processes may have to wait for the file. Offered for a call on a single line.
 
 ## References
 
@@ -88,56 +88,62 @@ from lintrain.analysis import script_text
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.python import literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-OF_ALL_PROCESSES = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
-NAMED_BY_RANK = lazy_pattern(r"rank|proc|world|gpu|host|device", re.IGNORECASE)
+SAVES_SHARDS = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
+NAMED_BY_RANK = r"(?i)rank|proc|world|gpu|host|device"
+EXITS = r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()"
+DISTRIBUTED = "torch.distributed"
 
 
-ENDS = lazy_pattern(r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()")
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The call under the condition of the first process; None without a fix."""
+
+    code: str | None = None
 
 
-class AllRanksWrite(Rule):
+class AllRanksWrite(Rule[Claim]):
     level = Level.WARNING
     keywords = "DistributedDataParallel & save|push_to_hub"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         wrapped = next((event for event in pipeline.acts(Act.SHARE) if _is_parallel(event)), None)
-        if wrapped is None or script_text.mentions(pipeline, OF_ALL_PROCESSES) or _some_end_early(pipeline):
+        if wrapped is None or script_text.mentions(pipeline, SAVES_SHARDS) or _may_exit_early(pipeline):
             return
         for event in pipeline.acts(Act.SAVE):
             code = pipeline.code(event.location)
             is_certain = not event.conditions and not event.uncalled and not wrapped.conditions
-            if is_certain and event.order > wrapped.order and not NAMED_BY_RANK.search(code) and _is_fixed(code):
+            if is_certain and event.order > wrapped.order and not re.search(NAMED_BY_RANK, code) and _is_fixed(code):
                 yield self.finding(
                     event.location,
-                    "each process of the training writes this file",
-                    related=[Related(wrapped.location, "several processes from here on", "wrapped")],
-                    help="write it in one of them, as in `if dist.get_rank() == 0:`",
-                    facts={"code": _by_the_first(pipeline, event.location)},
+                    "every process of the training writes this file",
+                    related=[Related(wrapped.location, "the training has several processes", "wrapped")],
+                    help="write it in a single process: `if dist.get_rank() == 0:`",
+                    claim=Claim(_in_first_process(pipeline, event.location)),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
             return Verdict.inconclusive(evidence.unasked("ranks"))
         writes = ranks.writes_at(finding.location)
         if not writes:
-            return Verdict.inconclusive(f"none of {ranks.processes} processes came to this line in {ranks.steps} steps")
+            return Verdict.inconclusive(f"none of {ranks.processes} processes ran this line in {ranks.steps} steps")
         by_most = max(writes, key=lambda write: len(write.ranks))
-        told = f"`{by_most.path}` is written by {len(by_most.ranks)} of {ranks.processes} processes"
-        return Verdict.confirmed(told) if len(by_most.ranks) > 1 else Verdict.refuted(told)
+        text = f"{len(by_most.ranks)} of {ranks.processes} processes write `{by_most.path}`"
+        return Verdict.confirmed(text) if len(by_most.ranks) > 1 else Verdict.refuted(text)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.code is None:
             return None
-        return fixes.Fix.of("write it in the first process", fixes.Replace(finding.location, code), safe=False)
+        return fixes.Fix.of("write it in the first process", fixes.Replace(finding.location, claim.code), safe=False)
 
 
-def _some_end_early(pipeline: Pipeline) -> bool:
-    """Whether a condition ends the script, perhaps for all processes but one."""
-    return any(ENDS.match(ast.unparse(node.body[-1])) for node in script_text.nodes_of_kind(pipeline, ast.If))
+def _may_exit_early(pipeline: Pipeline) -> bool:
+    """Whether the script exits under a condition, possibly in all processes but one."""
+    return any(re.match(EXITS, ast.unparse(node.body[-1])) for node in script_text.nodes_of_kind(pipeline, ast.If))
 
 
 def _is_parallel(event: Event) -> bool:
@@ -146,18 +152,15 @@ def _is_parallel(event: Event) -> bool:
 
 
 def _is_fixed(code: str) -> bool:
-    """Whether the name of the file is written out, so that it is the same for all."""
+    """Whether the file name is a literal, so that it is the same in all processes."""
     return re.search(r"""(?<![fFbr])["'][^"'{}]*["']\s*\)$""", code) is not None
 
 
-def _by_the_first(pipeline: Pipeline, location: Location) -> str | None:
-    """The statement for the first process alone, where it stands on one line and `torch.distributed` has a name."""
+def _in_first_process(pipeline: Pipeline, location: Location) -> str | None:
+    """The statement under `if dist.get_rank() == 0`, if it is on one line and `torch.distributed` has a name."""
     source, statement = pipeline.source_of(location), blocks.statement_at(pipeline, location)
     names = [each.asname for node in source.nodes_of(ast.Import) for each in node.names if each.name == DISTRIBUTED]
     if not isinstance(statement, ast.Expr) or source.location(statement) != location or not names or names[0] is None:
         return None
     code = pipeline.code(location)
     return None if "\n" in code else f"if {names[0]}.get_rank() == 0:\n    {code}"
-
-
-DISTRIBUTED = "torch.distributed"

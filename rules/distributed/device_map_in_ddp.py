@@ -1,7 +1,7 @@
-"""A model that is spread over all devices is trained in several processes.
+"""A model with `device_map="auto"` is trained in several processes.
 
-`device_map="auto"` gives one process every card that it finds. In a multi-process training each process does so, all of
-them put their layers on the same cards, and `DistributedDataParallel` either refuses the model or runs out of memory.
+`device_map="auto"` distributes the layers over all GPUs that a process finds. In a multi-process training, every
+process does this on the same GPUs, and `DistributedDataParallel` either raises an error or runs out of memory.
 
 ## Bad
 
@@ -22,7 +22,7 @@ them put their layers on the same cards, and `DistributedDataParallel` either re
         model(**batch).loss.backward()
         optimizer.step()
 
-A model that is moved afterwards is spread all the same:
+The model is distributed over the devices even if it is moved afterwards:
 
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -76,7 +76,7 @@ and
 
 ## When it is fine
 
-One process may spread a model as it likes, and a map that names the process's own device is no spreading:
+A single process may distribute a model, and a map may name the device of the process:
 
     from accelerate import PartialState
 
@@ -89,12 +89,12 @@ One process may spread a model as it likes, and a map that names the process's o
 
 ## Fix
 
-Asks first: without `device_map` each process has to hold all of the model. Offered where the script moves the model
-itself; else naming the device of the process is as reasonable.
+Asks first: without `device_map`, the whole model has to fit in each process. Offered if the script moves the model
+itself; otherwise naming the device of the process is as reasonable.
 
 ## References
 
-Accelerate documentation, "Big model inference"; PyTorch documentation, `DistributedDataParallel`; TRL's own demand of
+Accelerate documentation, "Big model inference"; PyTorch documentation, `DistributedDataParallel`; TRL requires
 `device_map=None` in distributed training.
 """
 
@@ -108,41 +108,49 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import literal
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, fixes
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, dataclass, fixes
 
-SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+SEVERAL_DEVICES = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+"""Values of `device_map` that distribute a model over the devices."""
 
 
-class DeviceMapInDdp(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the script moves the model to a device, so that `device_map` can be removed."""
+
+    is_moved: bool = False
+
+
+class DeviceMapInDdp(Rule[Claim]):
     level = Level.ERROR
     keywords = "arallel|shard"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for event in pipeline.acts(Act.SHARE):
             how = literal(event.details["how"]) if "how" in event.details else None
             model = event.subject
             if not isinstance(how, str) or not how.startswith("torch.") or not isinstance(model, Model):
                 continue
-            spread = literal(model.arguments["device_map"]) if "device_map" in model.arguments else None
-            if spread in SPREADING:
-                made = [Related(model.origin, "spread here", "origin")] if model.origin else []
+            device_map = literal(model.arguments["device_map"]) if "device_map" in model.arguments else None
+            if device_map in SEVERAL_DEVICES:
+                made = [Related(model.origin, "distributed over the devices here", "origin")] if model.origin else []
                 yield self.finding(
                     model.argument_locations["device_map"],
-                    f'`device_map="{spread}"` takes every device in each of the processes',
-                    related=[Related(event.location, "one process per device from here on", "wrapped"), *made],
-                    help="leave `device_map` out, and move the model to the process's own device",
-                    facts={"is_moved": _is_moved(pipeline, model, event)},
+                    f'`device_map="{device_map}"` uses all devices in each process of the training',
+                    related=[Related(event.location, "one process per device", "wrapped"), *made],
+                    help="remove `device_map`, and move the model to the device of the process",
+                    claim=Claim(_is_moved(pipeline, model, event)),
                 )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        made = finding.with_role("origin")
-        if not finding.facts.get("is_moved"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, made = finding.claim, finding.with_role("origin")
+        if claim is None or not claim.is_moved:
             return None
-        return fixes.Fix.of("leave out `device_map`", fixes.RemoveArgument(made[0].location, "device_map"), safe=False)
+        return fixes.Fix.of("remove `device_map`", fixes.RemoveArgument(made[0].location, "device_map"), safe=False)
 
 
 def _is_moved(pipeline: Pipeline, model: Model, wrapped: Event) -> bool:
-    """Whether the script moves a model to one device by its name, before or where it is wrapped."""
+    """Whether the script calls `to` or `cuda` on the name of a model, at the latest where it is wrapped."""
     if model.origin is None or model.origin.path != wrapped.location.path:
         return False
     made = blocks.statement_at(pipeline, model.origin)

@@ -1,7 +1,7 @@
-"""A shuffling DistributedSampler is never told the epoch, so each epoch has the same order.
+"""`set_epoch` is never called on a `DistributedSampler`, so all epochs have the same order.
 
-The sampler shuffles with its seed plus the number of the epoch, which stays 0 unless `set_epoch` is called. Every epoch
-then brings the same batches in the same order, and each process sees the same share of the data again and again.
+The sampler shuffles with its seed plus the epoch number, which stays 0 unless `set_epoch` is called. Every epoch then
+has the same batches in the same order, and each process always gets the same part of the data.
 
 ## Bad
 
@@ -32,7 +32,7 @@ then brings the same batches in the same order, and each process sees the same s
 
 ## When it is fine
 
-One epoch needs no second order, and an evaluation none at all:
+A single epoch, or an evaluation:
 
     from torch.utils.data.distributed import DistributedSampler
 
@@ -50,7 +50,7 @@ One epoch needs no second order, and an evaluation none at all:
             for x, y in held_out:
                 net(x)
 
-Accelerate and Fabric tell the sampler themselves:
+Accelerate and Fabric call `set_epoch` themselves:
 
     from torch.utils.data.distributed import DistributedSampler
 
@@ -66,7 +66,7 @@ Accelerate and Fabric tell the sampler themselves:
 
 ## Fix
 
-Safe: without it every epoch takes the rows in the same order, which is no order that anybody chose.
+Safe: without `set_epoch`, shuffling has no effect after the first epoch, which is never intended.
 
 ## References
 
@@ -76,24 +76,32 @@ pytorch#31771; transformers#4398; Lightning#4509; SimCLR#26; PyTorch documentati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, lr_schedules, run_data, script_text
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import LibraryObject, Sequence, is_true, literal, options_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-EPOCH_LOOP = lazy_pattern(r"for (\w+) in range\(")
+EPOCH_LOOP = r"for (\w+) in range\("
 
 
-class MissingSetEpoch(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The missing call of `set_epoch`; None without a fix."""
+
+    statement: str | None = None
+
+
+class MissingSetEpoch(Rule[Claim]):
     level = Level.ERROR
     keywords = "DistributedSampler & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if script_text.mentions(pipeline, "set_epoch") or script_text.runs_by_launcher(pipeline):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for feeding in loaders.feedings(pipeline):
             epochs = _epochs_around(pipeline, feeding)
             sampler = _shuffling_sampler(feeding)
@@ -103,42 +111,43 @@ class MissingSetEpoch(Rule):
 
     def _report(
         self, pipeline: Pipeline, feeding: loaders.Feeding, sampler: LibraryObject, location: Location, epochs: Loop
-    ) -> Finding:
+    ) -> Finding[Claim]:
         names = [
             each for each in pipeline.names_of(sampler) if run_data.is_visible(pipeline, each.location, epochs.location)
         ]
         name = names[-1].name if names else None
-        variable = EPOCH_LOOP.match(pipeline.code(epochs.location))
+        variable = re.match(EPOCH_LOOP, pipeline.code(epochs.location))
         is_certain = feeding.loader.value("sampler") is sampler and name is not None and variable is not None
         statement = f"{name}.set_epoch({variable[1]})" if variable and name else "sampler.set_epoch(epoch)"
         return self.finding(
             location,
-            f"`{name or 'DistributedSampler'}` is never told the epoch: each has the same order",
+            f"`{name or 'DistributedSampler'}` has the same order in each epoch without `set_epoch`",
             related=[Related(epochs.location, "repeated here", "epochs")],
-            help=f"call `{statement}` at the head of each epoch",
-            facts={"statement": statement if is_certain else None},
+            help=f"call `{statement}` at the start of each epoch",
+            claim=Claim(statement if is_certain else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        told = loop.loader.epochs_told if loop.loader else ()
-        text = f"in {len(told)} rounds its sampler was at the epochs {', '.join(map(str, told))}"
-        if len(told) < 2:
-            return Verdict.inconclusive(f"{len(told)} rounds over the loader were seen, and the second one tells")
-        return (Verdict.confirmed if len(set(told)) == 1 else Verdict.refuted)(text, rounds=len(told))
+        epochs = loop.loader.epochs_told if loop.loader else ()
+        if len(epochs) < 2:
+            return Verdict.inconclusive(f"the run iterated {len(epochs)} times over the loader, but 2 are needed")
+        text = f"in {len(epochs)} iterations over the loader, its sampler had the epochs {', '.join(map(str, epochs))}"
+        return (Verdict.confirmed if len(set(epochs)) == 1 else Verdict.refuted)(text, rounds=len(epochs))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        statement = finding.facts.get("statement")
-        (epochs,) = finding.with_role("epochs")
-        if not isinstance(statement, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.statement is None:
             return None
-        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAtTop(epochs.location, statement), safe=True)
+        (epochs,) = finding.with_role("epochs")
+        edit = fixes.InsertAtTop(epochs.location, claim.statement)
+        return fixes.Fix.of(f"insert `{claim.statement}`", edit, safe=True)
 
 
 def _epochs_around(pipeline: Pipeline, feeding: loaders.Feeding) -> Loop | None:
-    """The loop over epochs around the one over batches, unless it runs but once."""
+    """The loop over epochs around the one over batches, unless it runs only once."""
     around = feeding.training.backward.loops
     for loop in reversed(around[: around.index(feeding.loop)]):
         is_once = isinstance(loop.over, Sequence) and loop.over.is_complete and len(loop.over.items) < 2
@@ -148,7 +157,7 @@ def _epochs_around(pipeline: Pipeline, feeding: loaders.Feeding) -> Loop | None:
 
 
 def _shuffling_sampler(feeding: loaders.Feeding) -> LibraryObject | None:
-    """The distributed sampler of a loader, alone or instead of none, if it certainly shuffles by a fixed seed."""
+    """The distributed sampler of a loader, perhaps in one branch only, if it certainly shuffles with a fixed seed."""
     for option in options_of(feeding.loader.value("sampler")):
         if isinstance(option, LibraryObject) and option.path == "torch.utils.data.DistributedSampler":
             given = option.arguments

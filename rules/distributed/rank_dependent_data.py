@@ -1,8 +1,8 @@
-"""Each process splits the data by its own random numbers, so that they do not hold the same rows.
+"""Each process splits the data with its own random numbers, so the processes have different rows.
 
-A sampler shares out the rows by their numbers and relies on all processes having one data set. If each draws its own
-split, some rows are trained on several times and others never, and what one process validates on another has learned:
-the metric is too good.
+A distributed sampler divides the row indices and requires the same data set in all processes. If each process has its
+own split, some rows are used several times per epoch and others never, and one process validates on rows on which
+another one trains: the metric is too good.
 
 ## Bad
 
@@ -20,7 +20,7 @@ the metric is too good.
             criterion(net(x), y).backward()
             optimizer.step()
 
-Accelerate shares out the rows in the same way:
+Accelerate divides the rows in the same way:
 
     accelerator = Accelerator(cpu=True)
     splits = columns["train"].train_test_split(test_size=0.2)  # <- rank-dependent-data
@@ -62,7 +62,7 @@ The same split in every process:
 
 ## When it is fine
 
-All processes begin with one seed, or there is only one process:
+All processes use the same seed, or there is only one process:
 
     from torch.utils.data import random_split
     from torch.utils.data.distributed import DistributedSampler
@@ -85,7 +85,7 @@ All processes begin with one seed, or there is only one process:
         criterion(net(x), y).backward()
         optimizer.step()
 
-A split that is drawn before the processes are started is the same for all:
+A split that is made before the processes start is the same in all:
 
     import torch.multiprocessing as mp
     from torch.utils.data import random_split
@@ -107,12 +107,12 @@ A split that is drawn before the processes are started is the same for all:
 
 ## Fix
 
-Safe: processes that cut the same data differently lose rows and repeat others.
+Safe: processes with different splits skip some rows and repeat others, which is never intended.
 
 ## References
 
 PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; measured on torch 2.13 and datasets 5.2: a
-fresh process draws another split unless it sets a seed.
+new process makes another split unless it sets a seed.
 """
 
 from __future__ import annotations
@@ -123,43 +123,52 @@ from lintrain.analysis import script_text
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.python import LibraryObject, Value, options_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 SEEDED = r"seed|generator|determin|broadcast|all_gather|scatter"
 STARTS_PROCESSES = r"spawn|notebook_launcher|\bProcess\(|fork"
-DRAWS = frozenset({"train_test_split", "shuffle", "random_split"})
+RANDOM = frozenset({"train_test_split", "shuffle", "random_split"})
 SAMPLER = "torch.utils.data.DistributedSampler"
 SEED_OF = {"random_split": ("generator", "torch.Generator().manual_seed(0)")}
 
 
-class RankDependentData(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The argument that sets the seed, with its value; `argument` is None without a fix."""
+
+    value: str
+    argument: str | None = None
+
+
+class RankDependentData(Rule[Claim]):
     level = Level.WARNING
     keywords = "DataLoader"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if pipeline.source.notebook is not None:  # nobody launches a notebook several times
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        if pipeline.source.notebook is not None:  # launchers do not start notebooks
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for loader in pipeline.loaders:
-            shared = _shared_out(pipeline, loader)
-            for name, location in _draws(loader.dataset) if shared else ():
-                if script_text.mentions(pipeline, STARTS_PROCESSES) or script_text.speaks_of(pipeline, SEEDED):
+            divided = _divided_at(pipeline, loader)
+            for name, location in _random_operations(loader.dataset) if divided else ():
+                if script_text.mentions(pipeline, STARTS_PROCESSES) or script_text.mentions_name(pipeline, SEEDED):
                     return
-                found.setdefault(location, self._report(pipeline, name, location, shared))
+                found.setdefault(location, self._report(pipeline, name, location, divided))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, name: str, location: Location, shared: Location | None) -> Finding:
-        argument, code = SEED_OF.get(name, ("seed", "0"))
-        is_there = "torch" not in code or script_text.mentions(pipeline, r"(?m)^import torch$")
+    def _report(self, pipeline: Pipeline, name: str, location: Location, divided: Location | None) -> Finding[Claim]:
+        argument, value = SEED_OF.get(name, ("seed", "0"))
+        is_available = "torch" not in value or script_text.mentions(pipeline, r"(?m)^import torch$")
+        note = "divides the rows among the processes"
         return self.finding(
             location,
-            f"each process draws its own `{name}`: nothing here sets a seed",
-            related=[Related(shared, "the rows are shared out among the processes here", "loader")] if shared else [],
-            help=f"add `{argument}={code}`",
-            facts={"argument": argument if is_there else None, "code": code},
+            f"the result of `{name}` differs between the processes without a seed",
+            related=[Related(divided, note, "loader")] if divided else [],
+            help=f"pass `{argument}={value}`",
+            claim=Claim(value, argument if is_available else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
             return Verdict.inconclusive(evidence.unasked("ranks"))
@@ -172,19 +181,18 @@ class RankDependentData(Rule):
             return Verdict.refuted(
                 f"{ranks.processes} processes have the same data set of {ranks.dataset_rows[0]} rows"
             )
-        return Verdict.confirmed(f"{ranks.processes} processes have data sets of other rows ({lengths} of them)")
+        return Verdict.confirmed(f"the data sets of {ranks.processes} processes have different rows ({lengths} rows)")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        argument, code = finding.facts.get("argument"), finding.facts.get("code")
-        if not isinstance(argument, str) or not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.argument is None:
             return None
-        return fixes.Fix.of(
-            "draw the same in every process", fixes.AddArgument(finding.location, argument, code), safe=True
-        )
+        edit = fixes.AddArgument(finding.location, claim.argument, claim.value)
+        return fixes.Fix.of("use the same seed in every process", edit, safe=True)
 
 
-def _shared_out(pipeline: Pipeline, loader: Loader) -> Location | None:
-    """Where the rows of a loader are certainly shared out among processes."""
+def _divided_at(pipeline: Pipeline, loader: Loader) -> Location | None:
+    """Where the rows of a loader are certainly divided among the processes."""
     for option in options_of(loader.value("sampler")):
         if isinstance(option, LibraryObject) and option.path == SAMPLER:
             return option.origin
@@ -192,12 +200,12 @@ def _shared_out(pipeline: Pipeline, loader: Loader) -> Location | None:
     return loader.origin if launched else None
 
 
-def _draws(dataset: Value) -> Iterator[tuple[str, Location]]:
-    """The operations behind a data set that draw rows at random: their names and places."""
-    if isinstance(dataset, TorchDataset) and dataset.name in DRAWS and dataset.origin and dataset.is_complete:
+def _random_operations(dataset: Value) -> Iterator[tuple[str, Location]]:
+    """The random operations that a data set results from, by name and location."""
+    if isinstance(dataset, TorchDataset) and dataset.name in RANDOM and dataset.origin and dataset.is_complete:
         yield dataset.name, dataset.origin
     if isinstance(dataset, TorchDataset) and dataset.name in {"Subset", "random_split"}:
-        yield from _draws(dataset.parts[0])
+        yield from _random_operations(dataset.parts[0])
     for step in dataset.steps if isinstance(dataset, Dataset) else ():
-        if step.operation in DRAWS and "**" not in step.text:
+        if step.operation in RANDOM and "**" not in step.text:
             yield step.operation, step.location

@@ -1,8 +1,8 @@
-"""All processes of a training work on the same rows.
+"""All processes of a training use the same rows.
 
-Nothing shares the rows out: no DistributedSampler, no loader that accelerate, Fabric or Lightning prepared. With one
-seed for all, every process computes the same gradient of the same batch, and the average of them is that gradient: two
-processes take as many steps as one and learn nothing more from them.
+The rows are not divided: there is no `DistributedSampler`, and no loader that Accelerate, Fabric or Lightning prepared.
+With the same seed, every process computes the same gradient from the same batch, and so does their average: two
+processes need as many steps as one, without any benefit.
 
 ## Bad
 
@@ -30,16 +30,17 @@ processes take as many steps as one and learn nothing more from them.
 
 ## When it is fine
 
-Processes that hold parts of one model (tensor parallel, FSDP with parts of a sequence) work on the same rows together,
-and are not reported: their weights or batches differ. Processes that never join a group are not reported either.
+Processes with parts of one model (tensor parallelism, FSDP with parts of a sequence) share the same rows on purpose and
+are not reported: their weights or batches differ. Processes that never join a group are not reported either.
 
 ## Fix
 
-None: a sampler, a shard for each process and a loader of the launcher are all reasonable.
+None: a sampler, one shard per process and a loader of the launcher are all reasonable.
 
 ## References
 
-PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; accelerate's, `Accelerator.prepare`.
+PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; Accelerate documentation,
+`Accelerator.prepare`.
 """
 
 from collections.abc import Iterator
@@ -54,15 +55,15 @@ class UndividedRows(Rule):
         ranks = evidence.ranks
         if ranks is None:
             return Verdict.inconclusive(evidence.unasked("ranks"))
-        text = f"{ranks.same_batches} of {ranks.steps} steps are on the same batch in {ranks.processes} processes"
+        text = f"{ranks.processes} processes have the same batch in {ranks.same_batches} of {ranks.steps} steps"
         if not ranks.is_joined:
-            return Verdict.inconclusive(f"{text}, which form no group")
+            return Verdict.inconclusive(f"{text}, but form no group")
         if ranks.shared_rows == 0 and not ranks.same_batches:
-            return Verdict.refuted(f"{text}, and 0 of their rows")
+            return Verdict.refuted(f"{text}, and no rows in common")
         if ranks.keeps_apart or ranks.apart:
-            return Verdict.inconclusive(f"{text}, which do not hold the same weights")
+            return Verdict.inconclusive(f"{text}, but different weights")
         if ranks.same_batches < ranks.steps or ranks.shared_rows is None:
-            return Verdict.inconclusive(f"{text}; their rows may be shared out")
+            return Verdict.inconclusive(f"{text}; their rows may be divided")
         rows = " and ".join(map(str, ranks.rows))
         return Verdict.confirmed(f"{text}: {ranks.shared_rows} of {rows} rows", shared=ranks.shared_rows)
 
@@ -70,7 +71,7 @@ class UndividedRows(Rule):
         finding = self.finding(
             evidence.location,
             "every process trains on the same rows",
-            help="give the loader a DistributedSampler, or to the launcher that prepares the model",
+            help="pass a `DistributedSampler` to the loader, or prepare the loader like the model",
         )
         yield from self.if_confirmed(finding, evidence)
 

@@ -1,8 +1,8 @@
-"""Accelerate prepares the model, and trains it with an optimizer or a loader that it was not given.
+"""Accelerate prepares the model, but not its optimizer or its data loader.
 
-An optimizer that was not prepared steps on every batch of an accumulation, and on gradients that are still scaled in
-float16. A loader that was not prepared gives every process all rows, so that each epoch is run as often as there are
-processes.
+An optimizer that is not prepared steps on every batch of a gradient accumulation, and in float16 on gradients that are
+still scaled. A loader that is not prepared returns all rows in every process, so each epoch is repeated as often as
+there are processes.
 
 ## Bad
 
@@ -13,7 +13,7 @@ processes.
         accelerator.backward(criterion(net(x), y))
         optimizer.step()  # <- unprepared-object
 
-A loader that was left out stays on all rows:
+A loader that is not prepared returns all rows:
 
     accelerator = Accelerator()
     rows = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True)  # <- unprepared-object
@@ -44,7 +44,7 @@ With the loader:
 
 ## When it is fine
 
-Each object may be prepared by a call of its own:
+Each object may be prepared by a separate call:
 
     accelerator = Accelerator()
     net = accelerator.prepare_model(net)
@@ -55,7 +55,7 @@ Each object may be prepared by a call of its own:
         accelerator.backward(criterion(net(x), y))
         optimizer.step()
 
-What is prepared may not be known:
+The prepared objects may be unknown:
 
     from engine import parts
 
@@ -66,7 +66,7 @@ What is prepared may not be known:
         accelerator.backward(criterion(net(x), y))
         optimizer.step()
 
-A loader may share its rows out by itself:
+A loader may have a sampler that divides its rows:
 
     from torch.utils.data import DistributedSampler
 
@@ -82,8 +82,8 @@ A loader may share its rows out by itself:
 
 ## Fix
 
-Asks first: steps and batches of a prepared object are counted differently where there are several processes. Offered
-where one call prepares the others.
+Asks first: with several processes, prepared objects count steps and batches differently. Offered if a single call
+prepares the other objects.
 
 ## References
 
@@ -97,23 +97,33 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
-from lintrain.interpreter import modules
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Optimizer
 from lintrain.pipeline.values.python import Unknown, Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+OWN_SAMPLING = frozenset({"sampler", "batch_sampler", "**"})
+"""Arguments of a loader that may divide its rows among the processes."""
 
 
-class UnpreparedObject(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name of the object, and the statement that prepares it with the others; None without a fix."""
+
+    name: str
+    statement: str | None = None
+
+
+class UnpreparedObject(Rule[Claim]):
     level = Level.WARNING
     keywords = "Accelerator|Fabric & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         launcher = pipeline.launchers[0]
         for training in training_loops.training_loops(pipeline):
             if training.backward.subject is not launcher or not _is_understood(launcher):
@@ -127,67 +137,67 @@ class UnpreparedObject(Rule):
 
     def _optimizers(
         self, pipeline: Pipeline, training: training_loops.TrainingLoop, launcher: Launcher
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Finding[Claim]]:
         for step in training.steps:
-            if _is_left_out(pipeline, step, launcher):
-                prepared = _preparing(pipeline, step.subject, training_loops.text_of_event(step))
+            if _is_unprepared(pipeline, step, launcher):
+                name = training_loops.text_of_event(step)
+                prepared = _preparing(pipeline, step.subject, name)
                 yield self.finding(
                     step.location,
-                    f"`{training_loops.text_of_event(step)}` was never prepared, and steps on a prepared model",
-                    related=[*training_loops.made_here(step.subject, "made here"), *_at(prepared)],
-                    help="give the optimizer to `accelerator.prepare` together with the model",
-                    facts={"name": training_loops.text_of_event(step), "code": prepared[1] if prepared else None},
+                    f"`{name}` trains a prepared model, but is not prepared itself",
+                    related=[*training_loops.origin_of(step.subject, "created here"), *_related(prepared)],
+                    help="pass the optimizer to `accelerator.prepare` together with the model",
+                    claim=Claim(name, prepared[1] if prepared else None),
                 )
 
     def _loaders(
         self, pipeline: Pipeline, training: training_loops.TrainingLoop, launcher: Launcher
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Finding[Claim]]:
         prepared_names = {binding.name for value in launcher.prepared for binding in pipeline.names_of(value)}
         words = set(re.findall(r"\w+", training.loop.header)) - prepared_names
         for loader in pipeline.loaders:
             names = {binding.name for binding in pipeline.names_of(loader)} & words
-            if names and loader.origin is not None and _gives_all_rows(pipeline, loader, launcher):
+            if names and loader.origin is not None and _returns_all_rows(pipeline, loader, launcher):
                 prepared = _preparing(pipeline, loader, min(names))
                 yield self.finding(
                     loader.origin,
-                    f"`{min(names)}` is never prepared: every process trains on all of its rows",
+                    f"`{min(names)}` is not prepared, so every process trains on all its rows",
                     related=[
-                        Related(training.backward.location, "trained with accelerate here", "backward"),
-                        *_at(prepared),
+                        Related(training.backward.location, "trained with Accelerate here", "backward"),
+                        *_related(prepared),
                     ],
-                    help="give the loader to `accelerator.prepare` together with the model",
-                    facts={"name": min(names), "code": prepared[1] if prepared else None},
+                    help="pass the loader to `accelerator.prepare` together with the model",
+                    claim=Claim(min(names), prepared[1] if prepared else None),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         steps = f"{loop.steps_past_the_launcher} of {loop.steps} steps"
-        text = f"{steps} and {loop.batches_past_the_launcher} of {loop.batches} batches went past the launcher"
+        text = f"{steps} and {loop.batches_past_the_launcher} of {loop.batches} batches bypassed the launcher"
         if not loop.steps:
             return Verdict.inconclusive(text)
-        is_past = loop.steps_past_the_launcher or loop.batches_past_the_launcher
-        return (Verdict.confirmed if is_past else Verdict.refuted)(text, steps=loop.steps_past_the_launcher)
+        is_bypassed = loop.steps_past_the_launcher or loop.batches_past_the_launcher
+        return (Verdict.confirmed if is_bypassed else Verdict.refuted)(text, steps=loop.steps_past_the_launcher)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        calls, code = finding.with_role("prepare"), finding.facts.get("code")
-        if not calls or not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, calls = finding.claim, finding.with_role("prepare")
+        if claim is None or claim.statement is None or not calls:
             return None
-        return fixes.Fix.of(
-            f"prepare `{finding.facts.get('name')}` too", fixes.Replace(calls[0].location, code), safe=False
-        )
+        edit = fixes.Replace(calls[0].location, claim.statement)
+        return fixes.Fix.of(f"prepare `{claim.name}` too", edit, safe=False)
 
 
 def _is_understood(launcher: Launcher) -> bool:
-    """Whether it is known what an Accelerator prepared, and that a training was among it."""
+    """Whether all prepared objects of an Accelerator without plugins are known."""
     known = not any(isinstance(value, Unknown) and not value.name for value in launcher.prepared)
     plugins = any("plugin" in name for name in launcher.arguments)
     return bool(launcher.prepared) and known and launcher.is_accelerator and not launcher.is_open and not plugins
 
 
-def _is_left_out(pipeline: Pipeline, step: Event, launcher: Launcher) -> bool:
-    """Whether an optimizer trains what was prepared, and was neither prepared nor handed to other code."""
+def _is_unprepared(pipeline: Pipeline, step: Event, launcher: Launcher) -> bool:
+    """Whether an optimizer of a prepared module was neither prepared nor passed to unknown code."""
     optimizer = step.subject
     if not isinstance(optimizer, Optimizer) or any(value is optimizer for value in launcher.prepared):
         return False
@@ -199,26 +209,23 @@ def _is_left_out(pipeline: Pipeline, step: Event, launcher: Launcher) -> bool:
     return any(modules.overlap(module, value) for module in optimizer.trains for value in launcher.prepared)
 
 
-def _gives_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) -> bool:
-    """Whether a loader of the training was left out, though an optimizer was prepared, and shares nothing out."""
+def _returns_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) -> bool:
+    """Whether a loader was not prepared, although an optimizer was, and does not divide its rows itself."""
     if not any(isinstance(value, Optimizer) for value in launcher.prepared):
         return False
-    if any(isinstance(value, Unknown) for value in launcher.prepared) or loader.arguments.keys() & OWN_SHARING:
+    if any(isinstance(value, Unknown) for value in launcher.prepared) or loader.arguments.keys() & OWN_SAMPLING:
         return False
     if re.search(r"\.shard\(|split_dataset_by_node|num_processes|process_index|Iterable", pipeline.source.text):
         return False
     return not any(event.subject is loader for event in pipeline.acts(Act.ESCAPE))
 
 
-OWN_SHARING = frozenset({"sampler", "batch_sampler", "**"})
-
-
-def _at(prepared: tuple[Location, str] | None) -> list[Related]:
-    return [Related(prepared[0], "others are prepared here", "prepare")] if prepared else []
+def _related(prepared: tuple[Location, str] | None) -> list[Related]:
+    return [Related(prepared[0], "other objects are prepared here", "prepare")] if prepared else []
 
 
 def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Location, str] | None:
-    """Where `a, b = accelerator.prepare(a, b)` stands, and the same with one more name that is made above it."""
+    """The location of `a, b = accelerator.prepare(a, b)`, and the same statement with `name`, if created above."""
     if value.origin is None or not name.isidentifier():
         return None
     calls = [node for node in pipeline.source.nodes_of(ast.Call) if ast.unparse(node.func).endswith(".prepare")]
@@ -230,12 +237,12 @@ def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Location, s
         return None
     if not blocks.is_one_scope(pipeline, value.origin, location):
         return None
-    given = [ast.unparse(each) for each in calls[0].args]
-    if name in given:
+    arguments = [ast.unparse(each) for each in calls[0].args]
+    if name in arguments:
         return None
     match statement.targets:
-        case [ast.Tuple(elts=targets)] if [ast.unparse(each) for each in targets] == given:
-            names = ", ".join([*given, name])
+        case [ast.Tuple(elts=targets)] if [ast.unparse(each) for each in targets] == arguments:
+            names = ", ".join([*arguments, name])
             return pipeline.source.location(statement), f"{names} = {ast.unparse(calls[0].func)}({names})"
         case _:
             return None

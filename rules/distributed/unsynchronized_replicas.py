@@ -1,9 +1,9 @@
-"""The processes of a training hold different models, and nothing brings them together.
+"""The processes of a training have different weights, which are never synchronized.
 
-Each process computes gradients on its own rows. They are averaged by the wrapper around the model
-(DistributedDataParallel, or what accelerate and Fabric make of it) in the calls of the wrapper alone: where the model
-itself is called, or was never wrapped, every process trains a model of its own, and the one that is saved has seen one
-process's share of the rows. Weights that are changed in one process after wrapping stay different too.
+Each process computes gradients on its own rows. Only a call of the wrapped model (`DistributedDataParallel`, or the
+model that Accelerate or Fabric prepared) averages them. If the script calls the original model, or never wraps it,
+every process trains a separate model, and the saved one has used only the rows of one process. Weights that one process
+changes after wrapping also stay different.
 
 ## Bad
 
@@ -37,16 +37,16 @@ process's share of the rows. Weights that are changed in one process after wrapp
 
 ## When it is fine
 
-Weights are spread over the processes on purpose (FSDP, tensors with placements), or averaged every few steps: such a
-training is not reported. Neither are processes that never join a group.
+Weights that are sharded over the processes (FSDP, `DTensor`) or averaged every few steps are not reported. Neither are
+processes that never join a group.
 
 ## Fix
 
-None: what has to be the same in every process depends on where they part.
+None: the fix depends on where the processes diverge.
 
 ## References
 
-PyTorch documentation, `DistributedDataParallel` ("Parameters are never broadcast between processes"); accelerate
+PyTorch documentation, `DistributedDataParallel` ("Parameters are never broadcast between processes"); Accelerate
 documentation, `Accelerator.prepare`.
 """
 
@@ -67,21 +67,21 @@ class UnsynchronizedReplicas(Rule):
         if not ranks.is_joined or not ranks.gradients:
             return Verdict.inconclusive(f"{text}, which form no group")
         if ranks.keeps_apart:
-            return Verdict.inconclusive(f"{text}: `{ranks.keeps_apart}` lets them")
+            return Verdict.inconclusive(f"{text}, which `{ranks.keeps_apart}` allows")
         steps = f"before step {ranks.steps}"
         if not apart:
             return Verdict.refuted(f"{text} {steps}", apart=0)
         if ranks.shared_rows is None or ranks.shared_rows == min(ranks.rows):
             return Verdict.inconclusive(
-                f"{text}, but each may hold a part of a model: not known to train on rows of its own"
+                f"{text}, but the rows do not show whether each process has a part of one model"
             )
         different = f"{len(ranks.different_gradients)} of {ranks.gradients} gradients after its first backward pass"
-        return Verdict.confirmed(f"{text} {steps}, {different}, `{ranks.apart[0]}` among them", apart=apart)
+        return Verdict.confirmed(f"{text} {steps}, and {different}, for example `{ranks.apart[0]}`", apart=apart)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "each process trains a model of its own",
-            help="call the wrapped model in training, and change no weights after wrapping it",
+            "each process trains a separate model, without synchronization",
+            help="call the wrapped model in training, and do not change weights after wrapping it",
         )
         yield from self.if_confirmed(finding, evidence)

@@ -1,8 +1,8 @@
-"""Twenty steps on one repeated batch do not bring the loss down.
+"""Twenty training steps on one repeated batch do not reduce the loss.
 
-Any model that can learn at all can learn one batch by heart. If it does not, with dropout off, at the learning rate
-in force, at ten times it and at a tenth of it, something on the way from labels to weights is broken: a detached
-graph, frozen layers, a learning rate without effect, labels that do not belong to their rows. Looked at with
+A model that can learn at all can overfit a single batch. If it cannot, with dropout disabled and at the configured
+learning rate, ten times that rate and a tenth of it, something between the labels and the weights is broken: a
+detached graph, frozen layers, a learning rate that has no effect, or labels that do not match their rows. Checked with
 `lintrain probe --also overfit`.
 
 ## Bad
@@ -17,12 +17,12 @@ graph, frozen layers, a learning rate without effect, labels that do not belong 
 
 ## When it is fine
 
-Most of the model is frozen, or only adapters are trained; the loss is contrastive or made by rewards: such runs are
-not judged. Warm-up is skipped and dropout is off while the probe looks.
+Runs in which most of the model is frozen, only adapters are trained, or the loss is contrastive or based on rewards
+are not judged. The probe skips warmup and disables dropout for this measurement.
 
 ## Fix
 
-None: a probe shows that something keeps the model from learning, not what.
+None: the probe shows that something prevents the model from learning, not what it is.
 
 ## References
 
@@ -36,8 +36,8 @@ from lintrain.evidence.run import OverfitEvidence
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 FLAT, FALLS = 0.9, 0.5
-ONES_OWN = 0.999
-"""Small networks of one's own, and plain SGD, go down slowly where nothing is wrong: only what stands still is."""
+FLAT_IN_OWN_LOOP = 0.999
+"""Small custom networks and plain SGD converge slowly even when nothing is wrong: only a constant loss is a mistake."""
 FEWEST_STEPS = 20
 MOSTLY_TRAINABLE = 0.5
 
@@ -48,20 +48,18 @@ class CannotOverfitBatch(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         overfit, model = evidence.overfit, evidence.model
         if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
-            return Verdict.inconclusive("one batch was not trained on (`--also overfit` does)")
+            return Verdict.inconclusive("no single batch was trained on (use `--also overfit`)")
         if model is None or model.trainable_parameters < MOSTLY_TRAINABLE * model.parameters:
             return Verdict.inconclusive("most of the model is frozen")
         if not 0 < overfit.losses[0] < math.inf:
-            return Verdict.inconclusive(
-                f"the first loss is {overfit.losses[0]:.4g}: nothing can be told from how it falls"
-            )
-        return _judged(overfit, ONES_OWN if evidence.framework != "transformers" else FLAT)
+            return Verdict.inconclusive(f"the first loss is {overfit.losses[0]:.4g}, so its decrease cannot be judged")
+        return _judged(overfit, FLAT_IN_OWN_LOOP if evidence.framework != "transformers" else FLAT)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the model does not learn one batch by heart",
-            help="check learning rate, frozen layers, the way from labels to loss, and the labels of the rows",
+            "the model cannot overfit a single batch",
+            help="check the learning rate, frozen layers, the path from labels to loss, and the labels themselves",
         )
         yield from self.if_confirmed(finding, evidence)
 
@@ -70,14 +68,14 @@ def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:
     first = overfit.losses[0]
     ends = [overfit.losses[-1], overfit.losses_at_ten_times[-1], *overfit.losses_at_a_tenth[-1:]]
     left = [end / first for end in ends]
-    text = f"the loss of {first:.4g} goes to {left[0]:.0%} in {overfit.steps} steps"
-    rates = ("at ten times the rate", "at a tenth of it")
-    text = ", ".join([text, *(f"to {share:.0%} {rate}" for share, rate in zip(left[1:], rates, strict=False))])
+    text = f"after {overfit.steps} steps, the loss is {left[0]:.0%} of the initial {first:.4g}"
+    rates = ("at ten times the learning rate", "at a tenth of it")
+    text = ", ".join([text, *(f"{share:.0%} {rate}" for share, rate in zip(left[1:], rates, strict=False))])
     finite = [share for share in left if math.isfinite(share)]
     if finite and min(finite) < FALLS:
         return Verdict.refuted(text, first=first, last=overfit.losses[-1])
     if overfit.steps < FEWEST_STEPS or overfit.stopped_early:
-        return Verdict.inconclusive(f"{text}; {FEWEST_STEPS} whole steps are needed to tell")
+        return Verdict.inconclusive(f"{text}; {FEWEST_STEPS} complete steps are needed to judge it")
     if finite and min(finite) > flat:
         return Verdict.confirmed(text, first=first, last=overfit.losses[-1], learning_rate=overfit.learning_rate)
     return Verdict.inconclusive(text)

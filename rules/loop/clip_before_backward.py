@@ -1,7 +1,7 @@
 """Gradients are clipped before `backward` computes them.
 
-Clipping works on what the parameters hold at that moment: nothing, or the gradients of the batch before. Those of this
-batch go into the step at full length, so that one bad batch can still throw the weights far off.
+At that point the parameters hold no gradients, or those of the previous batch. The gradients of the current batch are
+not clipped: a single bad batch can still cause a very large weight update.
 
 ## Bad
 
@@ -23,7 +23,7 @@ batch go into the step at full length, so that one bad batch can still throw the
 
 ## When it is fine
 
-With accumulation the clipping may stand first, where a window is finished:
+With gradient accumulation, clipping may come first in the iteration after a completed window:
 
     for index, (x, y) in enumerate(loader):
         if index and index % 4 == 0:
@@ -34,7 +34,7 @@ With accumulation the clipping may stand first, where a window is finished:
 
 ## Fix
 
-Safe: clipping gradients that are not there yet has no effect.
+Safe: clipping before gradients are computed has no effect.
 
 ## References
 
@@ -48,65 +48,78 @@ from collections.abc import Iterator
 
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
 
 
-class ClipBeforeBackward(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The two statements to swap."""
+
+    clip: str
+    backward: str
+
+
+class ClipBeforeBackward(Rule[Claim]):
     level = Level.ERROR
     keywords = "clip & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(
             self._report(pipeline, clip, training)
             for training, clip in _only_clippings(pipeline)
             if _comes_too_early(pipeline, training, clip)
         )
 
-    def _report(self, pipeline: Pipeline, clip: Event, training: training_loops.TrainingLoop) -> Finding:
+    def _report(self, pipeline: Pipeline, clip: Event, training: training_loops.TrainingLoop) -> Finding[Claim]:
         step = training_loops.text_of_event(training.steps[0])
         swapped = iterations.swap_of(pipeline, clip, training.backward)
         return self.finding(
             clip.location,
             f"gradients are clipped before `backward`, so `{step}` uses unclipped ones",
-            related=[Related(training.backward.location, "this batch's gradients are computed here", "backward")],
+            related=[Related(training.backward.location, "gradients of this batch are computed here", "backward")],
             help="clip between `backward` and the step",
-            facts={"clip": swapped[0], "backward": swapped[1]} if swapped else {},
+            claim=Claim(*swapped) if swapped else None,
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        text = f"{loop.clipped_for_nothing} of {loop.clips} clippings found no gradient that a step was still to use"
+        text = f"{loop.clipped_for_nothing} of {loop.clips} clipping calls found no gradient that a later step used"
         if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
             return Verdict.inconclusive(text, clips=loop.clips)
         return (Verdict.confirmed if loop.clipped_for_nothing else Verdict.refuted)(text, clips=loop.clips)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        clip, backward = finding.facts.get("clip"), finding.facts.get("backward")
-        if not isinstance(clip, str) or not isinstance(backward, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None:
             return None
         below = finding.with_role("backward")[0].location
         return fixes.Fix.of(
-            "clip after `backward`", fixes.Replace(finding.location, backward), fixes.Replace(below, clip), safe=True
+            "clip after `backward`",
+            fixes.Replace(finding.location, claim.backward),
+            fixes.Replace(below, claim.clip),
+            safe=True,
         )
 
 
 def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[training_loops.TrainingLoop, Event]]:
-    """Each clipping that is the only one of its loop."""
+    """Each clipping call that is the only one in its loop."""
     found = list(iterations.clippings(pipeline))
     counts = Counter(id(training) for training, _ in found)
     return ((training, clip) for training, clip in found if counts[id(training)] == 1)
 
 
 def _comes_too_early(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> bool:
-    """Whether the loop's only clipping comes first of all, in each iteration, and backward and step follow it."""
-    order = iterations.always_in_order(training)
+    """Whether the clipping call precedes both `backward` and the only step in every iteration."""
+    order = training.always
     backwards = [event for event in order if event.act is Act.BACKWARD]
     if len(training.steps) != 1 or not backwards or clip.loops != backwards[0].loops:
         return False
     step = training.steps[0]
     follows = clip.order < backwards[0].order and backwards[-1].order < step.order
     return (
-        follows and training_loops.is_certain_step(step) and iterations.is_of(pipeline, clip, step.subject) is not False
+        follows
+        and training_loops.is_certain_step(step)
+        and iterations.concerns(pipeline, clip, step.subject) is not False
     )

@@ -1,7 +1,8 @@
-"""A `compute_loss` of one's own does not take, or does not give, what the Trainer asks of it.
+"""A custom `compute_loss` does not accept `num_items_in_batch` or does not return the outputs.
 
-The Trainer calls it with the number of labels of the whole step, and for an evaluation asks for the outputs beside the
-loss. A method that knows neither ends the run at the first step, or at the first evaluation.
+The Trainer passes `num_items_in_batch`, the number of labels in the whole step, and during evaluation requests the
+outputs in addition to the loss. A method that supports neither raises an error at the first training step or the first
+evaluation.
 
 ## Bad
 
@@ -14,7 +15,7 @@ loss. A method that knows neither ends the run at the first step, or at the firs
     trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     # raises TypeError: SmoothTrainer.compute_loss() got an unexpected keyword argument 'num_items_in_batch'
 
-The outputs are asked for, and only the loss comes:
+Evaluation requests the outputs, but only the loss is returned:
 
     class SmoothTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -41,7 +42,7 @@ The outputs are asked for, and only the loss comes:
 
     trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The outputs when they are asked for:
+Return the outputs when they are requested:
 
     class SmoothTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -59,7 +60,7 @@ The outputs when they are asked for:
 
 ## When it is fine
 
-Keywords that are not named are taken all the same, and without an evaluation nobody asks for outputs:
+`**kwargs` accepts the argument, and a run without evaluation does not request outputs:
 
     class SmoothTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
@@ -68,7 +69,7 @@ Keywords that are not named are taken all the same, and without an evaluation no
 
     trainer = SmoothTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A trainer with a step of its own may call it in its own way:
+A trainer with its own `training_step` may call `compute_loss` differently:
 
     class SmoothTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False):
@@ -85,8 +86,8 @@ A trainer with a step of its own may call it in its own way:
 
 ## Fix
 
-Safe for the missing parameter: without it the first step ends with an error. Asks first for the missing outputs, which
-are those of the only call of the model.
+Safe for the missing parameter: without it the first training step raises an error. Asks first for the missing outputs:
+they are taken from the only call of the model.
 
 ## References
 
@@ -103,18 +104,27 @@ from typing import Literal
 from lintrain.analysis import evaluation_schedule, gradient_accumulation, trainer_methods
 from lintrain.pipeline.values.python import Function
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 COUNT = "num_items_in_batch"
 CALLERS = {"training_step", "train", "_inner_training_loop"}
-ASKING = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate"}
+EVALUATION_METHODS = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate"}
 
 
-class ComputeLossSignature(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the method lacks, and the fix if there is one: a new parameter, or the code to return."""
+
+    lacks_count: bool
+    takes_parameter: bool = False
+    code: str = ""
+
+
+class ComputeLossSignature(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer & compute_loss"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not gradient_accumulation.is_since(pipeline.targets, "transformers", (4, 46)):
             return
         seen = set[int]()
@@ -125,54 +135,51 @@ class ComputeLossSignature(Rule):
             seen.add(id(function))
             if not _may_be_called_with(function, COUNT):
                 yield self._without_count(pipeline, run, function)
-            elif evaluation_schedule.is_evaluated(pipeline, run) and not run.overrides & ASKING:
+            elif evaluation_schedule.is_evaluated(pipeline, run) and not run.overrides & EVALUATION_METHODS:
                 yield from self._without_outputs(pipeline, run, function)
 
-    def _without_count(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Finding:
+    def _without_count(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Finding[Claim]:
         return self.finding(
             trainer_methods.head_of(pipeline, function),
-            f"the Trainer calls this with `{COUNT}`, which it does not take",
-            related=[Related(run.construction, "this trainer calls it", "trainer")],
+            f"`compute_loss` does not accept `{COUNT}`, which the Trainer passes",
+            related=[Related(run.construction, "called by this trainer", "trainer")],
             help=f"add the parameter `{COUNT}=None`",
             subject="compute_loss",
-            facts={"missing": COUNT, "is_plain": bool(function.node.args.args) and not function.node.args.vararg},
+            claim=Claim(True, takes_parameter=bool(function.node.args.args) and not function.node.args.vararg),
         )
 
-    def _without_outputs(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding]:
-        given = trainer_methods.returns_of(function)
-        is_deaf = not trainer_methods.reads(function, "return_outputs") and not trainer_methods.passes_keywords_on(
-            function
-        )
-        if given and is_deaf and all(_is_loss_alone(each) for each in given):
+    def _without_outputs(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding[Claim]]:
+        returned = trainer_methods.returns_of(function)
+        reads_flag = trainer_methods.reads(function, "return_outputs") or trainer_methods.passes_keywords_on(function)
+        if returned and not reads_flag and all(_is_loss_alone(each) for each in returned):
             yield self.finding(
-                trainer_methods.location_in(pipeline, function, given[0]),
-                "an evaluation asks for the outputs too, and this gives the loss alone",
-                related=[Related(run.construction, "this trainer evaluates", "trainer")],
+                trainer_methods.location_in(pipeline, function, returned[0]),
+                "`compute_loss` returns only the loss, but evaluation also needs the outputs",
+                related=[Related(run.construction, "evaluated by this trainer", "trainer")],
                 help="write `return (loss, outputs) if return_outputs else loss`",
                 subject="compute_loss",
-                facts={"missing": "outputs", "code": _with_outputs(function, given) if len(given) == 1 else None},
+                claim=Claim(False, code=_with_outputs(function, returned[0]) if len(returned) == 1 else ""),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        is_count = finding.facts.get("missing") == COUNT
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        is_count = finding.claim is not None and finding.claim.lacks_count
         text = f"argument '{COUNT}'" if is_count else "iteration over a 0-d tensor"
         stage: Literal["forward", "evaluation"] = "forward" if is_count else "evaluation"
         failed = evidence.failed_with(text)
         if failed is not None and failed.failure is not None:
-            return Verdict.confirmed(f"the {failed.name} stage ends with {failed.failure.type} after 0 steps")
+            return Verdict.confirmed(f"the `{failed.name}` stage raises `{failed.failure.type}`")
         if evidence.passed(stage):
-            return Verdict.refuted(f"the {stage} stage went through with 0 errors")
+            return Verdict.refuted(f"the `{stage}` stage completes without an error")
         return Verdict.inconclusive(evidence.not_reached(stage))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if finding.facts.get("missing") == COUNT and finding.facts.get("is_plain") is True:
-            return fixes.Fix.of(f"take `{COUNT}`", fixes.AddParameter(finding.location, COUNT, "None"), safe=True)
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is not None and claim.takes_parameter:
+            add = fixes.AddParameter(finding.location, COUNT, "None")
+            return fixes.Fix.of(f"add the parameter `{COUNT}=None`", add, safe=True)
+        if claim is None or not claim.code:
             return None
-        return fixes.Fix.of(
-            "give the outputs where they are asked for", fixes.Replace(finding.location, code), safe=False
-        )
+        return fixes.Fix.of("return the outputs on request", fixes.Replace(finding.location, claim.code), safe=False)
 
 
 def _may_be_called_with(function: Function, name: str) -> bool:
@@ -180,7 +187,7 @@ def _may_be_called_with(function: Function, name: str) -> bool:
 
 
 def _is_loss_alone(node: ast.expr) -> bool:
-    """Whether an expression is certainly one tensor: what an operator or an attribute named loss gives."""
+    """Whether an expression is certainly a single tensor: the result of an operator, or something named loss."""
     match node:
         case ast.BinOp() | ast.Attribute(attr="loss"):
             return True
@@ -190,8 +197,8 @@ def _is_loss_alone(node: ast.expr) -> bool:
             return False
 
 
-def _with_outputs(function: Function, given: list[ast.expr]) -> str | None:
-    """The returned loss, with the outputs of the only call of the model where they are asked for."""
+def _with_outputs(function: Function, returned: ast.expr) -> str:
+    """Code that returns the loss, with the outputs of the only model call on request; empty if they have no name."""
     names = [each.arg for each in function.node.args.args]
     calls = [
         node.targets[0].id
@@ -202,7 +209,7 @@ def _with_outputs(function: Function, given: list[ast.expr]) -> str | None:
         and len(names) > 1
         and ast.unparse(node.value.func) == names[1]
     ]
-    loss = ast.unparse(given[0])
+    loss = ast.unparse(returned)
     if len(calls) != 1 or "return_outputs" not in names or not re.fullmatch(r"[\w.]+", loss):
-        return None
+        return ""
     return f"({loss}, {calls[0]}) if return_outputs else {loss}"

@@ -1,7 +1,8 @@
-"""The loss is divided for accumulation by hand, and once more by accelerate.
+"""The loss is divided by the accumulation steps in the script, and again by Accelerate.
 
-`accelerator.backward` divides the loss by the accumulation steps that the Accelerator was made with. Divided by hand as
-well, the gradient is that many times too short: with four steps it is a quarter of what was meant.
+`accelerator.backward` already divides the loss by the `gradient_accumulation_steps` of the Accelerator. Dividing it in
+the script as well makes the gradients too small by that factor: with four steps they are a quarter of what they should
+be.
 
 ## Bad
 
@@ -27,7 +28,7 @@ well, the gradient is that many times too short: with four steps it is a quarter
 
 ## When it is fine
 
-Without the argument accelerate divides by 1:
+Without the argument, Accelerate divides by 1:
 
     accelerator = Accelerator()
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
@@ -37,7 +38,7 @@ Without the argument accelerate divides by 1:
             optimizer.step()
             optimizer.zero_grad()
 
-A loss may be divided by something else, or for the log only:
+The loss may be divided by another number, or only for logging:
 
     accelerator = Accelerator(gradient_accumulation_steps=4)
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
@@ -51,7 +52,7 @@ A loss may be divided by something else, or for the log only:
 
 ## Fix
 
-Safe: the launcher divides the loss already.
+Safe: the Accelerator already divides the loss.
 
 ## References
 
@@ -67,60 +68,69 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Arithmetic
 from lintrain.pipeline.values.model import Launcher
 from lintrain.pipeline.values.python import Constant, Unknown
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class DoubleScaledAccumulation(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the loss without the division."""
+
+    loss: str
+
+
+class DoubleScaledAccumulation(Rule[Claim]):
     level = Level.ERROR
     keywords = "Accelerator & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for backward in pipeline.acts(Act.BACKWARD):
             launcher = backward.subject
-            made = pipeline.arithmetic.get(id(backward.details.get("loss")))
-            if isinstance(launcher, Launcher) and launcher.is_accelerator and made is not None:
-                division = _division_by_steps(pipeline, made, launcher)
+            operation = pipeline.arithmetic.get(id(backward.details.get("loss")))
+            if isinstance(launcher, Launcher) and launcher.is_accelerator and operation is not None:
+                division = _division_by_steps(pipeline, operation, launcher)
                 if division is not None:
                     found.setdefault(division.location, self._report(division, launcher))
         yield from found.values()
 
-    def _report(self, division: Arithmetic, launcher: Launcher) -> Finding:
+    def _report(self, division: Arithmetic, launcher: Launcher) -> Finding[Claim]:
         location = launcher.argument_locations["gradient_accumulation_steps"]
         return self.finding(
             division.location,
-            f"the loss is divided by `{division.right_text}` here, and again by the Accelerator's `backward`",
-            related=[Related(location, "the Accelerator divides by this", "argument")],
-            help="leave the division to the Accelerator",
-            facts={"loss": division.left_text},
+            f"the loss is divided by `{division.right_text}` and again by the Accelerator",
+            related=[Related(location, "`backward` divides by this", "argument")],
+            help="do not divide the loss: the Accelerator does it",
+            claim=Claim(division.left_text),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         if not loop.backwards:
-            return Verdict.inconclusive(f"{loop.backwards} backward passes were seen")
-        text = f"{loop.divided_twice} of {loop.backwards} losses were divided twice before they went backward"
+            return Verdict.inconclusive(f"{loop.backwards} backward passes ran")
+        text = f"{loop.divided_twice} of {loop.backwards} losses were divided twice before their backward pass"
         return (Verdict.confirmed if loop.divided_twice else Verdict.refuted)(text, divided_twice=loop.divided_twice)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        loss = str(finding.facts["loss"])
-        return fixes.Fix.of(f"hand over `{loss}` undivided", fixes.Replace(finding.location, loss), safe=True)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        loss = finding.claim.loss
+        return fixes.Fix.of(f"pass `{loss}` undivided", fixes.Replace(finding.location, loss), safe=True)
 
 
-def _division_by_steps(pipeline: Pipeline, made: Arithmetic, launcher: Launcher) -> Arithmetic | None:
-    """The division by the Accelerator's own accumulation steps among the last operations on the loss."""
+def _division_by_steps(pipeline: Pipeline, operation: Arithmetic, launcher: Launcher) -> Arithmetic | None:
+    """The division by the Accelerator's own accumulation steps, if it is the last operation on the loss."""
     steps = iterations.divisor_of(launcher)
-    if made.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
+    if operation.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
         return None
     location = launcher.argument_locations.get("gradient_accumulation_steps")
     if location is None:
         return None
-    same_text = pipeline.code(location).partition("=")[2].strip() == made.right_text
+    same_text = pipeline.code(location).partition("=")[2].strip() == operation.right_text
     same_value = (
-        isinstance(steps, Constant) and isinstance(made.right, Constant) and steps.value == made.right.value
-    ) or (made.right is steps and isinstance(steps, Unknown) and bool(steps.name))
-    return made if same_text or same_value else None
+        isinstance(steps, Constant) and isinstance(operation.right, Constant) and steps.value == operation.right.value
+    ) or (operation.right is steps and isinstance(steps, Unknown) and bool(steps.name))
+    return operation if same_text or same_value else None

@@ -1,8 +1,8 @@
 """The model trains in eval mode.
 
-`eval()` switches dropout off and freezes the statistics of batch normalisation until `train()` is called. A validation
-pass that leaves the model so, or a checkpoint that `from_pretrained` returns so, means that training goes on without
-regularisation: the model overfits, and no error appears.
+`eval()` disables dropout and freezes the running statistics of batch normalization until `train()` is called. If a
+validation pass leaves the model in eval mode, or `from_pretrained` returns it in eval mode, training continues without
+regularization. No error is raised, and the model overfits.
 
 ## Bad
 
@@ -16,7 +16,7 @@ regularisation: the model overfits, and no error appears.
             for x, y in loader:
                 net(x)
 
-A checkpoint comes in eval mode, and nobody calls `train()`:
+`from_pretrained` returns the model in eval mode, and `train()` is never called:
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
@@ -39,7 +39,7 @@ A checkpoint comes in eval mode, and nobody calls `train()`:
             for x, y in loader:
                 net(x)
 
-The same for the checkpoint:
+For the checkpoint:
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
@@ -52,7 +52,7 @@ The same for the checkpoint:
 
 ## When it is fine
 
-The copy whose weights are averaged is evaluated, not the model that trains:
+An averaged copy is evaluated, not the model that is trained:
 
     import copy
 
@@ -66,7 +66,7 @@ The copy whose weights are averaged is evaluated, not the model that trains:
         with torch.no_grad():
             average(features)
 
-Nothing in the model differs between the modes:
+The model behaves the same in both modes:
 
     linear = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
     optimizer = torch.optim.Adam(linear.parameters())
@@ -81,7 +81,7 @@ Nothing in the model differs between the modes:
 
 ## Fix
 
-Safe: dropout and batch statistics that are switched off by an evaluation before are meant to be on while training.
+Safe: dropout and batch statistics that a previous evaluation disabled are meant to be enabled during training.
 
 ## References
 
@@ -90,27 +90,31 @@ lerobot#3668; simpletransformers#941; pytorch-fcn#57; Megatron-LM#411.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 
 from lintrain.analysis import training_loops
-from lintrain.evidence.run import LoopEvidence, ModelEvidence
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Unknown, Value, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class EvalModeInTraining(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name that the model has in the loop, None if it has none there."""
+
+    model: str | None
+
+
+class EvalModeInTraining(Rule[Claim]):
     level = Level.WARNING
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for forward, backward in _training_passes(pipeline):
             finding = self._left_in_eval(pipeline, forward, backward) or self._never_trained(
                 pipeline, forward, backward
@@ -119,8 +123,8 @@ class EvalModeInTraining(Rule):
                 found.setdefault(finding.location, finding)
         yield from found.values()
 
-    def _left_in_eval(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
-        """An `eval()` that the next iteration of a loop trains under."""
+    def _left_in_eval(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding[Claim] | None:
+        """An `eval()` that still applies when the next iteration trains."""
         for loop in reversed(backward.loops):
             switches = [
                 each for each in pipeline.told(_switches_in, loop) if training_loops.covers(each, forward.subject)
@@ -137,7 +141,7 @@ class EvalModeInTraining(Rule):
             )
         return None
 
-    def _report(self, pipeline: Pipeline, switch: Event, forward: Event, loop: Loop) -> Finding:
+    def _report(self, pipeline: Pipeline, switch: Event, forward: Event, loop: Loop) -> Finding[Claim]:
         name = (
             training_loops.text_of_event(switch)
             or training_loops.callee_text(pipeline, switch).removesuffix(".eval")
@@ -145,87 +149,90 @@ class EvalModeInTraining(Rule):
         )
         return self.finding(
             switch.location,
-            f"`{name}` stays in eval mode: the next iteration trains it without `train()`",
+            f"`{name}` is still in eval mode when the next iteration trains it",
             related=[
-                Related(forward.location, "trains here, in eval mode from the second iteration on", "training"),
+                Related(forward.location, "trained here, in eval mode from the second iteration on", "training"),
                 Related(loop.location, "this loop never calls `train()`", "loop"),
             ],
             help=f"call `{name}.train()` at the top of the loop",
-            facts={"model": _name_in(pipeline, loop, switch, forward)},
+            claim=Claim(_name_in(pipeline, loop, switch, forward)),
         )
 
-    def _never_trained(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding | None:
-        """A model of `from_pretrained`, which gives eval mode, in a loop of its own without any `train()`."""
-        model = next((part for part in modules.modules_in(forward.subject) if _comes_in_eval_mode(part)), None)
+    def _never_trained(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding[Claim] | None:
+        """A model from `from_pretrained`, which sets eval mode, trained in a custom loop without any `train()`."""
+        model = next((part for part in modules.modules_in(forward.subject) if _is_loaded_in_eval_mode(part)), None)
         if model is None or _ever_switched(pipeline, model):
             return None
         name = training_loops.callee_text(pipeline, forward) or "the model"
         loop = backward.loops[-1]
         return self.finding(
             forward.location,
-            f"`{name}` trains in eval mode: nothing calls `train()`",
+            f"`{name}` is trained in eval mode: `train()` is never called",
             related=[
-                *training_loops.made_here(model, "`from_pretrained` gives it in eval mode"),
+                *training_loops.origin_of(model, "`from_pretrained` returns it in eval mode"),
                 Related(loop.location, "the loop that trains it", "loop"),
             ],
             help=f"call `{name}.train()` before training",
-            facts={"model": _name_in(pipeline, loop, forward, forward)},
+            claim=Claim(_name_in(pipeline, loop, forward, forward)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if evidence.loop is not None:
-            return _in_own_loop(finding, evidence.loop, model)
+            return _in_custom_loop(finding, evidence)
         if model.training:
-            return Verdict.refuted("the model is in train mode when it trains", training=True)
+            return Verdict.refuted("the model is in train mode during training", training=True)
         if not model.has_dropout_or_batch_norm:
-            return Verdict.refuted("the model has neither dropout nor batch normalisation", training=False)
+            return Verdict.refuted("the model has neither dropout nor batch normalization", training=False)
         return Verdict.confirmed(
-            "the model is in eval mode when it trains, and has dropout or batch normalisation", training=False
+            "the model is in eval mode during training, and has dropout or batch normalization", training=False
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name, loops = finding.facts.get("model"), finding.with_role("loop")
-        if not isinstance(name, str) or not loops:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, loops = finding.claim, finding.with_role("loop")
+        if claim is None or claim.model is None or not loops:
             return None
-        statement = f"{name}.train()"
+        statement = f"{claim.model}.train()"
         return fixes.Fix.of(
             f"insert `{statement}` at the top of the loop", fixes.InsertAtTop(loops[0].location, statement), safe=True
         )
 
 
-def _in_own_loop(finding: Finding, loop: LoopEvidence, model: ModelEvidence) -> Verdict:
-    """Of a loop the passes that backward passes used were counted, with the first one of its second round."""
-    text = f"{loop.trained_in_eval_mode} of {loop.trained} training passes had all dropout and batch norm in eval mode"
+def _in_custom_loop(finding: Finding[Claim], evidence: Evidence) -> Verdict:
+    """The verdict on a custom loop, whose training passes were counted up to the first one after an evaluation."""
+    loop, model = evidence.loop, evidence.model
+    assert loop is not None
+    assert model is not None
+    text = f"{loop.trained_in_eval_mode} of {loop.trained} training passes ran with dropout and batch norm in eval mode"
     if loop.trained_in_eval_mode:
         return Verdict.confirmed(text, trained_in_eval_mode=loop.trained_in_eval_mode)
     if not model.has_dropout_or_batch_norm:
-        return Verdict.refuted("the model has neither dropout nor batch normalisation", trained=loop.trained)
+        return Verdict.refuted("the model has neither dropout nor batch normalization", trained=loop.trained)
     if loop.trained and (loop.came_round or not finding.with_role("training")):
         return Verdict.refuted(text, trained=loop.trained)
-    return Verdict.inconclusive(f"{text}, and the loop did not come round to train after its evaluation")
+    return Verdict.inconclusive(f"{text}, and the loop did not train again after its evaluation")
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
     """Each forward pass with gradients, with the first backward call after it in the same loops.
 
-    The passes of a loop are gone through once: of the calls in the same loops each goes on where the last one ended.
+    Each backward call of a loop continues where the previous one ended, so that every pass is visited once.
     """
-    begun = dict[tuple[int, ...], int]()
+    start_of = dict[tuple[int, ...], int]()
     for backward in pipeline.acts(Act.BACKWARD):
         if not backward.loops:
             continue
         key = tuple(map(id, backward.loops))
         passes = pipeline.told(_passes_in, backward.loops[-1])
-        end = bisect_left(passes, backward.order, key=attrgetter("order"))
-        yield from ((forward, backward) for forward in passes[begun.get(key, 0) : end])
-        begun[key] = max(begun.get(key, 0), end)
+        end = training_loops.index_of(passes, backward)
+        yield from ((forward, backward) for forward in passes[start_of.get(key, 0) : end])
+        start_of[key] = max(start_of.get(key, 0), end)
 
 
 def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
-    """The forward passes with gradients of models that their mode matters to."""
+    """The forward passes with gradients of models that differ between train and eval mode."""
     passes = [
         each for each in training_loops.events_in(pipeline, loop) if each.act is Act.FORWARD and not each.without_grad
     ]
@@ -233,7 +240,7 @@ def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
 
 
 def _switches_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
-    """Where a loop puts something into eval mode."""
+    """The calls in a loop that put something into eval mode."""
     return [each for each in training_loops.events_in(pipeline, loop) if each.act is Act.EVAL_MODE]
 
 
@@ -254,7 +261,7 @@ def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) 
 
 
 def _is_for_validation(inside: Sequence[Event], switch: Event, forward: Event) -> bool:
-    """Whether `eval()` follows the training, or is for a pass of its own: before all training it is meant to last."""
+    """Whether `eval()` belongs to a validation pass; before all training it may be meant to last."""
     if switch.order > forward.order:
         return True
     between = [event for event in inside if switch.order < event.order < forward.order]
@@ -262,7 +269,7 @@ def _is_for_validation(inside: Sequence[Event], switch: Event, forward: Event) -
     return validates and not training_loops.always_with(switch, forward)
 
 
-def _comes_in_eval_mode(part: Value) -> bool:
+def _is_loaded_in_eval_mode(part: Value) -> bool:
     if not isinstance(part, Model) or not part.is_pretrained or part.framework != "torch" or part.is_adapted:
         return False
     return not part.frozen and _has_dropout(part)
@@ -272,15 +279,15 @@ WITH_DROPOUT = ("gpt2", "distilgpt2", "opt-", "gpt-neo")
 
 
 def _has_dropout(model: Model) -> bool:
-    """Decoders of today have no dropout; only the older ones are known to differ between the modes."""
+    """Current decoders have no dropout; only the older ones are known to differ between the modes."""
     if model.task is not Task.CAUSAL_LM:
         return model.task is not Task.UNKNOWN or model.name.startswith("Auto")
     return any(name in (text_of(model.checkpoint) or "").lower() for name in WITH_DROPOUT)
 
 
 def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
-    """Whether anything in the script sets the mode, or may put the model into train mode."""
-    modes = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE)  # who calls `eval()` may mean it to last
+    """Whether the script sets the mode anywhere, or may put the model into train mode."""
+    modes = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE)  # an explicit `eval()` may be meant to last
     if any(isinstance(event.subject, Unknown) or training_loops.touches(event, model) for event in modes):
         return True
     return any(
@@ -290,7 +297,7 @@ def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
 
 
 def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:
-    """The model's name where the loop stands, taken from code that stands in the loop itself."""
+    """The model's name in the loop, taken from code inside the loop."""
     for event in events:
         name = training_loops.callee_text(pipeline, event).removesuffix(".eval")
         if name and loop.location.holds(event.location):

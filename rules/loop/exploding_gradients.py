@@ -1,7 +1,7 @@
-"""The gradient is huge, and nothing clips it.
+"""The gradients are very large and are not clipped.
 
-One step of such a gradient throws a plain optimizer far off: a layer moves by many times its own weights, and soon
-gives NaN. No error is raised.
+With a plain optimizer, a single step with such a gradient changes a layer by many times the size of its weights. The
+layer soon outputs NaN. No error is raised.
 
 ## Bad
 
@@ -27,9 +27,9 @@ gives NaN. No error is raised.
 
 ## When it is fine
 
-Clipping (Trainer's `max_grad_norm`, 1.0 unless set otherwise) bounds the step. The gradients of fp16 training are
-scaled up on purpose; they are judged as they are without the scale. Adaptive optimizers divide the size of a gradient
-out, and a small learning rate bears a large one: a loss that is summed over pixels is no mistake.
+Clipping (Trainer's `max_grad_norm`, 1.0 by default) limits the step. The gradients of fp16 training are scaled up on
+purpose and are judged without the scale. Adaptive optimizers normalize the gradient by its size, and a small learning
+rate compensates for a large one: a loss that is summed over pixels is not a mistake.
 
     net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
@@ -41,7 +41,7 @@ out, and a small learning rate bears a large one: a loss that is summed over pix
 
 ## Fix
 
-None: clipping, a smaller rate and another start are all reasonable.
+None: gradient clipping, a lower learning rate and a different initialization are all reasonable.
 
 ## References
 
@@ -55,7 +55,7 @@ from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 HUGE = 1e3
 FEWEST_BATCHES = 2
 FAR = 10.0
-"""So many times its own weights a step moves a layer that it throws off."""
+"""Relative size of an update, in multiples of the weights, from which a layer counts as diverging."""
 
 
 class ExplodingGradients(Rule):
@@ -64,30 +64,30 @@ class ExplodingGradients(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
         if backward is None or not backward.finite:
-            return Verdict.inconclusive("there are no finite gradients to judge by")
+            return Verdict.inconclusive("there are no finite gradients")
         smallest, batches = min(backward.norms), len(backward.norms)
-        text = f"the gradient norm is {smallest:.3g} or more on {batches} batches"
+        text = f"the gradient norm is at least {smallest:.3g} on {batches} batches"
         if smallest <= HUGE:
             return Verdict.refuted(
                 f"the gradient norm is at most {max(backward.norms):.3g} on {batches} batches", norm=smallest
             )
         if backward.clipped_at is not None:
-            return Verdict.inconclusive(f"{text}, and is clipped at {backward.clipped_at:g}", norm=smallest)
+            return Verdict.inconclusive(f"{text}, but it is clipped at {backward.clipped_at:g}", norm=smallest)
         if batches < FEWEST_BATCHES:
-            return Verdict.inconclusive(f"{text}, one batch only", norm=smallest)
+            return Verdict.inconclusive(f"{text}, too few to judge", norm=smallest)
         updates = evidence.step.updates if evidence.step else ()
         if not updates:
-            return Verdict.inconclusive(f"{text}, and no step shows how far it moves a layer", norm=smallest)
+            return Verdict.inconclusive(f"{text}, but no update of a layer was measured", norm=smallest)
         farthest = max(updates, key=lambda update: update.ratio)
-        moves = f"a step moves `{farthest.layer}` by {farthest.ratio:.3g} times its weights"
+        moves = f"a step changes `{farthest.layer}` by {farthest.ratio:.3g} times its weights"
         if farthest.ratio < FAR:
             return Verdict.inconclusive(f"{text}, but {moves} at most", norm=smallest)
-        return Verdict.confirmed(f"{text}, nothing clips it, and {moves}", norm=smallest)
+        return Verdict.confirmed(f"{text}, it is not clipped, and {moves}", norm=smallest)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the gradients are huge",
-            help="take means instead of sums in the loss, look at the scale of inputs and targets, clip the gradients",
+            "the gradients are very large and not clipped",
+            help="average the loss instead of summing it, check the scale of inputs and targets, or clip the gradients",
         )
         yield from self.if_confirmed(finding, evidence)

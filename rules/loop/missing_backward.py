@@ -1,7 +1,7 @@
-"""The optimizer steps in a loop where nothing computes gradients.
+"""The optimizer steps in a loop that never computes gradients.
 
-Without `backward` every gradient stays None, and the optimizer passes over parameters that have none. The loss prints
-and the epochs pass, and the weights at the end are those from the start.
+Without `backward`, every gradient is None, and the optimizer skips parameters without gradients. The loss is printed
+and the epochs pass, but the weights never change.
 
 ## Bad
 
@@ -29,7 +29,7 @@ Other code may compute the gradients:
         differentiate(criterion(net(x), y))
         optimizer.step()
 
-Gradients may be put there by hand:
+Gradients may be assigned directly:
 
     for x, y in loader:
         with torch.no_grad():
@@ -39,7 +39,7 @@ Gradients may be put there by hand:
 
 ## Fix
 
-Asks first: the run trains then. Offered where one loss has a name in the same iteration.
+Asks first: the fix makes the script train. Offered if the iteration assigns exactly one loss to a name.
 
 ## References
 
@@ -64,19 +64,20 @@ from lintrain.rule import (
     Related,
     Rule,
     Verdict,
+    dataclass,
     fixes,
     lazy_pattern,
     one_per_location,
 )
 
 COMPUTES = lazy_pattern(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
-"""Words of scripts that compute gradients in their own way, or do without them."""
+"""Names in scripts that compute gradients in another way, or train without them."""
 
-IDLE = lazy_pattern(
+READS_ONLY = lazy_pattern(
     r"^(sync_gradients|(gradient_)?clip\w*|\w*gradient_(clip|accum|checkpoint)\w*|\w*(zero|norm|max|sync)_grad\w*)$",
     re.IGNORECASE,
 )
-"""Names among them that only look at gradients, count, clip or clear them."""
+"""Names among them that only read, count, clip or clear gradients."""
 
 HARMLESS = lazy_pattern(
     r"(^|\.)(print|log\w*|update|set_\w+|write|add_scalar|append|debug|info|to|item|size|numel|items|keys|values|pop|get|"
@@ -85,33 +86,41 @@ HARMLESS = lazy_pattern(
 """Methods of dictionaries, tensors and logs."""
 
 LIBRARIES = ("torch.", "numpy.", "random.", "math.", "tqdm.", "time.")
-"""Functions of these compute no gradients, but for those whose names say so."""
+"""Functions of these libraries compute no gradients, except those whose names contain it."""
 
 
-class MissingBackward(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The missing call, and the statement that it follows."""
+
+    statement: str
+    after: Location
+
+
+class MissingBackward(Rule[Claim]):
     level = Level.ERROR
     keywords = "optim|Adam|Adafactor & step"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):
             return
-        learned = ((step, _learned_from(pipeline, step)) for step in pipeline.acts(Act.STEP))
-        yield from one_per_location(self._report(pipeline, step, forward) for step, forward in learned if forward)
+        passes = ((step, _pass_without_gradients(pipeline, step)) for step in pipeline.acts(Act.STEP))
+        yield from one_per_location(self._report(pipeline, step, forward) for step, forward in passes if forward)
 
-    def _report(self, pipeline: Pipeline, step: Event, forward: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, step: Event, forward: Event) -> Finding[Claim]:
         optimizer = training_loops.text_of_event(step)
         return self.finding(
             step.location,
-            f"`{optimizer}` steps, and nothing has computed gradients: no weight changes",
+            f"`{optimizer}` steps without gradients: `backward` is never called",
             related=[
                 Related(forward.location, "runs the model", "forward"),
-                *training_loops.made_here(step.subject, "made here"),
+                *training_loops.origin_of(step.subject, "created here"),
             ],
             help="call `backward` on the loss before the step",
-            facts=_insertion(pipeline, step, forward),
+            claim=_insertion(pipeline, step, forward),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
@@ -120,28 +129,28 @@ class MissingBackward(Rule):
             return Verdict.refuted(f"{steps - nothing} of {steps} steps found gradients", steps_on_nothing=nothing)
         if steps and not loop.backwards:
             return Verdict.confirmed(
-                f"{nothing} of {steps} steps found no gradient, after 0 backward passes", steps=steps
+                f"{nothing} of {steps} steps found no gradient, and no backward pass ran", steps=steps
             )
-        return Verdict.inconclusive(f"{loop.backwards} backward passes and {steps} steps were seen", steps=steps)
+        return Verdict.inconclusive(f"{loop.backwards} backward passes and {steps} steps ran", steps=steps)
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         if evidence.loop is not None and evidence.loop.steps > 1:
-            found = self.finding(evidence.location, "the optimizer steps, and nothing has computed gradients")
+            found = self.finding(evidence.location, "the optimizer steps without gradients: `backward` is never called")
             yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        last = finding.location_in_facts
-        if last is None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None:
             return None
-        statement = str(finding.facts["statement"])
-        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAfter(last, statement), safe=False)
+        insert = fixes.InsertAfter(claim.after, claim.statement)
+        return fixes.Fix.of(f"insert `{claim.statement}`", insert, safe=False)
 
 
-def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
-    """The pass of a model in the same iteration, if certainly nothing computes gradients of it."""
+def _pass_without_gradients(pipeline: Pipeline, step: Event) -> Event | None:
+    """The forward pass in the same iteration, if certainly nothing computes its gradients."""
     if (
         not isinstance(step.subject, Optimizer)
         or not training_loops.is_certain_step(step)
@@ -159,7 +168,7 @@ def _learned_from(pipeline: Pipeline, step: Event) -> Event | None:
 
 
 def _unknown(pipeline: Pipeline, _: Pipeline) -> list[Event]:
-    """The calls of code that is not understood, which may do anything to what they are given."""
+    """The calls of unknown code, which may do anything with their arguments."""
     return [event for event in pipeline.acts(Act.ESCAPE) if not _is_harmless(pipeline, event)]
 
 
@@ -170,10 +179,10 @@ def _first_pass(pipeline: Pipeline, loop: Loop) -> Event | None:
 
 
 def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
-    """Whether some name in the script speaks of gradients."""
+    """Whether some name in the script refers to computing gradients."""
     tree = pipeline.source.nodes
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
-    return any(isinstance(name, str) and COMPUTES.search(name) and not IDLE.search(name) for name in names)
+    return any(isinstance(name, str) and COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
 
 
 def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
@@ -184,17 +193,17 @@ def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
 
 
 def _paths(pipeline: Pipeline, _: Pipeline) -> dict[Location, list[str]]:
-    """What is called at each place."""
+    """The paths that are called at each location."""
     found = dict[Location, list[str]]()
     for call in pipeline.calls:
         found.setdefault(call.location, []).append(call.path)
     return found
 
 
-def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str | int | float | bool | None]:
-    """The missing call, and after which statement: where the only loss is there and all is cleared."""
+def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> Claim | None:
+    """The missing call, after the statement that computes the only loss and all that clear gradients."""
     loop = step.loops[-1]
-    made = {
+    losses = {
         binding.name: binding.location
         for binding in pipeline.bindings
         if isinstance(binding.value, Tensor)
@@ -204,14 +213,14 @@ def _insertion(pipeline: Pipeline, step: Event, forward: Event) -> dict[str, str
     }
     before = [event for event in training_loops.events_in(pipeline, loop) if event.order < step.order]
     clears = [event for event in before if event.act is Act.ZERO_GRAD]
-    is_plain = all(event.conditions == forward.conditions for event in (step, *clears)) and len(made) == 1
+    is_plain = all(event.conditions == forward.conditions for event in (step, *clears)) and len(losses) == 1
     locations = (step.location, forward.location, *(event.location for event in clears))
     if not is_plain or not loop.location.holds(step.location) or not blocks.is_one_scope(pipeline, *locations):
-        return {}
-    ((loss, location),) = made.items()
+        return None
+    ((loss, location),) = losses.items()
     last = max([location, *(event.location for event in clears)])
     launchers = {binding.name for each in pipeline.launchers for binding in pipeline.names_of(each)}
     if not loss.isidentifier() or len(launchers) > 1 or len(pipeline.launchers) > 1:
-        return {}
+        return None
     statement = f"{launchers.pop()}.backward({loss})" if launchers else f"{loss}.backward()"
-    return {"statement": statement, **last.as_facts()}
+    return Claim(statement, last)

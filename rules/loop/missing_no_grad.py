@@ -1,7 +1,7 @@
-"""An evaluation loop records gradients that nobody uses.
+"""An evaluation loop records gradients that are never used.
 
-Outside `torch.no_grad()` every forward pass keeps its activations for a backward pass that never comes: evaluation
-takes about the memory of training, and where outputs or losses are collected the graphs pile up until memory ends.
+Outside `torch.no_grad()`, every forward pass stores activations for a backward pass that never runs. Evaluation takes
+about as much memory as training. If outputs or losses are collected, their graphs accumulate until memory runs out.
 
 ## Bad
 
@@ -26,7 +26,7 @@ takes about the memory of training, and where outputs or losses are collected th
 
 ## When it is fine
 
-A decorator, or whoever calls the function, may have turned autograd off:
+A decorator or the caller of the function may have disabled autograd:
 
     @torch.inference_mode()
     def evaluate(net):
@@ -46,7 +46,7 @@ The evaluation needs gradients:
 
 ## Fix
 
-Safe: an evaluation that keeps graphs gives the same numbers and takes more memory.
+Safe: the results are the same, and evaluation uses less memory.
 
 ## References
 
@@ -64,7 +64,7 @@ from lintrain.pipeline.values.python import Unknown
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.func.functional_call"})
-"""Calls after which autograd may be off without a `with`."""
+"""Calls that may disable autograd without a `with` statement."""
 
 
 class MissingNoGrad(Rule):
@@ -92,9 +92,9 @@ class MissingNoGrad(Rule):
         name = training_loops.callee_text(pipeline, forward) or "the model"
         return self.finding(
             forward.location,
-            f"evaluation keeps what a backward pass of `{name}` would need",
-            related=[Related(location, "evaluates here with autograd on", "evaluation")],
-            help=f"put the {what} inside `with torch.no_grad():`",
+            f"evaluation of `{name}` records gradients",
+            related=[Related(location, "evaluated here with autograd enabled", "evaluation")],
+            help=f"wrap the {what} in `with torch.no_grad():`",
             level=Level.NOTE if ".detach()" in pipeline.code(location) else Level.WARNING,
         )
 
@@ -103,21 +103,21 @@ class MissingNoGrad(Rule):
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         if not loop.evaluated:
-            return Verdict.inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
+            return Verdict.inconclusive(f"no forward pass ran after {loop.steps} training steps")
         text = f"autograd recorded {loop.recorded_for_nothing} of {loop.evaluated} evaluation passes"
-        told = Verdict.confirmed if loop.recorded_for_nothing else Verdict.refuted
-        return told(text, recorded_for_nothing=loop.recorded_for_nothing)
+        outcome = Verdict.confirmed if loop.recorded_for_nothing else Verdict.refuted
+        return outcome(text, recorded_for_nothing=loop.recorded_for_nothing)
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         evaluation = finding.with_role("evaluation")[0].location
         if not evaluation.holds(finding.location):
             return None
         wrap = fixes.WrapInWith(evaluation, "torch.no_grad()")
-        return fixes.Fix.of("put it inside `with torch.no_grad():`", fixes.AddImport("torch"), wrap, safe=True)
+        return fixes.Fix.of("wrap it in `with torch.no_grad():`", fixes.AddImport("torch"), wrap, safe=True)
 
 
 def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether the model was put into eval mode before, or is trained in the same piece of code."""
+    """Whether the model is in eval mode, or is trained in the same function."""
     modes = reversed(pipeline.acts(Act.EVAL_MODE, Act.TRAIN_MODE))
     before = (event for event in modes if event.order < forward.order)
     latest = next((event for event in before if training_loops.covers(event, forward.subject)), None)
@@ -127,7 +127,7 @@ def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
 
 
 def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether autograd is on for certain: nobody outside can have turned it off, and the parameters want gradients."""
+    """Whether autograd is certainly enabled: no caller can have disabled it, and the parameters require gradients."""
     if forward.uncalled and not _trains_in_same_function(pipeline, forward):
         return False
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):

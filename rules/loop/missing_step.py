@@ -1,7 +1,7 @@
-"""Gradients are computed in a loop, and no optimizer ever steps.
+"""Gradients are computed in a loop, but the optimizer never steps.
 
-`backward` only fills the gradients. Until the optimizer steps the weights stay as they are: the loss prints, the epochs
-pass, and the model at the end is the one from the start.
+`backward` only computes gradients. The weights do not change until the optimizer steps: the loss is printed, the epochs
+pass, and the final model is the initial one.
 
 ## Bad
 
@@ -11,7 +11,7 @@ pass, and the model at the end is the one from the start.
         loss = criterion(net(x), y)
         loss.backward()  # <- missing-step
 
-One of two optimizers may be forgotten:
+Only one of two optimizers steps:
 
     critic = nn.Linear(3, 1)
     critic_optimizer = torch.optim.Adam(critic.parameters())
@@ -35,7 +35,7 @@ One of two optimizers may be forgotten:
 
 ## When it is fine
 
-Gradients may be wanted for themselves, or used by hand:
+Gradients may be needed for their own sake, or applied directly:
 
     for x, y in loader:
         net.zero_grad()
@@ -44,7 +44,7 @@ Gradients may be wanted for themselves, or used by hand:
             for parameter in net.parameters():
                 parameter -= 0.1 * parameter.grad
 
-Other code may do the step:
+Other code may call `step`:
 
     from engine import update
 
@@ -56,7 +56,7 @@ Other code may do the step:
 
 ## Fix
 
-Asks first: the run trains then. Offered where one optimizer is cleared in the same iteration.
+Asks first: the fix makes the script train. Offered if the iteration clears the gradients of exactly one optimizer.
 
 ## References
 
@@ -65,21 +65,27 @@ PyTorch documentation, "Optimizing Model Parameters".
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from operator import attrgetter
 
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
 
 
-class MissingStep(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The optimizer to step, and the statement that the step follows."""
+
+    optimizer: str
+    after: Location
+
+
+class MissingStep(Rule[Claim]):
     level = Level.ERROR
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):
             return
         seen = set[int]()
@@ -91,56 +97,57 @@ class MissingStep(Rule):
             seen.add(backward.location.line)
             yield self._report(pipeline, backward, cleared)
 
-    def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding[Claim]:
         optimizer = training_loops.text_of_event(cleared)
         return self.finding(
             backward.location,
-            f"`{optimizer}` never steps: the weights stay as they are",
-            related=training_loops.made_here(cleared.subject, "made here, and never stepped"),
+            f"`{optimizer}` never steps, so the weights do not change",
+            related=training_loops.origin_of(cleared.subject, "created here, never stepped"),
             help=f"call `{optimizer}.step()` after `backward`",
-            facts=_insertion(pipeline, backward, optimizer) if _is_plain(pipeline, backward, cleared) else {},
+            claim=_insertion(pipeline, backward, optimizer) if _is_plain(pipeline, backward, cleared) else None,
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.reached and not use.steps and not use.is_stepped_elsewhere and use.dropped:
-                text = f"`{use.name}` took 0 steps, and the gradients of {use.dropped} of {use.reached} backward passes"
+                text = f"`{use.name}` never stepped, and {use.dropped} of {use.reached} of its gradients"
                 return Verdict.confirmed(f"{text} were cleared unused", dropped=use.dropped, reached=use.reached)
-        idle = [use for use in loop.optimizers if use.reached and not use.steps]
-        if loop.steps and not idle:
+        unstepped = [use for use in loop.optimizers if use.reached and not use.steps]
+        if loop.steps and not unstepped:
             return Verdict.refuted(
-                f"{loop.steps} steps were taken in {loop.backwards} backward passes", steps=loop.steps
+                f"{loop.steps} optimizer steps ran for {loop.backwards} backward passes", steps=loop.steps
             )
         return Verdict.inconclusive(
-            f"{loop.steps} steps were seen in {loop.backwards} backward passes", steps=loop.steps
+            f"{loop.steps} optimizer steps ran for {loop.backwards} backward passes", steps=loop.steps
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        last = finding.location_in_facts
-        if last is None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None:
             return None
-        statement = f"{finding.facts['optimizer']}.step()"
-        return fixes.Fix.of(f"insert `{statement}` after `backward`", fixes.InsertAfter(last, statement), safe=False)
+        statement = f"{claim.optimizer}.step()"
+        insert = fixes.InsertAfter(claim.after, statement)
+        return fixes.Fix.of(f"insert `{statement}` after `backward`", insert, safe=False)
 
 
-def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> dict[str, str | int | float | bool | None]:
-    """After which statement the step comes: the clipping that follows `backward`, if it does so in every iteration."""
+def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> Claim | None:
+    """The step after `backward`, or after the clipping that follows it in every iteration."""
     clips = [
         event
         for event in training_loops.events_in(pipeline, backward.loops[-1])
         if event.act is Act.CLIP and event.order > backward.order
     ]
     if any(event.conditions != backward.conditions or event.function != backward.function for event in clips):
-        return {}
+        return None
     location = clips[-1].location if clips else backward.location
-    return {"optimizer": optimizer, **location.as_facts()}
+    return Claim(optimizer, location)
 
 
 def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:
-    """One optimizer under a plain name, cleared each time that the loop's only backward pass runs, and no scaler."""
+    """One optimizer with a plain name, cleared whenever the loop's only backward pass runs, and no scaler."""
     loop = backward.loops[-1]
     return (
         len(pipeline.optimizers) == 1
@@ -154,9 +161,9 @@ def _is_plain(pipeline: Pipeline, backward: Event, cleared: Event) -> bool:
 
 
 def _optimizer_cleared_with(pipeline: Pipeline, backward: Event, hidden: dict[tuple[int, int], bool]) -> Event | None:
-    """Where the loop clears the gradients of an optimizer, if nothing in the script can step one.
+    """Where the loop clears the gradients of an optimizer that nothing in the script can step.
 
-    `hidden` keeps, for a loop and an optimizer, whether something in the loop may hide a step of it.
+    `hidden` caches, by loop and optimizer, whether unknown code in the loop may step it.
     """
     if not backward.loops:
         return None
@@ -180,11 +187,11 @@ def _escaped(pipeline: Pipeline, _: Pipeline) -> set[int]:
 
 
 def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
-    """Where the loop clears gradients; only the last clearing before backward if some optimizer steps in the script."""
+    """Where the loop clears gradients: only the last call before `backward` if an optimizer steps in the script."""
     clears = pipeline.told(_clears_in, backward.loops[-1])
     if not pipeline.told(_has_steps, pipeline):
         return clears
-    number = bisect_left(clears, backward.order, key=attrgetter("order"))
+    number = training_loops.index_of(clears, backward)
     return clears[max(number - 1, 0) : number]
 
 
@@ -197,5 +204,5 @@ def _has_steps(pipeline: Pipeline, _: Pipeline) -> bool:
 
 
 def _may_step(pipeline: Pipeline, optimizer: Optimizer) -> bool:
-    """Whether something steps this optimizer, or one that may train the same."""
-    return any(iterations.is_of(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))
+    """Whether this optimizer steps, or one that may train the same modules."""
+    return any(iterations.concerns(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))

@@ -1,8 +1,8 @@
-"""A training step of Keras calls the model as if it were used and not trained.
+"""A custom Keras `train_step` calls the model without `training=True`.
 
-Dropout and batch normalisation ask in each call whether the model is being trained. In a `train_step` of one's own the
-answer is no unless `training=True` is passed: dropout lets everything through and the moving averages of batch
-normalisation are never updated, so that the model overfits, or predicts with statistics that nobody computed.
+Dropout and batch normalization depend on the `training` argument of each call. In a custom `train_step` it is False
+unless `training=True` is passed: dropout is disabled, and the moving averages of batch normalization are never updated.
+The model overfits, or predicts with the initial statistics.
 
 ## Bad
 
@@ -60,7 +60,7 @@ normalisation are never updated, so that the model overfits, or predicts with st
 
 ## When it is fine
 
-Layers that do the same in both modes need no answer:
+Layers that behave the same in both modes do not need the argument:
 
     class Classifier(keras.Model):
         def __init__(self):
@@ -76,7 +76,7 @@ Layers that do the same in both modes need no answer:
 
     Classifier()(x_train)
 
-The step of an evaluation wants no dropout:
+An evaluation step must not use dropout:
 
     class Classifier(keras.Model):
         def __init__(self):
@@ -95,7 +95,7 @@ The step of an evaluation wants no dropout:
 
 ## Fix
 
-Asks first: dropout and batch statistics are switched on, and this call may be meant to measure.
+Asks first: the fix enables dropout and batch statistics, and this call may be meant for evaluation.
 
 ## References
 
@@ -112,7 +112,7 @@ from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, fix
 
 KERAS_MODEL = lazy_pattern(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
 MODAL = lazy_pattern(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A-Z]\w+|SpectralNormalization)$")
-"""Layers of Keras that do other things in training than in use."""
+"""Keras layers that behave differently in training and inference."""
 
 
 class MissingTrainingFlag(Rule):
@@ -127,7 +127,7 @@ class MissingTrainingFlag(Rule):
                 for call in _calls_without_flag(cls):
                     yield self.finding(
                         pipeline.source.location(call),
-                        "this training step calls the model without `training=True`",
+                        "`train_step` calls the model without `training=True`",
                         help="pass `training=True`",
                         subject="self",
                     )
@@ -136,11 +136,11 @@ class MissingTrainingFlag(Rule):
         keras = evidence.keras
         if keras is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))
-        told, calls = keras.modal_calls_in_training, keras.modal_calls
-        text = f"{told} of {calls} calls of dropout and the like in a training step were told that they train"
-        if calls and not told:
+        in_training, calls = keras.modal_calls_in_training, keras.modal_calls
+        text = f"{in_training} of {calls} dropout and normalization calls in a training step had `training=True`"
+        if calls and not in_training:
             return Verdict.confirmed(text, stage="forward")
-        return Verdict.refuted(text) if calls and told == calls else Verdict.inconclusive(text)
+        return Verdict.refuted(text) if calls and in_training == calls else Verdict.inconclusive(text)
 
     def fix(self, finding: Finding) -> fixes.Fix:
         return fixes.Fix.of("pass `training=True`", fixes.AddArgument(finding.location, "training", "True"), safe=False)
@@ -157,9 +157,9 @@ def _is_model(cls: ast.ClassDef) -> bool:
 
 
 def _has_modal_layer(cls: ast.ClassDef) -> bool:
-    """Whether the class itself makes a layer that asks for the mode."""
-    made = [node.func for node in ast.walk(cls) if isinstance(node, ast.Call)]
-    names = [each.attr if isinstance(each, ast.Attribute) else each.id for each in made if _is_name(each)]
+    """Whether the class itself creates a layer that depends on the mode."""
+    callees = [node.func for node in ast.walk(cls) if isinstance(node, ast.Call)]
+    names = [each.attr if isinstance(each, ast.Attribute) else each.id for each in callees if _is_name(each)]
     return any(MODAL.match(name) for name in names)
 
 
@@ -168,7 +168,7 @@ def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:
 
 
 def _calls_without_flag(cls: ast.ClassDef) -> Iterator[ast.Call]:
-    """Calls of the model itself in its own `train_step` that say nothing of the mode."""
+    """Calls of the model in its own `train_step` without the mode."""
     steps = [each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "train_step"]
     for node in [node for step in steps for node in ast.walk(step)]:
         is_own = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "self"

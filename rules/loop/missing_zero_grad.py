@@ -1,7 +1,7 @@
-"""Nothing clears the gradients between two optimizer steps.
+"""Gradients are not cleared between optimizer steps.
 
-`backward` adds to the gradients that are there. Without `zero_grad` every step goes along the sum of all batches seen
-so far, and the loss stalls or grows while no error appears.
+`backward` adds to the existing gradients. Without `zero_grad`, every step uses the sum of the gradients of all batches
+so far. The loss stalls or grows, and no error is raised.
 
 ## Bad
 
@@ -10,7 +10,7 @@ so far, and the loss stalls or grows while no error appears.
         loss.backward()  # <- missing-zero-grad
         optimizer.step()
 
-Of two optimizers each needs its own:
+With two optimizers, the gradients of each must be cleared:
 
     critic = nn.Linear(3, 1)
     critic_optimizer = torch.optim.Adam(critic.parameters())
@@ -47,7 +47,7 @@ With two optimizers:
 
 ## When it is fine
 
-Gradients of several batches may be added up on purpose, if they are cleared when the step is done:
+Gradients of several batches may be accumulated on purpose, if they are cleared after the step:
 
     for index, (x, y) in enumerate(loader):
         loss = criterion(net(x), y) / 4
@@ -56,14 +56,14 @@ Gradients of several batches may be added up on purpose, if they are cleared whe
             optimizer.step()
             optimizer.zero_grad()
 
-The model can clear them as well, or the closure that an optimizer runs:
+The model, or the closure of an optimizer, can clear them as well:
 
     for x, y in loader:
         net.zero_grad()
         criterion(net(x), y).backward()
         optimizer.step()
 
-A loop that is left after its first step clears nothing:
+A loop that ends after its first step does not need to clear them:
 
     for x, y in loader:
         criterion(net(x), y).backward()
@@ -72,8 +72,8 @@ A loop that is left after its first step clears nothing:
 
 ## Fix
 
-Safe: gradients of all earlier batches are in no step that anybody meant. Offered for one optimizer, where nothing is
-accumulated.
+Safe: no step is meant to use the gradients of all earlier batches. Offered for loops with one optimizer and without
+accumulation.
 
 ## References
 
@@ -86,17 +86,24 @@ from collections.abc import Iterator
 
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class MissingZeroGrad(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The optimizer to clear; empty without a fix."""
+
+    optimizer: str
+
+
+class MissingZeroGrad(Rule[Claim]):
     level = Level.ERROR
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
             if self._never_clears(pipeline, training):
                 found.setdefault(training.backward.location, self._report(training))
@@ -114,70 +121,70 @@ class MissingZeroGrad(Rule):
         if (
             hidden
             or training.has(Act.GRADIENT)
-            or any(iterations.is_of(pipeline, event, followed) is not False for event in clears)
+            or any(iterations.concerns(pipeline, event, followed) is not False for event in clears)
         ):
             return False
         return all(training_loops.is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
 
-    def _report(self, training: training_loops.TrainingLoop) -> Finding:
+    def _report(self, training: training_loops.TrainingLoop) -> Finding[Claim]:
         step = _next_step(training)
         optimizer = training_loops.text_of_event(step)
         loss = training_loops.text_of_event(training.backward)
         return self.finding(
             training.backward.location,
-            f"gradients of `{_short(loss)}` add up: nothing in this loop clears them",
+            f"gradients of `{_short(loss)}` are never cleared in this loop",
             related=[
-                *training_loops.made_here(step.subject, "made here"),
-                Related(step.location, "steps along the sum of all batches", "step"),
+                *training_loops.origin_of(step.subject, "created here"),
+                Related(step.location, "steps with the sum of all gradients so far", "step"),
             ],
             help=f"call `{optimizer}.zero_grad()` before `backward`",
-            facts={"optimizer": optimizer if _is_plain(training) else None},
+            claim=Claim(optimizer if _is_plain(training) else ""),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         for use in loop.optimizers:
             if use.steps_on_used:
-                text = f"{use.steps_on_used} of {use.steps} steps of `{use.name}` took gradients that a step had used"
+                text = f"{use.steps_on_used} of {use.steps} steps of `{use.name}` used gradients of an earlier step"
                 return Verdict.confirmed(text, steps_on_used=use.steps_on_used, steps=use.steps)
         if loop.steps > 1:
-            return Verdict.refuted(f"0 of {loop.steps} steps took gradients that a step had used", steps=loop.steps)
-        return Verdict.inconclusive(f"{loop.steps} steps were seen, and the second one tells", steps=loop.steps)
+            return Verdict.refuted(f"0 of {loop.steps} steps used gradients of an earlier step", steps=loop.steps)
+        return Verdict.inconclusive(f"{loop.steps} steps ran, at least 2 are needed", steps=loop.steps)
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         uses = evidence.loop.optimizers if evidence.loop else ()
         if any(use.steps_on_used == use.steps - 1 > 1 for use in uses):
-            what = "nothing clears the gradients between two steps"
+            what = "gradients are never cleared between two steps"
             yield from self.if_confirmed(self.finding(evidence.location, what), evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        optimizer = finding.facts.get("optimizer")
-        if not isinstance(optimizer, str) or not optimizer:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.optimizer:
             return None
-        statement = f"{optimizer}.zero_grad()"
+        statement = f"{claim.optimizer}.zero_grad()"
         return fixes.Fix.of(
             f"insert `{statement}` before `backward`", fixes.InsertBefore(finding.location, statement), safe=True
         )
 
 
 def _next_step(training: training_loops.TrainingLoop) -> Event:
-    """The step that follows the backward call; the last one where none follows in the same iteration."""
+    """The step that follows the backward call; the last one if none follows in the same iteration."""
     following = (step for step in training.steps if step.order > training.backward.order)
     return next(following, training.steps[-1])
 
 
 def _is_engine(step: Event, training: training_loops.TrainingLoop) -> bool:
-    """`engine.backward(loss)` with `engine.step()`: an engine clears gradients itself."""
+    """`engine.backward(loss)` with `engine.step()`: an engine clears gradients by itself."""
     return step.subject is training.backward.subject
 
 
 def _is_plain(training: training_loops.TrainingLoop) -> bool:
-    """One backward and one step, always and in this order, in one function: no accumulation is meant."""
+    """One backward call and one step, unconditional and in this order, in one function: no accumulation."""
     backwards = [event for event in training.inside if event.act is Act.BACKWARD]
     step = training.steps[0]
     return (

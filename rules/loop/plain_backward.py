@@ -1,7 +1,7 @@
-"""The launcher prepares the optimizer, and `backward` is called past it.
+"""The optimizer is prepared by a launcher, but `backward` is called on the loss itself.
 
-`accelerator.backward` divides the loss by the accumulation steps and multiplies it by the scale of mixed precision.
-Past it neither is done: gradients are too long by the number of accumulated batches, or underflow in float16.
+`accelerator.backward` divides the loss by the accumulation steps and scales it for mixed precision. `loss.backward()`
+does neither: gradients are too large by the number of accumulated batches, or underflow in float16.
 
 ## Bad
 
@@ -27,7 +27,7 @@ Past it neither is done: gradients are too long by the number of accumulated bat
 
 ## When it is fine
 
-A model that was not prepared trains as without accelerate:
+A model that was not prepared trains as without Accelerate:
 
     accelerator = Accelerator(gradient_accumulation_steps=3)
     eval_loader = accelerator.prepare(eval_loader)
@@ -36,7 +36,7 @@ A model that was not prepared trains as without accelerate:
         criterion(net(x), y).backward()
         optimizer.step()
 
-Who only lets accelerate place things on a device can do without it:
+A launcher that only moves objects to a device does not change the loss:
 
     accelerator = Accelerator(mixed_precision="no")
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
@@ -45,7 +45,7 @@ Who only lets accelerate place things on a device can do without it:
         criterion(net(x), y).backward()
         optimizer.step()
 
-The launcher may come in later, for another loop:
+The launcher may be created later, for another loop:
 
     for x, y in train_loader:
         optimizer.zero_grad()
@@ -61,7 +61,7 @@ The launcher may come in later, for another loop:
 
 ## Fix
 
-Safe: without the launcher's own call gradients are not scaled and not shared among processes.
+Safe: without the launcher's `backward`, gradients are neither scaled nor synchronized between processes.
 
 ## References
 
@@ -77,58 +77,65 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Launcher
 from lintrain.pipeline.values.python import number_of, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class PlainBackward(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The call to write instead, None without a fix."""
+
+    statement: str | None
+
+
+class PlainBackward(Rule[Claim]):
     level = Level.ERROR
     keywords = "Accelerator|Fabric & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
-            launcher = _passed_over(pipeline, training)
-            does = _does(launcher) if launcher is not None else ""
-            if launcher is not None and does:
-                report = self._report(pipeline, training.backward, launcher, does)
+            launcher = _bypassed(pipeline, training)
+            effect = _effect_of(launcher) if launcher is not None else ""
+            if launcher is not None and effect:
+                report = self._report(pipeline, training.backward, launcher, effect)
                 found.setdefault(training.backward.location, report)
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, backward: Event, launcher: Launcher, does: str) -> Finding:
+    def _report(self, pipeline: Pipeline, backward: Event, launcher: Launcher, effect: str) -> Finding[Claim]:
         name = next((binding.name for binding in pipeline.names_of(launcher)), "")
         loss = training_loops.text_of_event(backward)
         is_simple = bool(name) and pipeline.code(backward.location) == f"{loss}.backward()"
-        reasons = [Related(launcher.origin, f"{does} in its own `backward`", "launcher")] if launcher.origin else []
+        reasons = [Related(launcher.origin, f"{effect} in its own `backward`", "launcher")] if launcher.origin else []
         return self.finding(
             backward.location,
-            f"`backward` goes past `{name or 'the launcher'}`, which {does} in its own",
+            f"`backward` bypasses `{name or 'the launcher'}`, which {effect}",
             related=reasons,
             help=f"call `{name or 'accelerator'}.backward(loss)`",
-            facts={"statement": f"{name}.backward({loss})" if is_simple else None},
+            claim=Claim(f"{name}.backward({loss})" if is_simple else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         if not loop.backwards:
-            return Verdict.inconclusive(f"{loop.backwards} backward passes were seen")
-        text = f"{loop.past_the_launcher} of {loop.backwards} backward passes went past the launcher"
+            return Verdict.inconclusive(f"{loop.backwards} backward passes ran")
+        text = f"{loop.past_the_launcher} of {loop.backwards} backward passes bypassed the launcher"
         return (Verdict.confirmed if loop.past_the_launcher else Verdict.refuted)(
             text, past_the_launcher=loop.past_the_launcher
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        statement = finding.facts.get("statement")
-        if not isinstance(statement, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        statement = finding.claim.statement if finding.claim else None
+        if statement is None:
             return None
         return fixes.Fix.of(f"call `{statement}`", fixes.Replace(finding.location, statement), safe=True)
 
 
-def _passed_over(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Launcher | None:
-    """The launcher that prepared every optimizer of a loop whose backward passes all go past it."""
+def _bypassed(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Launcher | None:
+    """The launcher that prepared every optimizer of a loop whose backward passes all bypass it."""
     if any(isinstance(event.subject, Launcher) for event in training.inside if event.act is Act.BACKWARD):
         return None
     if any("scaler" in step.details for step in training.steps):
@@ -136,13 +143,13 @@ def _passed_over(pipeline: Pipeline, training: training_loops.TrainingLoop) -> L
     prepared = [iterations.launchers_of(step.subject, pipeline.launchers) for step in training.steps]
     if not all(prepared):
         return None
-    made, backward = prepared[0][0].origin, training.backward.location
-    is_later = made is not None and blocks.is_one_scope(pipeline, made, backward) and backward < made
+    created, backward = prepared[0][0].origin, training.backward.location
+    is_later = created is not None and blocks.is_one_scope(pipeline, created, backward) and backward < created
     return None if is_later else prepared[0][0]
 
 
-def _does(launcher: Launcher) -> str:
-    """What the launcher's backward certainly does that a tensor's does not; empty where it does the same."""
+def _effect_of(launcher: Launcher) -> str:
+    """The effect of the launcher's `backward` that `loss.backward()` lacks; empty if there is none."""
     if not launcher.is_accelerator:
         precision = text_of(launcher.arguments.get("precision", launcher)) or ""
         return "prepares mixed precision" if "mixed" in precision else ""

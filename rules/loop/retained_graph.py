@@ -1,7 +1,7 @@
-"""A loss is summed or collected together with its graph.
+"""Losses are summed or collected together with their graphs.
 
-What backward leaves of a graph lives as long as any tensor that came out of it. A sum or a list of losses that outlives
-the iteration holds the graphs of all batches so far: memory grows with every step, and a long run ends out of memory.
+A tensor keeps its autograd graph alive, even after `backward`. A sum or a list of losses that outlives the iteration
+holds the graphs of all batches so far: memory grows with every step, and a long run runs out of memory.
 
 ## Bad
 
@@ -14,7 +14,7 @@ the iteration holds the graphs of all batches so far: memory grows with every st
         total += loss  # <- retained-graph
     print(total / len(loader))
 
-A list keeps them as well:
+A list of losses keeps them as well:
 
     losses = []
     for x, y in loader:
@@ -35,7 +35,7 @@ A list keeps them as well:
         total += loss.detach()
     print(total / len(loader))
 
-A number would do as well: `total += loss.item()`. For the list:
+`total += loss.item()` works as well. For the list:
 
     losses = []
     for x, y in loader:
@@ -57,7 +57,7 @@ Several losses may be summed for one backward pass:
         total.backward()
         optimizer.step()
 
-A number has no graph, nor has what is added with autograd off:
+A Python number has no graph, and neither has a sum computed with autograd disabled:
 
     running, total = 0.0, 0
     for x, y in loader:
@@ -69,7 +69,7 @@ A number has no graph, nor has what is added with autograd off:
         with torch.no_grad():
             total += loss
 
-A list that each iteration empties keeps one graph at most:
+A list that is reset in each iteration keeps at most one graph:
 
     for x, y in loader:
         losses = []
@@ -81,7 +81,7 @@ A list that each iteration empties keeps one graph at most:
 
 ## Fix
 
-Safe: the number is the same, and the graph behind it is freed.
+Safe: the value is the same, and its graph is freed.
 
 ## References
 
@@ -96,17 +96,24 @@ from lintrain.analysis import training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class RetainedGraph(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the value that is added."""
+
+    added: str
+
+
+class RetainedGraph(Rule[Claim]):
     level = Level.WARNING
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         stepping = {id(step.loops[-1]) for step in pipeline.acts(Act.STEP) if step.loops}
         for kept in pipeline.acts(Act.RETAIN):
             backward = _backward_through(pipeline, kept) if id(kept.loops[-1]) in stepping else None
@@ -114,28 +121,32 @@ class RetainedGraph(Rule):
                 found.setdefault(kept.location, self._report(pipeline, kept, backward))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, kept: Event, backward: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, kept: Event, backward: Event) -> Finding[Claim]:
         added, target = pipeline.code(kept.location), training_loops.text_of_event(kept, "target")
         return self.finding(
             kept.location,
-            f"`{target}` keeps the graph of every batch: `{added}` is added together with it",
-            related=[Related(backward.location, "backward goes through it here", "backward")],
+            f"`{target}` keeps the graph of every batch: `{added}` is not detached",
+            related=[Related(backward.location, "`backward` runs through its graph here", "backward")],
             help=f"add `{_detached(added)}`",
-            facts={"added": added},
+            claim=Claim(added),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        text = f"in {loop.kept_old_graphs} of {loop.backwards} backward passes graphs of earlier ones were still held"
+        text = (
+            f"{loop.kept_old_graphs} of {loop.backwards} backward passes found graphs of earlier passes still in memory"
+        )
         if loop.kept_old_graphs:
             return Verdict.confirmed(text, kept_old_graphs=loop.kept_old_graphs)
         return Verdict.refuted(text, backwards=loop.backwards) if loop.backwards > 2 else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        detached = _detached(str(finding.facts["added"]))
-        return fixes.Fix.of(f"keep `{detached}`", fixes.Replace(finding.location, detached), safe=True)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        detached = _detached(finding.claim.added)
+        return fixes.Fix.of(f"add `{detached}`", fixes.Replace(finding.location, detached), safe=True)
 
 
 def _detached(code: str) -> str:
@@ -144,7 +155,7 @@ def _detached(code: str) -> str:
 
 
 def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
-    """The backward call that frees the kept value's graph in the same iteration, where the weights are changed too."""
+    """The backward call in the same iteration that runs through the graph of the kept value."""
     loop = kept.loops[-1]
     if kept.without_grad:
         return None
@@ -158,13 +169,13 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
 
 
 def _with_graph(pipeline: Pipeline, loss: Value) -> Iterator[Value]:
-    """A loss that backward is called on, and the values in it that certainly have a graph too."""
+    """A loss that `backward` is called on, and its parts that certainly have a graph too."""
     yield loss
-    made = pipeline.arithmetic.get(id(loss))
-    if made is None:
+    operation = pipeline.arithmetic.get(id(loss))
+    if operation is None:
         return
     losses: list[Value] = [
-        part for part in (made.left, made.right) if isinstance(part, Tensor) and part.role is Role.LOSS
+        part for part in (operation.left, operation.right) if isinstance(part, Tensor) and part.role is Role.LOSS
     ]
-    for part in losses or ([made.left] if made.operator == "Div" else []):
+    for part in losses or ([operation.left] if operation.operator == "Div" else []):
         yield from _with_graph(pipeline, part)

@@ -1,7 +1,7 @@
 """A hidden state is carried into the next iteration together with its graph.
 
-`backward` frees the graph of the batch that it went through. The state that came out of it still points there, so that
-the next batch's `backward` runs into what is gone, and the second iteration stops with an error.
+`backward` frees the graph that it runs through. The hidden state still refers to that graph, so `backward` of the next
+batch reaches freed buffers, and the second iteration raises RuntimeError.
 
 ## Bad
 
@@ -15,7 +15,7 @@ the next batch's `backward` runs into what is gone, and the second iteration sto
         optimizer.step()
     # raises RuntimeError: Trying to backward through the graph a second time
 
-In a network of one's own that hands the state on:
+In a custom network that returns the state:
 
     class Reader(nn.Module):
         def __init__(self):
@@ -48,7 +48,7 @@ In a network of one's own that hands the state on:
         state = tuple(part.detach() for part in state)
         optimizer.step()
 
-The state that the network hands on:
+For the custom network:
 
     class Reader(nn.Module):
         def __init__(self):
@@ -71,7 +71,7 @@ The state that the network hands on:
 
 ## When it is fine
 
-The state may be made anew for each batch:
+The state may be created anew for each batch:
 
     gru = nn.GRU(8, 3, batch_first=True)
     optimizer = torch.optim.SGD(gru.parameters(), lr=0.1)
@@ -82,7 +82,7 @@ The state may be made anew for each batch:
         criterion(outputs[:, 0], y).backward()
         optimizer.step()
 
-A network of one's own may take the state off its graph before it hands it on:
+A custom network may detach the state before it returns it:
 
     class Reader(nn.Module):
         def __init__(self):
@@ -102,7 +102,7 @@ A network of one's own may take the state off its graph before it hands it on:
         criterion(logits, y).backward()
         optimizer.step()
 
-A function makes its own state each time it is called:
+A function may create its own state in each call:
 
     class Reader(nn.Module):
         def __init__(self):
@@ -125,7 +125,7 @@ A function makes its own state each time it is called:
     for x, y in loader:
         step(reader, x, y)
 
-An inner loop over time goes backward once, behind its end:
+An inner loop over time steps may be followed by a single `backward`:
 
     cell = nn.GRUCell(1, 3)
     optimizer = torch.optim.SGD(cell.parameters(), lr=0.1)
@@ -139,7 +139,7 @@ An inner loop over time goes backward once, behind its end:
 
 ## Fix
 
-Asks first: where gradients stop is a choice, though without the fix the second iteration ends with an error.
+Asks first: how far gradients flow back is a choice, but without the fix the second iteration raises an error.
 
 ## References
 
@@ -166,27 +166,34 @@ from lintrain.rule import (
     Rule,
     Source,
     Verdict,
+    dataclass,
     fixes,
     lazy_pattern,
 )
 
 RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
-"""Classes of `torch.nn` whose state comes out of their weights and the state before."""
-
+"""Classes of `torch.nn` whose state is computed from their weights and the previous state."""
 
 DETACHES = lazy_pattern(r"detach|\.data\b|no_grad|inference_mode")
 
 SECOND_TIME = "Trying to backward through the graph a second time"
 
 
-class ReusedGraph(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statement that detaches the state."""
+
+    statement: str
+
+
+class ReusedGraph(Rule[Claim]):
     level = Level.ERROR
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or "retain_graph" in pipeline.source.text:
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
             if training.backward.loops[-1] is not training.loop or iterations.hides_gradients(pipeline, training):
                 continue
@@ -194,47 +201,49 @@ class ReusedGraph(Rule):
                 found.setdefault(forward.location, self._report(carried, forward, training.backward))
         yield from found.values()
 
-    def _report(self, carried: str, forward: Event, backward: Event) -> Finding:
+    def _report(self, carried: str, forward: Event, backward: Event) -> Finding[Claim]:
         return self.finding(
             forward.location,
-            f"`{carried}` comes with the graph that the iteration before has freed",
+            f"`{carried}` carries the freed graph of the previous iteration",
             related=[Related(backward.location, "frees the graph", "backward")],
             help=f"detach `{carried}` before the next iteration uses it",
-            facts={"statement": _detaching(carried, forward)},
+            claim=Claim(_detaching(carried, forward)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(SECOND_TIME):
             return Verdict.confirmed(f"`{SECOND_TIME}`")
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        text = f"{loop.backwards} backward passes went each through a graph of its own"
+        text = f"{loop.backwards} backward passes ran, each with its own graph"
         return Verdict.refuted(text, backwards=loop.backwards) if loop.backwards > 1 else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> fixes.Fix:
-        backward, statement = finding.with_role("backward")[0].location, str(finding.facts["statement"])
-        return fixes.Fix.of("take the state off the graph", fixes.InsertAfter(backward, statement), safe=False)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        insert = fixes.InsertAfter(finding.with_role("backward")[0].location, finding.claim.statement)
+        return fixes.Fix.of("detach the state", insert, safe=False)
 
 
 def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Iterator[tuple[str, Event]]:
-    """The states that one iteration gets from the one before, with the pass that takes and gives them."""
+    """The states that one iteration passes to the next, with the forward pass that takes and returns them."""
     for forward in training.inside:
         if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
             continue
-        if forward.conditions != training.backward.conditions:  # perhaps it goes backward once, behind the last state
+        if forward.conditions != training.backward.conditions:  # `backward` may run once, after the last state
             continue
-        if not training.loop.location.holds(forward.location):  # a function's own name is made anew by each call
+        if not training.loop.location.holds(forward.location):  # a local name is new in each call
             continue
         if _recurrent_layer(forward.subject) is None:
             continue
         for node, carried in pipeline.source.told(_carrying).get(forward.location, ()):
-            if not _is_made_anew(pipeline, training, carried, node.targets[0]):
+            if not _is_rebound(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
 
 
 def _carrying(source: Source) -> dict[Location, list[tuple[ast.Assign, str]]]:
-    """The assignments whose call gives back a name that it takes, by the place of the call."""
+    """The assignments whose call returns a name that it takes, by the location of the call."""
     found = dict[Location, list[tuple[ast.Assign, str]]]()
     for node in source.nodes_of(ast.Assign):
         if carried := _taken_and_given(node):
@@ -243,13 +252,13 @@ def _carrying(source: Source) -> dict[Location, list[tuple[ast.Assign, str]]]:
 
 
 def _recurrent_layer(module: Value) -> Module | None:
-    """The layer that a state is one of: the module itself, or the one that its `forward` gives the state to."""
+    """The recurrent layer of a state: the module itself, or the layer that its `forward` passes the state to."""
     layer = _layer_with_the_state(module) if isinstance(module, Instance) else module
     return layer if isinstance(layer, Module) and layer.name in RECURRENT else None
 
 
 def _layer_with_the_state(module: Instance) -> Value | None:
-    """The layer that `forward` gives its second argument to, and whose state its caller gets."""
+    """The layer that gets the second argument of `forward`, and whose state `forward` returns."""
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
         return None
@@ -284,7 +293,7 @@ def _layers_in(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tupl
 
 
 def _taken_and_given(node: ast.Assign) -> str | None:
-    """The name that a call takes as its second argument and gives back as its last result."""
+    """The name that a call takes as its second argument and returns as its last result."""
     match node:
         case ast.Assign(
             targets=[ast.Tuple(elts=[_, ast.Name(id=given)]) | ast.Name(id=given)],
@@ -295,16 +304,16 @@ def _taken_and_given(node: ast.Assign) -> str | None:
             return None
 
 
-def _is_made_anew(pipeline: Pipeline, training: training_loops.TrainingLoop, carried: str, target: ast.expr) -> bool:
-    """Whether the loop binds the name by anything else than the pass, or takes the state off its graph."""
+def _is_rebound(pipeline: Pipeline, training: training_loops.TrainingLoop, carried: str, target: ast.expr) -> bool:
+    """Whether the loop also binds the name elsewhere, or detaches the state."""
     code = pipeline.code(training.loop.location)
-    bound = re.findall(rf"(?<![\w.,] )\b{carried}\s*=(?!=)", code)  # not behind a comma, where the pass may bind it
+    bound = re.findall(rf"(?<![\w.,] )\b{carried}\s*=(?!=)", code)  # not after a comma, where the pass may bind it
     is_looped = re.search(rf"\bfor [\w,()* ]*\b{carried}\b", code) is not None
     return len(bound) > isinstance(target, ast.Name) or is_looped or "detach" in code or ".data" in code
 
 
 def _detaching(carried: str, forward: Event) -> str:
-    """The statement that takes a layer's state off the graph: an LSTM has two, others one."""
+    """The statement that detaches a layer's state: a tuple of two tensors for an LSTM, one tensor otherwise."""
     layer = _recurrent_layer(forward.subject)
     if layer is not None and layer.name.startswith("LSTM"):
         return f"{carried} = tuple(part.detach() for part in {carried})"

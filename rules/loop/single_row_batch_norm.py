@@ -1,8 +1,8 @@
-"""A batch of one row reaches batch normalisation, which has no spread to divide by.
+"""A batch with a single row reaches batch normalization in train mode.
 
-In train mode the layer takes mean and variance over the rows of the batch. Of a single row there is no variance, and
-the run ends with `Expected more than 1 value per channel when training`: at the first step, or after a whole epoch,
-where what is left for the last batch is one row.
+In train mode, the layer computes mean and variance over the rows of the batch. A single row has no variance, and the
+run fails with `Expected more than 1 value per channel when training`: at the first step, or at the end of the first
+epoch if the last batch has one row.
 
 ## Bad
 
@@ -16,7 +16,7 @@ where what is left for the last batch is one row.
         optimizer.step()
     # raises ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 16])
 
-A loader that is told no size gives single rows:
+Without `batch_size`, a loader returns batches of one row:
 
     class Network(nn.Module):
         def __init__(self):
@@ -50,7 +50,7 @@ A loader that is told no size gives single rows:
 
 ## When it is fine
 
-What is left is more than one row, and an evaluation takes the statistics of the training:
+The last batch has more than one row, and evaluation uses the running statistics:
 
     network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
@@ -65,7 +65,7 @@ What is left is more than one row, and an evaluation takes the statistics of the
         for x, y in DataLoader(rows, batch_size=1):
             network(x)
 
-One image has many values in each channel, and a batch that is too small may be left out:
+A single image has many values in each channel, and the loop may skip a batch that is too small:
 
     images = TensorDataset(torch.randn(17, 3, 8, 8), torch.randint(3, (17,)))
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 3))
@@ -84,7 +84,7 @@ One image has many values in each channel, and a batch that is too small may be 
         criterion(dense(x), y).backward()
         optimizer.step()
 
-Nobody knows how many rows a choice leaves:
+The number of selected rows is unknown:
 
     rows = TensorDataset(features[targets > 0], targets[targets > 0])
     network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 3))
@@ -96,7 +96,7 @@ Nobody knows how many rows a choice leaves:
 
 ## Fix
 
-Asks first: the rows of the last batch are left out of that epoch.
+Asks first: the rows of the last batch are dropped from the epoch.
 
 ## References
 
@@ -110,36 +110,52 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, trainer_methods, training_loops
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.model import Module, Tensor
-from lintrain.pipeline.values.python import ABSENT, Either, Function, Instance, Unknown, Value, is_missing, literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
-from lintrain.source import parsing
+from lintrain.pipeline.values import loading, model, python
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 ROWWISE = lazy_pattern(
     r"(Lazy)?Linear|(Lazy)?BatchNorm1d|LayerNorm|Identity|Dropout|Sequential|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|"
     r"Mish|(Log)?Softmax|(Log|Hard)?[Ss]igmoid|(Hard)?[Tt]anh|Hardswish|Softplus|Softsign"
 )
-"""Layers that make one row of each row [rows, values]."""
+"""Layers that map each row of [rows, values] on its own."""
 
 RESHAPES = lazy_pattern(
     r"\.(view|reshape|permute|transpose|repeat|expand|unfold|size|shape|T|mT)\b|einsum|stack|cat|len\("
 )
-"""Code of a forward pass after which there may be another number of rows, or that looks how many there are."""
+"""Code of a forward pass that may change or read the number of rows."""
 
 KEEPS_ROWS = lazy_pattern(r"\w+(\.(to|cuda|float|double|clone|detach)\(.*\))+")
 
 TOO_FEW = "Expected more than 1 value per channel when training"
 
 
-class SingleRowBatchNorm(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether only the last batch has a single row, so that `drop_last=True` helps."""
+
+    is_last_batch: bool
+
+
+class SingleRowBatchNorm(Rule[Claim]):
     level = Level.ERROR
     keywords = "DataLoader & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
         if pipeline.launchers or any("SyncBatchNorm" in each.text for each in pipeline.sources.values()):
             return
         judged = set[tuple[int, int, int]]()
@@ -155,26 +171,26 @@ class SingleRowBatchNorm(Rule):
                     found.setdefault(location, finding)
         yield from found.values()
 
-    def _judge(self, feeding: loaders.Feeding, norm: Module, location: Location) -> Iterator[Finding]:
+    def _judge(self, feeding: loaders.Feeding, norm: model.Module, location: Location) -> Iterator[Finding[Claim]]:
         size, rows = _size_and_rows(feeding.loader)
-        reasons = [Related(norm.origin, "takes statistics over the rows", "norm")] if norm.origin else []
+        reasons = [Related(norm.origin, "computes statistics over the rows", "norm")] if norm.origin else []
         if size == 1:
             yield self.finding(
                 location,
-                f"each batch has one row, of which `{norm.name}` can take no variance",
+                f"each batch has one row, too few for `{norm.name}`",
                 related=reasons,
-                help="give the loader a `batch_size`, or use `LayerNorm`",
+                help="pass `batch_size=` to the loader, or use `LayerNorm`",
             )
         else:
             yield self.finding(
                 location,
-                f"of {rows} rows in batches of {size} one is left alone, for `{norm.name}` too few",
+                f"{rows} rows in batches of {size} leave one row, too few for `{norm.name}`",
                 related=reasons,
-                help="add `drop_last=True`, or take another `batch_size`",
-                facts={"drops": True},
+                help="pass `drop_last=True`, or use another `batch_size`",
+                claim=Claim(True),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(TOO_FEW):
             return Verdict.confirmed(f"`{TOO_FEW}`")
         loop = evidence.loop
@@ -182,39 +198,39 @@ class SingleRowBatchNorm(Rule):
             return Verdict.inconclusive(evidence.without_loop)
         split, loader = evidence.split("train_dataset"), loop.loader
         if split is None or split.rows is None or loader is None or not loader.batch_size:
-            return Verdict.inconclusive(f"the last batch was not seen: {loop.batches} batches were taken")
+            return Verdict.inconclusive(f"the last batch was not reached: {loop.batches} batches ran")
         left = 0 if loader.drops_last else split.rows % loader.batch_size
-        text = f"of {split.rows} rows in batches of {loader.batch_size}, {left} are left for a last batch"
+        text = f"{split.rows} rows in batches of {loader.batch_size} leave {left} for the last batch"
         return (Verdict.confirmed if left == 1 or loader.batch_size == 1 else Verdict.refuted)(text, left=left)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("drops"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or not finding.claim.is_last_batch:
             return None
         return fixes.Fix.of(
-            "leave the last batch out", fixes.AddArgument(finding.location, "drop_last", "True"), safe=False
+            "pass `drop_last=True`", fixes.AddArgument(finding.location, "drop_last", "True"), safe=False
         )
 
 
-def _size_and_rows(loader: Loader) -> tuple[int, int | None]:
-    """The rows of a batch, 0 where they are not known, and those of the data set."""
+def _size_and_rows(loader: loading.Loader) -> tuple[int, int | None]:
+    """The batch size, 0 if it is unknown, and the number of rows of the data set."""
     given = loader.value("batch_size")
-    size = 1 if given is ABSENT else literal(given)
-    rows = loader.dataset.rows if isinstance(loader.dataset, TorchDataset) else None
+    size = 1 if given is python.ABSENT else python.literal(given)
+    rows = loader.dataset.rows if isinstance(loader.dataset, loading.TorchDataset) else None
     return (0 if isinstance(size, bool) or not isinstance(size, int) else size), rows
 
 
-def _leaves_one_row(loader: Loader) -> bool:
+def _leaves_one_row(loader: loading.Loader) -> bool:
     """Whether some batch of the loader certainly has a single row."""
     size, rows = _size_and_rows(loader)
-    is_left = size > 1 and rows is not None and rows % size == 1 and is_missing(loader.value("drop_last"))
+    is_left = size > 1 and rows is not None and rows % size == 1 and python.is_missing(loader.value("drop_last"))
     return size == 1 or is_left
 
 
-def _passes(pipeline: Pipeline, feeding: loaders.Feeding) -> Iterator[Module | None]:
-    """The batch normalisation that every batch of the loop certainly goes through row by row, in train mode."""
+def _passes(pipeline: Pipeline, feeding: loaders.Feeding) -> Iterator[model.Module | None]:
+    """The batch normalization layer that every batch certainly passes through in train mode, row by row."""
     loader, loop = feeding.loader, feeding.loop
     others = ("sampler", "batch_sampler", "collate_fn")
-    if any(not is_missing(loader.value(name)) for name in others) or not _has_rows(loader.dataset):
+    if any(not python.is_missing(loader.value(name)) for name in others) or not _has_rows(loader.dataset):
         return
     body = pipeline.code(loop.location)
     if re.search(r"\b(continue|break)\b", body):
@@ -225,55 +241,54 @@ def _passes(pipeline: Pipeline, feeding: loaders.Feeding) -> Iterator[Module | N
             yield _norm_in(event.subject) if is_whole and _trains(pipeline, event) else None
 
 
-def _has_rows(dataset: Value) -> bool:
-    """Whether a data set gives rows of plain values: tensors [rows, values]."""
-    while isinstance(dataset, TorchDataset) and dataset.name == "random_split":
+def _has_rows(dataset: python.Value) -> bool:
+    """Whether a data set returns rows of plain values: tensors [rows, values]."""
+    while isinstance(dataset, loading.TorchDataset) and dataset.name == "random_split":
         dataset = dataset.parts[0]
     match dataset:
-        case TorchDataset(parts=(Tensor() as first, *_)):
+        case loading.TorchDataset(parts=(model.Tensor() as first, *_)):
             return first.shape.rank == 2
         case _:
             return False
 
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
-    """Whether a call gets a name that the loop binds, and that nothing but a move changes."""
-    call = parsing.expression_of(f"({pipeline.code(event.location)})")
-    if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
-        return False
-    name = call.args[0].id
+    """Whether a call gets a loop variable that is unchanged except for moves and casts."""
+    name = training_loops.only_argument(pipeline, event)
     bound = body.removeprefix("for ").partition(" in ")[0]
     changes = re.findall(rf"^\s*{name}\s*=\s*(.+)$", body, flags=re.MULTILINE)
-    return name in re.findall(r"\w+", bound) and all(KEEPS_ROWS.fullmatch(change) for change in changes)
+    return bool(name) and name in re.findall(r"\w+", bound) and all(KEEPS_ROWS.fullmatch(change) for change in changes)
 
 
 def _trains(pipeline: Pipeline, event: Event) -> bool:
-    """Whether the first pass through a model certainly happens in train mode."""
+    """Whether a forward pass certainly runs in train mode."""
     modes = [each for each in pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE) if each.order < event.order]
     own = [
         each
         for each in modes
-        if training_loops.covers(each, event.subject) or not isinstance(each.subject, Module | Instance)
+        if training_loops.covers(each, event.subject) or not isinstance(each.subject, model.Module | python.Instance)
     ]
     return not own or own[-1].act is Act.TRAIN_MODE
 
 
-def _norm_in(network: Value) -> Module | None:
-    """The first batch normalisation of a network that treats all rows alike, one by one."""
-    norms: list[Module] = []
+def _norm_in(network: python.Value) -> model.Module | None:
+    """The last batch normalization layer of a network that processes each row on its own."""
+    norms: list[model.Module] = []
     for part in modules.modules_in(network):
-        if isinstance(part, Module):
+        if isinstance(part, model.Module):
             if not ROWWISE.fullmatch(part.name):
                 return None
             norms += [part] if part.name.endswith("BatchNorm1d") else []
-        elif isinstance(part, Unknown | Either) or (isinstance(part, Instance) and not _is_rowwise(part)):
+        elif isinstance(part, python.Unknown | python.Either) or (
+            isinstance(part, python.Instance) and not _is_rowwise(part)
+        ):
             return None
     return norms[-1] if norms else None
 
 
-def _is_rowwise(network: Instance) -> bool:
+def _is_rowwise(network: python.Instance) -> bool:
     match network.cls.lookup("forward"):
-        case (_, Function() as forward) if not network.cls.has_unknown_base:
+        case (_, python.Function() as forward) if not network.cls.has_unknown_base:
             branches = any(isinstance(node, ast.If | ast.For | ast.While) for node in trainer_methods.nodes_of(forward))
             return not branches and not RESHAPES.search(ast.unparse(forward.node))
         case _:

@@ -1,8 +1,8 @@
-"""Gradients are accumulated over several batches, and nobody divides their losses.
+"""Gradients are accumulated over several batches, but the losses are not divided by their number.
 
-With `gradient_accumulation_steps` the Trainer of transformers 5 leaves the division to every model that accepts extra
-keywords. The heads for classification, masked words and translation accept them and take the mean of their own batch
-all the same: the loss in the log, and each gradient, is as many times too large as there are batches in a step.
+With `gradient_accumulation_steps`, the Trainer of transformers 5 leaves the division to every model that accepts extra
+keyword arguments. The heads for classification, masked language modeling and translation accept them, but still average
+over their own batch: the logged loss and all gradients are too large by the number of batches in a step.
 
 ## Bad
 
@@ -17,10 +17,10 @@ all the same: the loss in the log, and each gradient, is as many times too large
 
 ## When it is fine
 
-Heads of causal language models divide by the number of labels of the whole step:
+Heads of causal language models divide by the number of labels in the whole step:
 
-    keywords = text["train"].map(lambda rows: lm_tokenizer(rows["text"]), batched=True, remove_columns=["text"])
-    keywords = words.filter(lambda row: len(row["input_ids"]) > 4)
+    words = text["train"].map(lambda rows: lm_tokenizer(rows["text"]), batched=True, remove_columns=["text"])
+    words = words.filter(lambda row: len(row["input_ids"]) > 4)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     trainer = Trainer(
         lm,
@@ -29,7 +29,7 @@ Heads of causal language models divide by the number of labels of the whole step
         data_collator=DataCollatorForLanguageModeling(lm_tokenizer, mlm=False),
     )
 
-A trainer may say by itself that its loss is the mean of one batch:
+A trainer may declare that its loss is the mean of one batch:
 
     class DividingTrainer(Trainer):
         loss_is_scaled_for_ga = False
@@ -37,7 +37,7 @@ A trainer may say by itself that its loss is the mean of one batch:
     args = TrainingArguments("out", gradient_accumulation_steps=4)
     trainer = DividingTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The number of batches may be the user's to choose, and 1 is a choice:
+The number of batches may be an option, with a default of 1:
 
     import argparse
 
@@ -48,12 +48,12 @@ The number of batches may be the user's to choose, and 1 is a choice:
 
 ## Fix
 
-Asks first: the loss is divided by the Trainer then, so that the learning rate acts differently.
+Asks first: the Trainer then divides the loss, which changes the effect of the learning rate.
 
 ## References
 
-transformers#47688, transformers#47836; `Trainer.training_step` of transformers 5.0 to 5.23; measured on 5.23: heads
-of 27 families give 4 times the loss and gradient norm for 4 batches of 2 rows that they give for one of 8.
+transformers#47688, transformers#47836; `Trainer.training_step` of transformers 5.0 to 5.23; measured on 5.23: for
+heads of 27 families, 4 batches of 2 rows give 4 times the loss and gradient norm of one batch of 8 rows.
 """
 
 from __future__ import annotations
@@ -64,14 +64,22 @@ from lintrain.analysis import gradient_accumulation
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class StockLossNotScaled(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The number of batches in a step, and the name of the model; None without a fix."""
+
+    steps: int
+    model: str | None
+
+
+class StockLossNotScaled(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 0)):
             return
         for run in pipeline.runs:
@@ -79,41 +87,43 @@ class StockLossNotScaled(Rule):
             if (
                 accumulation is None
                 or model is None
-                or _has_loss_of_its_own(run)
+                or _has_custom_loss(run)
                 or gradient_accumulation.smooths_labels(run)
             ):
                 continue
-            if gradient_accumulation.averages_each_batch(model) and not gradient_accumulation.says_who_divides(run):
+            if gradient_accumulation.averages_each_batch(model) and not gradient_accumulation.declares_loss_scaling(
+                run
+            ):
                 yield self._report(run, accumulation, model)
 
-    def _report(self, run: TrainerRun, accumulation: gradient_accumulation.Accumulation, model: Model) -> Finding:
+    def _report(
+        self, run: TrainerRun, accumulation: gradient_accumulation.Accumulation, model: Model
+    ) -> Finding[Claim]:
         name = run.arguments["model"].text if "model" in run.arguments else ""
         is_named = name.isidentifier() and not model.is_adapted
-        related = [Related(model.origin, "its loss is the mean of one batch", "model")] if model.origin else []
+        related = [Related(model.origin, "averages its loss over one batch", "model")] if model.origin else []
         return self.finding(
             accumulation.location,
-            f"nobody divides the losses of the {accumulation.steps} batches that each step adds up",
-            related=[*related, Related(run.construction, "this trainer leaves the division to the model", "trainer")],
-            help=f"set `{name if is_named else 'model'}.accepts_loss_kwargs = False` before the trainer is made",
+            f"each step sums the losses of {accumulation.steps} batches without dividing them",
+            related=[*related, Related(run.construction, "leaves the division to the model", "trainer")],
+            help=f"set `{name if is_named else 'model'}.accepts_loss_kwargs = False` before creating the trainer",
             subject="gradient_accumulation_steps",
-            facts={"steps": accumulation.steps, "name": name if is_named else None},
+            claim=Claim(accumulation.steps, name if is_named else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return gradient_accumulation.verdict_on_accumulation(evidence)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name = finding.facts.get("name")
-        if not isinstance(name, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.model is None:
             return None
-        (made,) = finding.with_role("trainer")
-        statement = f"{name}.accepts_loss_kwargs = False"
-        return fixes.Fix.of(
-            f"let the Trainer divide: `{statement}`", fixes.InsertBefore(made.location, statement), safe=False
-        )
+        (trainer,) = finding.with_role("trainer")
+        statement = f"{claim.model}.accepts_loss_kwargs = False"
+        return fixes.Fix.of(f"insert `{statement}`", fixes.InsertBefore(trainer.location, statement), safe=False)
 
 
-def _has_loss_of_its_own(run: TrainerRun) -> bool:
-    """Whether the script decides what the loss is: then it is another rule's business."""
+def _has_custom_loss(run: TrainerRun) -> bool:
+    """Whether the script computes the loss itself, which `unscaled-compute-loss` checks."""
     is_own = bool(run.overrides & gradient_accumulation.LOSS_METHODS) or not is_missing(run.value("compute_loss_func"))
     return is_own or not run.is_plain

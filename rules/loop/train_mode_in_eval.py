@@ -1,7 +1,7 @@
 """Evaluation runs in train mode.
 
-Without `eval()` dropout goes on dropping and batch normalisation uses, and updates, the statistics of each batch: the
-metrics are lower, differ from run to run, and the validation data leaks into the model.
+Without `eval()`, dropout stays active, and batch normalization uses the statistics of each batch and updates its
+running statistics. The metrics are lower and differ from run to run, and validation data leaks into the model.
 
 ## Bad
 
@@ -30,14 +30,14 @@ metrics are lower, differ from run to run, and the validation data leaks into th
 
 ## When it is fine
 
-Dropout may be left on to measure uncertainty:
+Dropout may stay enabled to measure uncertainty:
 
     def mc_dropout(net, test_loader):
         net.train()
         for x, y in test_loader:
             net(x)
 
-Whoever calls a function may have called `eval()` before:
+The caller of a function may have called `eval()`:
 
     def evaluate(net, val_loader):
         for x, y in val_loader:
@@ -45,7 +45,7 @@ Whoever calls a function may have called `eval()` before:
 
 ## Fix
 
-Safe: an evaluation with dropout measures another model than the one that is kept.
+Safe: an evaluation with dropout does not measure the model that is saved.
 
 ## References
 
@@ -57,23 +57,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
 from lintrain.pipeline.values.python import Instance, Unknown
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 MAY_SWITCH = frozenset({Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE})
 
 
-class TrainModeInEval(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name of the model, None without a fix."""
+
+    model: str | None
+
+
+class TrainModeInEval(Rule[Claim]):
     level = Level.WARNING
     keywords = "train(|backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for forward in pipeline.acts(Act.FORWARD):
             if not training_loops.evaluates(pipeline, forward) or modules.ignores_mode(forward.subject):
                 continue
@@ -82,35 +89,35 @@ class TrainModeInEval(Rule):
                 found.setdefault(forward.location, self._report(pipeline, forward, reason))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding[Claim]:
         loop = training_loops.evaluation_loop(pipeline, forward)
         name = training_loops.callee_text(pipeline, forward)
         shown = name or "the model"
         location = loop.location if loop else forward.location
-        is_mendable = bool(name) and location.holds(forward.location) and _returns_to_training(pipeline, forward)
+        is_fixable = bool(name) and location.holds(forward.location) and _returns_to_training(pipeline, forward)
         return self.finding(
             forward.location,
             f"`{shown}` is evaluated in train mode",
-            related=[reason, Related(location, "evaluates here", "evaluation")],
-            help=f"call `{shown}.eval()` before it",
-            facts={"model": name if is_mendable else None},
+            related=[reason, Related(location, "evaluated here", "evaluation")],
+            help=f"call `{shown}.eval()` before the evaluation",
+            claim=Claim(name if is_fixable else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         if not loop.evaluated:
-            return Verdict.inconclusive(f"0 forward passes were seen behind {loop.steps} steps of training")
+            return Verdict.inconclusive(f"no forward pass ran after {loop.steps} training steps")
         number = loop.evaluated_in_train_mode
-        text = f"{number} of {loop.evaluated} evaluation passes had dropout or batch norm in train mode"
+        text = f"{number} of {loop.evaluated} evaluation passes ran with dropout or batch norm in train mode"
         return (Verdict.confirmed if number else Verdict.refuted)(text, evaluated_in_train_mode=number)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name, locations = finding.facts.get("model"), finding.with_role("evaluation")
-        if not isinstance(name, str) or not locations:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, locations = finding.claim, finding.with_role("evaluation")
+        if claim is None or claim.model is None or not locations:
             return None
-        statement = f"{name}.eval()"
+        statement = f"{claim.model}.eval()"
         return fixes.Fix.of(
             f"insert `{statement}` before the evaluation",
             fixes.InsertBefore(locations[0].location, statement),
@@ -119,14 +126,14 @@ class TrainModeInEval(Rule):
 
 
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
-    """Where the model last went into train mode; None where it may be in eval mode since."""
+    """Where the model was last put into train mode; None if it may have been put into eval mode since."""
     model = forward.subject
     for event in reversed(pipeline.events[: forward.order]):
         if event.act not in MAY_SWITCH:
             continue
         if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
             is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
-            note = "put into train mode here, and not into eval mode since"
+            note = "put into train mode here, never into eval mode afterwards"
             return Related(event.location, note, "train mode") if is_certain else None
         may_be = isinstance(event.subject, Unknown) or training_loops.touches(event, model)
         if event.act is not Act.ESCAPE and may_be:
@@ -135,11 +142,11 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
             training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
         ):
             return None
-    return _made_in_train_mode(pipeline, forward)
+    return _created_in_train_mode(pipeline, forward)
 
 
-def _made_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
-    """A module of the script's own is made in train mode; it matters once the script trains it."""
+def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
+    """Where a custom module was created, which is in train mode; it matters once the script trains it."""
     model = forward.subject
     trained = any(event.act is Act.BACKWARD for event in pipeline.events[: forward.order])
     if forward.uncalled or not trained or model.origin is None or not isinstance(model, Instance | Module):
@@ -148,19 +155,19 @@ def _made_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     return (
         None
         if has_checkpoint
-        else Related(model.origin, "made in train mode, and never put into eval mode", "train mode")
+        else Related(model.origin, "created in train mode, never put into eval mode", "train mode")
     )
 
 
 def _in_one_reading(event: Event, forward: Event) -> bool:
-    """Whether both happen in the order read: in functions that are called, or in one function that is not."""
+    """Whether both run in the order of the script: in called functions, or in the same uncalled function."""
     if event.uncalled or forward.uncalled:
         return event.uncalled and forward.uncalled and event.function == forward.function
     return True
 
 
 def _returns_to_training(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether an added `eval()` does no harm: training that follows has a `train()` of its own, or none follows."""
+    """Whether adding `eval()` is harmless: `train()` precedes all later training, or there is none."""
     shared = [event for event in pipeline.acts(Act.BACKWARD) if set(map(id, event.loops)) & set(map(id, forward.loops))]
     later = [event for event in pipeline.acts(Act.BACKWARD) if event.order > forward.order]
     switches = [event for event in pipeline.acts(Act.TRAIN_MODE) if training_loops.covers(event, forward.subject)]

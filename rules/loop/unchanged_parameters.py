@@ -1,7 +1,8 @@
-"""Parameters with gradients are the same after optimizer steps.
+"""Optimizer steps do not change parameters that have gradients.
 
-The step is too small for the numbers that hold the weights (bfloat16 keeps about three digits), or the optimizer does
-not have these parameters. The loss may still fall by the others; no error is raised.
+The updates are too small for the precision of the weights (bfloat16 has about three significant digits), or the
+optimizer does not contain these parameters. The loss may still fall because of the other parameters, and no error is
+raised.
 
 ## Bad
 
@@ -17,16 +18,16 @@ not have these parameters. The loss may still fall by the others; no error is ra
 
 ## When it is fine
 
-A first warm-up step has a learning rate of zero, and the gradient scaler of fp16 training skips steps: the probe
-steps at the peak rate and leaves skipped steps out. Parameters with hardly any gradient are not judged.
+The first warmup step has a learning rate of zero, and the gradient scaler of fp16 training skips steps: the probe steps
+at the peak learning rate and ignores skipped steps. Parameters with very small gradients are not judged.
 
 ## Fix
 
-None: a probe shows which weights stay as they are, not why.
+None: the probe shows which weights do not change, not why.
 
 ## References
 
-transformers documentation, "Model training anatomy": weights are best kept in float32.
+transformers documentation, "Model training anatomy": keep weights in float32.
 """
 
 from collections.abc import Iterator
@@ -46,15 +47,15 @@ class UnchangedParameters(Rule):
                 f"the learning rate of all {len(step.groups)} groups is 0", groups=len(step.groups)
             )
         if step.skipped or not evidence.peak_learning_rate:
-            return Verdict.inconclusive("no step was taken: the scaler skipped it, or the learning rate is zero")
+            return Verdict.inconclusive("no step ran: the scaler skipped it, or the learning rate is zero")
         total = step.trainable_tensors
         unchanged = step.unchanged
         if unchanged:
-            text = f"{len(unchanged)} of {total} tensors are bit-equal after 2 steps, the first is `{unchanged[0]}`"
+            text = f"{len(unchanged)} of {total} tensors did not change in 2 steps, the first is `{unchanged[0]}`"
             return Verdict.confirmed(text, parameters=list(unchanged[:20]), learning_rate=evidence.peak_learning_rate)
         if total and not step.changed_tensors:
             return Verdict.inconclusive(
-                f"none of {total} tensors changed in 2 steps, and no gradient was large enough to tell"
+                f"none of {total} tensors changed in 2 steps, but all gradients were too small to judge"
             )
         return Verdict.refuted(
             f"{step.changed_tensors} of {total} tensors changed in 2 steps", changed=step.changed_tensors
@@ -63,7 +64,7 @@ class UnchangedParameters(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "optimizer steps leave trainable parameters as they are",
-            help="keep the weights in float32 (with `bf16=True` for speed), and give all of them to the optimizer",
+            "optimizer steps do not change trainable parameters",
+            help="keep the weights in float32 (with `bf16=True` for speed), and pass all of them to the optimizer",
         )
         yield from self.if_confirmed(finding, evidence)

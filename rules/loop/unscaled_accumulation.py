@@ -1,8 +1,7 @@
-"""Gradients of several batches are added up, and the loss of each counts in full.
+"""Gradients are accumulated over several batches without dividing the loss by their number.
 
-A loss that is a mean over its batch has to be divided by the number of batches that one step takes together. Otherwise
-the gradient is that many times too long: with SGD the learning rate is multiplied by it, and clipping cuts nearly every
-step.
+A loss that is averaged over its batch must be divided by the number of batches in a step. Otherwise the gradients are
+too large by that factor: with SGD, this multiplies the learning rate, and clipping affects nearly every step.
 
 ## Bad
 
@@ -24,7 +23,7 @@ step.
 
 ## When it is fine
 
-A sum over rows may be meant as a sum, divided by what it is a sum of:
+A sum over rows may be divided by the number of all rows:
 
     summed = nn.CrossEntropyLoss(reduction="sum")
     for index, (x, y) in enumerate(loader):
@@ -34,7 +33,7 @@ A sum over rows may be meant as a sum, divided by what it is a sum of:
             optimizer.step()
             optimizer.zero_grad()
 
-The learning rate may be made for the sum:
+The learning rate may account for the sum:
 
     accumulation = 4
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1 / accumulation)
@@ -44,7 +43,7 @@ The learning rate may be made for the sum:
             optimizer.step()
             optimizer.zero_grad()
 
-A loss that other code computes may be divided there:
+A loss computed by other code may be divided there:
 
     from engine import loss_of
 
@@ -54,7 +53,7 @@ A loss that other code computes may be divided there:
             optimizer.step()
             optimizer.zero_grad()
 
-What an accelerator that comes from elsewhere does with a loss is its own affair:
+An Accelerator passed as an argument may divide the loss itself:
 
     def train(accelerator):
         for index, (x, y) in enumerate(loader):
@@ -67,7 +66,7 @@ What an accelerator that comes from elsewhere does with a loss is its own affair
 
 ## Fix
 
-Asks first: gradients are that many times smaller then, and the learning rate may have been chosen without it.
+Asks first: gradients become smaller by that factor, and the learning rate may have been tuned without the division.
 
 ## References
 
@@ -83,17 +82,24 @@ from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Condition, Event
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import Absent, Constant, Value, number_of, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class UnscaledAccumulation(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The backward call on the divided loss, None without a fix."""
+
+    code: str | None
+
+
+class UnscaledAccumulation(Rule[Claim]):
     level = Level.WARNING
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or pipeline.launchers:
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
             window = _window(training)
             if (
@@ -105,38 +111,40 @@ class UnscaledAccumulation(Rule):
             found.setdefault(training.backward.location, self._report(pipeline, training, window))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> Finding:
+    def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> Finding[Claim]:
         batches = window.period_text
         shown = f"`{batches}`" if not batches.isdigit() else batches
         return self.finding(
             training.backward.location,
-            f"gradients of {shown} batches add up to one step, and no loss is divided by {shown}",
-            related=[Related(window.location, f"steps once in {batches} batches", "step")],
+            f"gradients of {shown} batches are summed, but the loss is not divided by {shown}",
+            related=[Related(window.location, f"steps once every {batches} batches", "step")],
             help=f"divide the loss by {shown} before `backward`",
-            facts={"code": _divided(pipeline.code(training.backward.location), batches)},
+            claim=Claim(_divided(pipeline.code(training.backward.location), batches)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         most = max(loop.backwards_per_step, default=0)
         if most < 2:
-            return Verdict.inconclusive(f"at most {most} backward passes came before a step", backwards=most)
-        text = f"of up to {most} losses added up to one step {loop.undivided_losses} went backward as they were"
+            return Verdict.inconclusive(f"at most {most} backward passes ran before a step", backwards=most)
+        text = f"{loop.undivided_losses} losses were left undivided, with up to {most} backward passes per step"
         return (Verdict.confirmed if loop.undivided_losses else Verdict.refuted)(
             text, undivided=loop.undivided_losses, added=most
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
-        return fixes.Fix.of("divide the loss", fixes.Replace(finding.location, code), safe=False)
+        return fixes.Fix.of(
+            "divide the loss by the number of batches", fixes.Replace(finding.location, code), safe=False
+        )
 
 
 def _window(training: training_loops.TrainingLoop) -> Condition | None:
-    """The test by which the loop steps and clears once in several batches, while backward runs in each of them."""
+    """The condition under which the loop steps and clears once every few batches, with `backward` in each."""
     step = training.steps[0]
     windows = [condition for condition in step.conditions if condition.period_text]
     window = windows[-1] if windows else None
@@ -154,7 +162,7 @@ def _means_several(window: Condition) -> bool:
 
 
 def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> bool:
-    """Whether the loss, or what is done with it, may be divided by the number of batches."""
+    """Whether the loss, or a value derived from it, may be divided by the number of batches."""
     if sum(event.act is Act.BACKWARD for event in training.inside) > 1:
         return True
     batches = re.escape(window.period_text)
@@ -165,9 +173,9 @@ def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window
 
 
 def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
-    """Whether backward is called on the very value that a loss gave, averaged over its batch."""
+    """Whether `backward` is called on the unchanged result of a loss that averages over its batch."""
     loss: Value = backward.details.get("loss", backward.subject)
-    if loss is not backward.subject:  # an engine was handed the loss, and may divide it
+    if loss is not backward.subject:  # an engine that is passed the loss may divide it
         return False
     if not isinstance(loss, Tensor) or loss.role is not Role.LOSS or id(loss) in pipeline.arithmetic:
         return False
@@ -181,7 +189,7 @@ def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
 
 
 def _divided(code: str, batches: str) -> str | None:
-    """The call of backward on the loss divided by the number of batches, where both are simple enough to be read."""
+    """The backward call on the loss divided by the number of batches, if both are simple expressions."""
     loss, dot, call = code.rpartition(".backward(")
     is_plain = bool(dot) and call.endswith(")") and "\n" not in code and re.fullmatch(r"[\w.]+", batches)
     return f"({loss} / {batches}).backward({call}" if is_plain else None

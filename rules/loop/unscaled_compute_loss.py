@@ -1,8 +1,8 @@
-"""A loss of one's own is the mean of one batch, and the Trainer does not divide it over the batches of a step.
+"""A custom loss is averaged over one batch, and the Trainer does not divide it by the accumulation steps.
 
-With `gradient_accumulation_steps` the Trainer counts the labels of all batches of a step and leaves the division to the
-loss. One that never looks at `num_items_in_batch` comes out as many times too large as there are batches, in the log
-and in every gradient.
+With `gradient_accumulation_steps`, the Trainer counts the labels of all batches in a step and leaves the division to
+the loss function. If it does not use `num_items_in_batch`, the logged loss and all gradients are too large by the
+number of batches.
 
 ## Bad
 
@@ -16,7 +16,7 @@ and in every gradient.
     args = TrainingArguments("out", gradient_accumulation_steps=4)
     trainer = WeightedTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The same as a function that the Trainer is given:
+A function passed as `compute_loss_func`:
 
     def weighted(outputs, labels, num_items_in_batch=None):  # <- unscaled-compute-loss
         return F.cross_entropy(outputs["logits"], labels)
@@ -40,7 +40,7 @@ The same as a function that the Trainer is given:
     args = TrainingArguments("out", gradient_accumulation_steps=4)
     trainer = WeightedTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-With a function, divide by the number of labels that the whole step has:
+In a function, divide by the number of labels in the whole step:
 
     def weighted(outputs, labels, num_items_in_batch=None):
         if num_items_in_batch is None:
@@ -63,7 +63,7 @@ Without accumulation there is nothing to divide:
 
     trainer = PlainTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The division may stand in the loss itself, or the labels have a name that the Trainer does not count:
+The loss may be divided in the method itself:
 
     class DividingTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -75,7 +75,7 @@ The division may stand in the loss itself, or the labels have a name that the Tr
     args = TrainingArguments("out", gradient_accumulation_steps=4)
     trainer = DividingTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-What the function does with its keywords may not be known:
+Unknown code may use the keyword arguments:
 
     from somewhere import focal
 
@@ -88,12 +88,12 @@ What the function does with its keywords may not be known:
 
 ## Fix
 
-Asks first: the loss is divided by the Trainer then, so that the learning rate acts differently.
+Asks first: the Trainer then divides the loss, which changes the effect of the learning rate.
 
 ## References
 
 transformers#35203, transformers#37766; `Trainer.training_step` of transformers 5.0 to 5.23, and of 4.50 for
-`compute_loss_func`. `loss_is_scaled_for_ga` is there from 5.20 on; before, `self.model_accepts_loss_kwargs = False`.
+`compute_loss_func`. `loss_is_scaled_for_ga` exists since 5.20; earlier, set `self.model_accepts_loss_kwargs = False`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ from lintrain.analysis import gradient_accumulation, trainer_methods
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Function
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 COUNT = "num_items_in_batch"
 DIVIDES = "loss_is_scaled_for_ga = False"
@@ -120,17 +120,24 @@ LABELLED = {
 }
 
 
-class UnscaledComputeLoss(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The number of batches in a step."""
+
+    steps: int
+
+
+class UnscaledComputeLoss(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             accumulation = gradient_accumulation.accumulation_of(run)
             if (
                 accumulation is None
                 or not run.is_plain
-                or gradient_accumulation.says_who_divides(run)
+                or gradient_accumulation.declares_loss_scaling(run)
                 or run.overrides & OTHER_STEPS
             ):
                 continue
@@ -140,49 +147,49 @@ class UnscaledComputeLoss(Rule):
 
     def _report(
         self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: gradient_accumulation.Accumulation
-    ) -> Finding:
+    ) -> Finding[Claim]:
         owner = trainer_methods.own_class(run, "compute_loss")
-        made = (
+        class_location = (
             owner.origin
             if owner is not None and gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 20))
             else None
         )
-        reasons = [Related(accumulation.location, f"{accumulation.steps} batches make one step", "accumulation")]
-        if made is not None:
-            reasons.append(Related(made, "the trainer's class", "class"))
+        reasons = [Related(accumulation.location, f"{accumulation.steps} batches per step", "accumulation")]
+        if class_location is not None:
+            reasons.append(Related(class_location, "the trainer's class", "class"))
         return self.finding(
             trainer_methods.head_of(pipeline, function),
-            f"this loss is not divided over the {accumulation.steps} batches of a step",
+            f"this loss is not divided by the {accumulation.steps} batches of a step",
             related=reasons,
-            help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if made else f"divide by `{COUNT}`",
+            help=f"set `{DIVIDES}` in the class, or divide by `{COUNT}`" if class_location else f"divide by `{COUNT}`",
             subject="compute_loss",
-            facts={"steps": accumulation.steps},
+            claim=Claim(accumulation.steps),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return gradient_accumulation.verdict_on_accumulation(evidence)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        made = finding.with_role("class")
-        if not made:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        classes = finding.with_role("class")
+        if not classes:
             return None
-        return fixes.Fix.of("let the Trainer divide", fixes.InsertAtTop(made[0].location, DIVIDES), safe=False)
+        return fixes.Fix.of(f"set `{DIVIDES}`", fixes.InsertAtTop(classes[0].location, DIVIDES), safe=False)
 
 
 def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:
-    """The script's loss, where the Trainer certainly leaves the division to it."""
+    """The script's loss function, if the Trainer certainly leaves the division to it."""
     function = trainer_methods.own_method(run, "compute_loss")
     if function is not None:
         counts = gradient_accumulation.is_since(
             pipeline.targets, "transformers", (5, 0)
         ) and gradient_accumulation.counts_labels(run)
-        return function if counts and _meets_labels(run, function) else None
+        return function if counts and _has_labels(run, function) else None
     is_left = gradient_accumulation.is_since(pipeline.targets, "transformers", (4, 50))
     return trainer_methods.own_function(run.value("compute_loss_func")) if is_left else None
 
 
 def _is_mean(function: Function) -> bool:
-    """Whether the function takes the count of labels, uses neither it nor any other, and sums nothing up itself."""
+    """Whether the function takes the number of labels without using it, and computes no sum."""
     if (
         not trainer_methods.takes(function, COUNT)
         or trainer_methods.reads(function, COUNT)
@@ -204,8 +211,8 @@ def _sums(node: ast.AST) -> bool:
             return False
 
 
-def _meets_labels(run: TrainerRun, function: Function) -> bool:
-    """Whether batches certainly have a `labels` entry, without which the Trainer counts nothing and divides."""
+def _has_labels(run: TrainerRun, function: Function) -> bool:
+    """Whether batches certainly have `labels`; without them the Trainer divides the loss itself."""
     if trainer_methods.says(function, "labels"):
         return True
     others = {node.value for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Constant)}

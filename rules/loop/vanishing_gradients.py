@@ -1,8 +1,8 @@
 """Gradients of trainable layers are practically zero.
 
-A layer whose gradients are a hundred-millionth of its weights does not learn: adaptive optimizers divide by a floor
-of about that size, plain ones change nothing. The loss stands still or falls by the last layers alone, without an
-error.
+A layer whose gradients are 1e-8 times the size of its weights does not learn: adaptive optimizers add an epsilon of
+about that size, and plain optimizers change nothing. The loss does not fall, or only the last layers reduce it, and no
+error is raised.
 
 ## Bad
 
@@ -26,12 +26,12 @@ error.
 
 ## When it is fine
 
-Branches that start at zero keep what feeds them without gradients for one step (the A matrices of LoRA, ControlNet);
-experts that no token chose have none in a small batch. Layers with no gradient at all are `unused-parameters`.
+A branch that is initialized to zero has no gradients before it for one step (the A matrices of LoRA, ControlNet), and
+experts to which no token is routed have none in a small batch. `unused-parameters` reports layers without any gradient.
 
 ## Fix
 
-None: another start, normalisation and another activation are all reasonable.
+None: a different initialization, normalization and a different activation are all reasonable.
 
 ## References
 
@@ -52,7 +52,7 @@ class VanishingGradients(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         backward = evidence.backward
         if backward is None or not backward.finite:
-            return Verdict.inconclusive("there are no finite gradients to judge by")
+            return Verdict.inconclusive("there are no finite gradients")
         layers = [
             layer
             for layer in backward.layers
@@ -61,14 +61,18 @@ class VanishingGradients(Rule):
             and not any(word in f"{layer.layer} {layer.without_gradient}".lower() for word in STARTS_AT_ZERO)
         ]
         if not layers:
-            return Verdict.inconclusive("no layer can be judged at its first step")
+            return Verdict.inconclusive("no layer can be judged at the first step")
         ratios = {layer.layer: max(layer.norms) / layer.weight_norm for layer in layers}
         vanished = [name for name, ratio in ratios.items() if ratio < TOO_SMALL]
         smallest = min(ratios, key=lambda name: ratios[name])
-        text = f"`{smallest}` has gradients of {ratios[smallest]:.0e} of its weights, on {len(backward.norms)} batches"
+        text = (
+            f"gradients of `{smallest}` are {ratios[smallest]:.0e} times its weights on {len(backward.norms)} batches"
+        )
         if vanished:
-            return Verdict.confirmed(f"{len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished))
-        return Verdict.refuted(f"the smallest: {text}", ratio=ratios[smallest])
+            return Verdict.confirmed(
+                f"gradients vanish in {len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished)
+            )
+        return Verdict.refuted(f"{text}, the smallest ratio of all layers", ratio=ratios[smallest])
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"
@@ -77,6 +81,6 @@ class VanishingGradients(Rule):
         finding = self.finding(
             evidence.location,
             "gradients of trainable layers are practically zero",
-            help="look for what stands between these layers and the loss: a factor, saturated activations, a mask",
+            help="check the path between these layers and the loss: a small factor, saturated activations, a mask",
         )
         yield from self.if_confirmed(finding, evidence)

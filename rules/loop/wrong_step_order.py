@@ -1,7 +1,7 @@
 """The optimizer steps on gradients that were just cleared.
 
-`zero_grad` between `backward` and `step` throws away what backward computed. Every step then goes along no gradient at
-all: the loss prints, the epochs pass, and no weight learns anything.
+`zero_grad` between `backward` and `step` discards the gradients that `backward` computed. Every step then runs without
+gradients: the loss is printed, the epochs pass, but the weights never change.
 
 ## Bad
 
@@ -11,7 +11,7 @@ all: the loss prints, the epochs pass, and no weight learns anything.
         optimizer.zero_grad()  # <- wrong-step-order
         optimizer.step()
 
-A step before `backward` comes to the same:
+A step before `backward` has the same effect:
 
     for x, y in loader:
         loss = criterion(net(x), y)
@@ -27,7 +27,7 @@ A step before `backward` comes to the same:
         loss.backward()
         optimizer.step()
 
-It is the same cure for both:
+The fix is the same for both:
 
     for x, y in loader:
         loss = criterion(net(x), y)
@@ -35,7 +35,7 @@ It is the same cure for both:
         loss.backward()
         optimizer.step()
 
-As long as the clearing comes between a step and the next backward pass, a loop may begin with any of them:
+A loop may start with any of the three calls, as long as `zero_grad` comes between a step and the next `backward`:
 
     criterion(net(features), targets).backward()
     for x, y in loader:
@@ -45,7 +45,7 @@ As long as the clearing comes between a step and the next backward pass, a loop 
 
 ## When it is fine
 
-The clearing may be that of another optimizer:
+`zero_grad` may belong to another optimizer:
 
     critic = nn.Linear(8, 3)
     critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
@@ -72,7 +72,7 @@ A closure computes the gradients inside `step`:
 
 ## Fix
 
-Safe: in any other order a step uses no gradients, or those of the batch before.
+Safe: in any other order, a step uses no gradients or those of the previous batch.
 
 ## References
 
@@ -86,17 +86,25 @@ from collections.abc import Iterator
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class WrongStepOrder(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The two statements to swap."""
+
+    first: str
+    second: str
+
+
+class WrongStepOrder(Rule[Claim]):
     level = Level.ERROR
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
             if iterations.hides_gradients(pipeline, training):
                 continue
@@ -109,15 +117,15 @@ class WrongStepOrder(Rule):
 
     def _report(
         self, pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event, cleared: Event
-    ) -> Finding:
+    ) -> Finding[Claim]:
         optimizer, backward = training_loops.text_of_event(step), training.backward
         steps_first = step.order < backward.order
         first, second = (step, backward) if steps_first else (backward, cleared)
         swapped = iterations.swap_of(pipeline, first, second)
-        what = "comes before `backward`, and sees" if steps_first else "sees"
+        what = "runs before `backward`, with" if steps_first else "runs with"
         return self.finding(
             step.location if steps_first else cleared.location,
-            f"`{optimizer}.step()` {what} cleared gradients only",
+            f"`{optimizer}.step()` {what} cleared gradients",
             related=[
                 Related(backward.location, "gradients are computed here", "backward"),
                 Related(
@@ -126,11 +134,11 @@ class WrongStepOrder(Rule):
                     "other",
                 ),
             ],
-            help="clear before `backward`, and step after it",
-            facts={"first": swapped[0], "second": swapped[1]} if swapped else {},
+            help="call `zero_grad` before `backward`, and `step` after it",
+            claim=Claim(*swapped) if swapped else None,
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
@@ -138,7 +146,7 @@ class WrongStepOrder(Rule):
             if use.steps and use.reached and use.steps_on_nothing == use.steps:
                 text = f"{use.steps_on_nothing} of {use.steps} steps of `{use.name}` found no gradient"
                 return Verdict.confirmed(
-                    f"{text}, after {use.reached} backward passes", steps_on_nothing=use.steps_on_nothing
+                    f"{text} after {use.reached} backward passes", steps_on_nothing=use.steps_on_nothing
                 )
         steps, nothing = loop.steps, sum(use.steps_on_nothing for use in loop.optimizers)
         if steps and not nothing:
@@ -147,28 +155,28 @@ class WrongStepOrder(Rule):
             f"{nothing} of {steps} steps found no gradient", steps=steps, steps_on_nothing=nothing
         )
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         uses = evidence.loop.optimizers if evidence.loop else ()
         if any(use.dropped and use.steps_on_nothing == use.steps > 1 for use in uses):
-            what = "the optimizer steps when its gradients are cleared already"
+            what = "the optimizer steps after its gradients have been cleared"
             yield from self.if_confirmed(self.finding(evidence.location, what), evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        first, second = finding.facts.get("first"), finding.facts.get("second")
-        if not isinstance(first, str) or not isinstance(second, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None:
             return None
         backward = finding.with_role("backward")[0].location
         upper, lower = sorted((finding.location, backward))
-        swap = (fixes.Replace(upper, second), fixes.Replace(lower, first))
-        return fixes.Fix.of("put `backward` after the clearing and before the step", *swap, safe=True)
+        swap = (fixes.Replace(upper, claim.second), fixes.Replace(lower, claim.first))
+        return fixes.Fix.of("call `backward` between `zero_grad` and `step`", *swap, safe=True)
 
 
 def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Event | None:
-    """What clears the gradients of an optimizer after each backward pass and before its step."""
-    order = iterations.always_in_order(training)
+    """The call that clears the gradients of an optimizer between each backward pass and its step."""
+    order = training.always
     if (
         not order
         or not training_loops.is_certain_step(step)
@@ -176,10 +184,10 @@ def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, s
         or not isinstance(step.subject, Optimizer)
     ):
         return None
-    for event in iterations.going_back(order, step):
+    for event in iterations.events_before(order, step):
         if event.act is Act.BACKWARD:
             return None
-        concerned = iterations.is_of(pipeline, event, step.subject)
+        concerned = iterations.concerns(pipeline, event, step.subject)
         if concerned is None or (concerned and event.act is Act.STEP):
             return None
         if concerned:

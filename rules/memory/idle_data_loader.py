@@ -1,7 +1,7 @@
-"""One process reads files or tokenizes for every row, and the model waits for it.
+"""A loader without workers reads files or tokenizes each row while the model waits.
 
-Without workers the loader makes a batch only when the last step is done: opening images or tokenizing texts, row by
-row, is time in which the device does nothing. With a few workers the next batches are made meanwhile.
+Without workers, the loader prepares a batch only after the previous step: the device is idle while images are opened or
+texts are tokenized row by row. A few workers prepare the next batches during the training step.
 
 ## Bad
 
@@ -49,7 +49,7 @@ row, is time in which the device does nothing. With a few workers the next batch
 
 ## When it is fine
 
-What is tokenized once is only looked up, and how many workers there are may come from outside:
+The rows are tokenized once in advance, or the number of workers is an option:
 
     import argparse
 
@@ -79,7 +79,7 @@ What is tokenized once is only looked up, and how many workers there are may com
         model(**batch).loss.backward()
         optimizer.step()
 
-A cache pays for each row once:
+A cache processes each row only once:
 
     class Reviews(torch.utils.data.Dataset):
         def __init__(self, texts, labels):
@@ -102,7 +102,7 @@ A cache pays for each row once:
 
 ## Fix
 
-Asks first: workers cost memory, and random numbers are drawn in another order.
+Asks first: workers need memory, and the random numbers change.
 
 ## References
 
@@ -118,7 +118,7 @@ from collections.abc import Iterator
 from lintrain.analysis import loaders, script_text
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Class, Instance, is_missing, literal
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes, lazy_pattern
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes, lazy_pattern
 
 HEAVY = (
     (
@@ -134,59 +134,67 @@ HEAVY = (
 )
 """Calls that take long for one row, by their code, and what they do."""
 
-KEEPS = lazy_pattern(r"cache|memo|in_memory|preload", re.IGNORECASE)
-RUNS_ALONE = r"sys\.platform|os\.name\b|platform\.system|get_ipython|google\.colab"
-"""Words of a class that keeps what it made; and of scripts that ask where they run: not every place has workers."""
+CACHES = lazy_pattern(r"cache|memo|in_memory|preload", re.IGNORECASE)
+"""Names in classes that cache their rows."""
+
+CHECKS_PLATFORM = r"sys\.platform|os\.name\b|platform\.system|get_ipython|google\.colab"
+"""Code that checks the platform, since workers are not available on all of them."""
 
 
-class IdleDataLoader(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the loader has no `num_workers`, so that the fix can add it."""
+
+    is_default: bool = False
+
+
+class IdleDataLoader(Rule[Claim]):
     level = Level.NOTE
     keywords = "DataLoader & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if (
             not pipeline.loaders
             or pipeline.source.path.endswith(".ipynb")
-            or script_text.mentions(pipeline, RUNS_ALONE)
+            or script_text.mentions(pipeline, CHECKS_PLATFORM)
         ):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for feeding in loaders.feedings(pipeline):
             loader, dataset = feeding.loader, feeding.loader.dataset
-            if loader.origin is None or not isinstance(dataset, Instance) or not _works_alone(loader):
+            if loader.origin is None or not isinstance(dataset, Instance) or not _has_no_workers(loader):
                 continue
             heavy = _heavy_call(pipeline, dataset.cls)
             if heavy is not None and not loaders.is_deliberate(pipeline, loader.origin):
                 found.setdefault(loader.origin, self._report(loader.origin, *heavy, loader))
         yield from found.values()
 
-    def _report(self, location: Location, call: Location, what: str, loader: Loader) -> Finding:
+    def _report(self, location: Location, call: Location, work: str, loader: Loader) -> Finding[Claim]:
         return self.finding(
             location,
-            f"without workers the model waits while `__getitem__` {what}",
-            related=[Related(call, "done here for every row", "work")],
-            help="give the loader `num_workers`, and on a GPU `pin_memory=True`",
-            facts={"left_out": "num_workers" not in loader.arguments},
+            f"without workers, the model waits while `__getitem__` {work}",
+            related=[Related(call, "runs for every row", "work")],
+            help="pass `num_workers` to the loader, and on a GPU `pin_memory=True`",
+            claim=Claim("num_workers" not in loader.arguments),
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("left_out"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.is_default:
             return None
-        return fixes.Fix.of(
-            "read with two workers", fixes.AddArgument(finding.location, "num_workers", "2"), safe=False
-        )
+        return fixes.Fix.of("use two workers", fixes.AddArgument(finding.location, "num_workers", "2"), safe=False)
 
 
-def _works_alone(loader: Loader) -> bool:
+def _has_no_workers(loader: Loader) -> bool:
     """Whether a loader certainly has no workers."""
     workers = loader.value("num_workers")
     return loader.is_complete and (is_missing(workers) or (literal(workers) == 0 and literal(workers) is not False))
 
 
 def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
-    """A call in every `__getitem__` of a data set that takes long, and what it does."""
+    """A slow call that each `__getitem__` of a data set makes, and what it does."""
     found = cls.lookup("__getitem__")
-    if found is None or cls.has_unknown_base or any(KEEPS.search(ast.unparse(each.node)) for each in cls.lineage()):
+    if found is None or cls.has_unknown_base or any(CACHES.search(ast.unparse(each.node)) for each in cls.lineage()):
         return None
     owner = found[0]
     method = next(
@@ -196,12 +204,12 @@ def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
     for statement in method.body if method else ():
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
         for call in calls if not isinstance(statement, ast.If | ast.Try) else ():
-            what = _work_of(call)
-            if what is not None:
-                return source.location(call), what
+            work = _work_of(call)
+            if work is not None:
+                return source.location(call), work
     return None
 
 
 def _work_of(call: ast.Call) -> str | None:
     code = ast.unparse(call.func)
-    return next((what for pattern, what in HEAVY if pattern.fullmatch(code)), None)
+    return next((work for pattern, work in HEAVY if pattern.fullmatch(code)), None)

@@ -1,9 +1,9 @@
-"""A step of training holds more memory than the device has, and the first long batch ends the run.
+"""A training step needs more memory than the device has.
 
-Weights, gradients and the optimizer's state lie in memory all the time, and the activations of a batch come on top.
-That they do not fit together shows after the download and the preparation; where lengths differ, it shows hours later,
-at the longest batch. `lintrain probe --device-memory 24GiB` computes one step on tensors without values, which takes
-seconds on a laptop, also for a model that a laptop could never hold.
+Weights, gradients and optimizer state are in memory during the whole training, together with the activations of a
+batch. The out-of-memory error occurs only after the download and the preprocessing; if lengths differ, it occurs hours
+later, at the longest batch. `lintrain probe --device-memory 24GiB` computes one step on tensors without values, which
+takes seconds on a laptop, even for a model that does not fit in its memory.
 
 ## Bad
 
@@ -11,10 +11,10 @@ seconds on a laptop, also for a model that a laptop could never hold.
     small = transformers.GPT2Config(vocab_size=20000, n_embd=384, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    keywords = text.map(
+    words = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
+    words = words.filter(lambda row: len(row["input_ids"]) > 8)
     trainer = Trainer(  # <- projected-out-of-memory
         writer,
         TrainingArguments("out", per_device_train_batch_size=4),
@@ -28,10 +28,10 @@ seconds on a laptop, also for a model that a laptop could never hold.
     small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    keywords = text.map(
+    words = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
+    words = words.filter(lambda row: len(row["input_ids"]) > 8)
     trainer = Trainer(
         writer,
         TrainingArguments("out", per_device_train_batch_size=4),
@@ -41,12 +41,12 @@ seconds on a laptop, also for a model that a laptop could never hold.
 
 ## When it is fine
 
-The projection may be off by 15 %, and nothing is claimed within that. Runs that spread a model over several devices
-(FSDP, DeepSpeed) and quantized weights are not judged.
+The projection has an error of up to 15 %, and the rule reports nothing within this range. It does not judge runs that
+distribute a model over several devices (FSDP, DeepSpeed), nor quantized weights.
 
 ## Fix
 
-None: a smaller batch, accumulation, checkpointing and half precision are all reasonable.
+None: a smaller batch, gradient accumulation, activation checkpointing and half precision are all reasonable.
 
 ## References
 
@@ -68,27 +68,28 @@ class ProjectedOutOfMemory(Rule):
         memory = evidence.memory
         if memory is None:
             return Verdict.inconclusive(evidence.not_reached("memory"))
-        said = f"a step of {memory.batch} holds {sizes.show_size(memory.peak)}"
+        text = f"a step of {memory.batch} needs {sizes.show_size(memory.peak)}"
         if memory.device is None:
-            return Verdict.inconclusive(f"{said}, and `--device-memory` names no device")
-        said = f"{said}, the device has {sizes.show_size(memory.device)}"
+            return Verdict.inconclusive(f"{text}, but `--device-memory` is not set")
+        text = f"{text}, the device has {sizes.show_size(memory.device)}"
         numbers = {"peak": memory.peak, "device": memory.device, "largest_batch": memory.largest_batch}
         if memory.least > memory.device:
-            return Verdict.confirmed(f"{said}; {memory.largest}", **numbers)
+            return Verdict.confirmed(f"{text}; {memory.largest}", **numbers)
         if memory.most < memory.device:
-            return Verdict.refuted(said, **numbers)
-        return Verdict.inconclusive(f"{said}: too near to tell", **numbers)
+            return Verdict.refuted(text, **numbers)
+        return Verdict.inconclusive(f"{text}, which is too close to decide", **numbers)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         memory = evidence.memory
         if memory is not None:
-            finding = self.finding(evidence.location, "a training step does not fit the device", help=_cure(memory))
+            message = "a training step needs more memory than the device has"
+            finding = self.finding(evidence.location, message, help=_help(memory))
             yield from self.if_confirmed(finding, evidence)
 
 
-def _cure(memory: MemoryEvidence) -> str:
+def _help(memory: MemoryEvidence) -> str:
     if memory.largest_batch:
-        return f"take batches of {memory.largest_batch} and add up the gradients of several, or checkpoint activations"
+        return f"use a batch size of {memory.largest_batch} with gradient accumulation, or checkpoint activations"
     if memory.fixed > (memory.device or 0):
-        return "weights, gradients and optimizer alone are too much: train an adapter, or take a smaller model"
-    return "checkpoint the activations, or cut the rows shorter"
+        return "weights, gradients and optimizer alone do not fit: train an adapter, or use a smaller model"
+    return "checkpoint the activations, or truncate the rows to a shorter length"

@@ -1,8 +1,7 @@
-"""Every step stops for a diagnosis or a clean-up that it does not need.
+"""Every training step runs a slow diagnostic or cleanup call.
 
-Emptying the cache makes the device wait, and the next step fetch its memory anew; collecting garbage walks over all
-objects of the process; detecting anomalies looks at the result of every operation of backward. Once per epoch, or
-never, is enough.
+`empty_cache` makes the device wait, and the next step allocates its memory again; `gc.collect` visits all objects of
+the process; anomaly detection checks the result of every backward operation. Once per epoch, or never, is enough.
 
 ## Bad
 
@@ -12,7 +11,7 @@ never, is enough.
         optimizer.step()
         torch.cuda.empty_cache()  # <- synchronized-every-step
 
-A tool for finding the source of NaN may be left over:
+Anomaly detection, left over from debugging:
 
     torch.autograd.set_detect_anomaly(True)  # <- synchronized-every-step
     for x, y in loader:
@@ -37,7 +36,7 @@ and
 
 ## When it is fine
 
-Now and then, or in a case of need, it costs little:
+Occasional calls cost little:
 
     for index, (x, y) in enumerate(loader):
         optimizer.zero_grad()
@@ -46,7 +45,7 @@ Now and then, or in a case of need, it costs little:
         if index % 100 == 0:
             torch.cuda.empty_cache()
 
-A flag may switch the detection on:
+A flag may enable the detection:
 
     import argparse
 
@@ -58,7 +57,7 @@ A flag may switch the detection on:
         criterion(net(x), y).backward()
         optimizer.step()
 
-Reading one number per step, as `loss.item()` does, is what most loops live with:
+`loss.item()` also waits for the device, but most loops need one number per step:
 
     total = 0.0
     for x, y in loader:
@@ -70,7 +69,7 @@ Reading one number per step, as `loss.item()` does, is what most loops live with
 
 ## Fix
 
-None: how often the numbers are wanted, only you know.
+None: the right frequency of the call is yours to choose.
 
 ## References
 
@@ -85,65 +84,75 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis import training_loops
 from lintrain.pipeline.record import LibraryCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass
 
 STOPS = {
-    "torch.cuda.empty_cache": "gives the cached memory back",
+    "torch.cuda.empty_cache": "releases the cached memory",
     "torch.cuda.synchronize": "waits for the device",
-    "gc.collect": "walks over all objects",
+    "gc.collect": "visits all objects",
 }
+"""Calls that slow down a step, and what each of them does."""
+
 FEWEST_STEPS = 2
 LEAVES = (ast.Continue, ast.Return)
 DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"})
+"""Calls that enable anomaly detection."""
 
 
-class SynchronizedEveryStep(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the call enables anomaly detection, rather than runs in each step itself."""
+
+    detects: bool = False
+
+
+class SynchronizedEveryStep(Rule[Claim]):
     level = Level.NOTE
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         trainings = list(training_loops.training_loops(pipeline)) if training_loops.trains_by_hand(pipeline) else []
-        found: dict[Location, Finding] = {}
-        run = _run_each_time(pipeline, trainings) if any(call.path in STOPS for call in pipeline.calls) else {}
+        found: dict[Location, Finding[Claim]] = {}
+        run = _run_each_step(pipeline, trainings) if any(call.path in STOPS for call in pipeline.calls) else {}
         for call in pipeline.calls if trainings else ():
             if call.path in STOPS:
                 training = run.get(call.location)
                 if training is not None:
-                    found.setdefault(call.location, self._report(call, training, f"every step {STOPS[call.path]}"))
-            if call.path in DETECTS and call.is_certain and _is_switched_on(pipeline, call):
+                    found.setdefault(call.location, self._report(call, training, f"{STOPS[call.path]} in every step"))
+            if call.path in DETECTS and call.is_certain and _is_enabled(pipeline, call):
                 found.setdefault(
-                    call.location, self._report(call, trainings[0], "every backward pass is searched for NaN")
+                    call.location, self._report(call, trainings[0], "checks every backward operation for NaN")
                 )
         yield from found.values()
 
-    def _report(self, call: LibraryCall, training: training_loops.TrainingLoop, what: str) -> Finding:
+    def _report(self, call: LibraryCall, training: training_loops.TrainingLoop, work: str) -> Finding[Claim]:
         return self.finding(
             call.location,
-            f"`{call.text}`: {what}",
-            related=[Related(training.steps[0].location, "steps here", "step")],
-            help="do it once per epoch, or not at all",
-            facts={"detects": call.path in DETECTS},
+            f"`{call.text}` {work}",
+            related=[Related(training.steps[0].location, "the optimizer steps here", "step")],
+            help="call it once per epoch, or not at all",
+            claim=Claim(call.path in DETECTS),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None or loop.steps < FEWEST_STEPS:
-            return Verdict.inconclusive(evidence.without_loop if loop is None else f"{loop.steps} steps were followed")
-        if finding.facts.get("detects"):
-            told = f"{loop.searched_for_nan} of {loop.backwards} backward passes were searched for NaN"
-            return (Verdict.confirmed if loop.searched_for_nan else Verdict.refuted)(told, passes=loop.searched_for_nan)
+            return Verdict.inconclusive(evidence.without_loop if loop is None else f"the run made {loop.steps} steps")
+        if finding.claim is not None and finding.claim.detects:
+            text = f"{loop.searched_for_nan} of {loop.backwards} backward passes were checked for NaN"
+            return (Verdict.confirmed if loop.searched_for_nan else Verdict.refuted)(text, passes=loop.searched_for_nan)
         stops = evidence.objects.stops
         times = max((each.times for each in stops if each.location.meets(finding.location)), default=0)
-        told = f"{times} calls at this line in {loop.steps} steps"
+        text = f"{times} calls at this line in {loop.steps} steps"
         if times >= loop.steps - 1:
-            return Verdict.confirmed(told, times=times)
-        return Verdict.inconclusive(told, times=times) if times else Verdict.refuted(told, times=times)
+            return Verdict.confirmed(text, times=times)
+        return Verdict.inconclusive(text, times=times) if times else Verdict.refuted(text, times=times)
 
 
-def _run_each_time(
+def _run_each_step(
     pipeline: Pipeline, trainings: Sequence[training_loops.TrainingLoop]
 ) -> dict[Location, training_loops.TrainingLoop]:
-    """The statements of a loop's own body, of a `with` in it, or of a function called there; with the first."""
+    """The statements that run in each iteration of a training loop, with this loop."""
     source, functions = pipeline.source, _own_functions(pipeline)
     loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
     nodes = {source.location(node): node for node in reversed(loops)}
@@ -158,14 +167,14 @@ def _run_each_time(
 
 
 def _own_functions(pipeline: Pipeline) -> dict[str, ast.FunctionDef]:
-    """The functions of the file's top level that are defined once, by their names."""
+    """The functions at module level that are defined once and have no decorator, by name."""
     functions = [node for node in pipeline.source.tree.body if isinstance(node, ast.FunctionDef)]
     names = Counter(node.name for node in pipeline.source.nodes_of(ast.FunctionDef))
     return {node.name: node for node in functions if names[node.name] == 1 and not node.decorator_list}
 
 
 def _statements_of(body: list[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Iterator[ast.Expr]:
-    """The statements of a body that are expressions and always carried out, those inside a `with` among them."""
+    """The expression statements of a body that always run, including those in a `with` or in a called function."""
     for statement in body:
         if isinstance(statement, ast.If) and any(isinstance(node, LEAVES) for node in ast.walk(statement)):
             return
@@ -183,7 +192,7 @@ def _statements_of(body: list[ast.stmt], functions: Mapping[str, ast.FunctionDef
                 pass
 
 
-def _is_switched_on(pipeline: Pipeline, call: LibraryCall) -> bool:
-    """Whether the detection is certainly on: the mode is left out, or a plain `True`."""
-    given = pipeline.code(call.location).partition("(")[2].removeprefix("mode=").split(",")[0].rstrip(")")
-    return given == "True" or (given == "" and call.path.endswith(".detect_anomaly"))
+def _is_enabled(pipeline: Pipeline, call: LibraryCall) -> bool:
+    """Whether anomaly detection is certainly enabled: the mode is the default, or a literal `True`."""
+    mode = pipeline.code(call.location).partition("(")[2].removeprefix("mode=").split(",")[0].rstrip(")")
+    return mode == "True" or (mode == "" and call.path.endswith(".detect_anomaly"))

@@ -1,7 +1,7 @@
-"""A second full model sits on the device while another one trains, and nothing uses it.
+"""An unused model stays on the device while another one trains.
 
-The weights of a model that has done its work still take their memory: half the batch size goes to a model that nobody
-calls, or the run ends with `CUDA out of memory` although the one that trains would fit.
+The weights of a model that is no longer used still occupy memory: only a smaller batch fits, or the run raises `CUDA
+out of memory` although the trained model alone would fit.
 
 ## Bad
 
@@ -16,7 +16,7 @@ calls, or the run ends with `CUDA out of memory` although the one that trains wo
         optimizer.step()
         optimizer.zero_grad()
 
-In a loop the name keeps the last model until the next one is there:
+In a loop, the name refers to the previous model until the next one is loaded:
 
     # lintrain probe train.py
     for name in ["distilbert-base-uncased", "bert-base-uncased"]:
@@ -58,7 +58,7 @@ A teacher, a reference model or an ensemble is used in every step:
         wanted = teacher(**inputs).logits
     F.mse_loss(student(**inputs).logits, wanted).backward()
 
-A model that a function made is gone when the function returns:
+A model that a function loads is freed when the function returns:
 
     def measure(name):
         model = AutoModel.from_pretrained(name).to(device)
@@ -69,7 +69,7 @@ A model that a function made is gone when the function returns:
 
 ## Fix
 
-None: which of the models has to stay, only the rest of the script tells.
+None: the rest of the script determines which model is still needed.
 
 ## References
 
@@ -84,8 +84,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from lintrain.evidence.run import MovedModel
-from lintrain.interpreter import modules
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Binding
 from lintrain.pipeline.values.model import Model
@@ -110,10 +109,10 @@ class TwoModelsOnDevice(Rule):
         kept = [model for model in pipeline.models if _is_on_device(pipeline, model)]
         if kept and not any(model.is_adapted for model in pipeline.models):
             yield from self._idle(pipeline, kept)
-            yield from self._made_again(pipeline, kept)
+            yield from self._reloaded(pipeline, kept)
 
     def _idle(self, pipeline: Pipeline, models: list[Model]) -> Iterator[Finding]:
-        """A model that is last used before the one that trains is made."""
+        """A model whose last use is before the trained model is loaded."""
         for first, second in pairwise(models):
             binding = _only_name(pipeline, first)
             if binding is None or second.origin is None or not _is_trained(pipeline, second):
@@ -124,11 +123,11 @@ class TwoModelsOnDevice(Rule):
                 second.origin,
                 f"`{binding.name}` stays on the device, unused, while this model trains",
                 related=[Related(binding.location, "moved to the device here, and never freed", "origin")],
-                help=f"`del {binding.name}` before this model is made, or leave it on the CPU",
+                help=f"`del {binding.name}` before this model is loaded, or keep it on the CPU",
             )
 
-    def _made_again(self, pipeline: Pipeline, models: list[Model]) -> Iterator[Finding]:
-        """A model that each iteration of a loop makes while the name still holds the last one."""
+    def _reloaded(self, pipeline: Pipeline, models: list[Model]) -> Iterator[Finding]:
+        """A model that each iteration of a loop loads while the name still refers to the previous one."""
         for model in models:
             binding, origin = _only_name(pipeline, model), model.origin
             if binding is None or origin is None or _is_freed(pipeline, model):
@@ -138,41 +137,42 @@ class TwoModelsOnDevice(Rule):
                 continue
             yield self.finding(
                 origin,
-                f"each iteration loads a model while `{binding.name}` still holds the last one",
+                f"each iteration loads a model while `{binding.name}` still refers to the last one",
                 related=[Related(loop, "this loop", "loop")],
-                help=f"`del {binding.name}` at the end of the loop's body",
+                help=f"`del {binding.name}` at the end of the loop body",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not finding.with_role("origin"):
-            return _of_passes(evidence.objects.moved_at(finding.location))
+            return _of_iterations(evidence.objects.moved_at(finding.location))
         idle = [each for reason in finding.with_role("origin") for each in evidence.objects.moved_at(reason.location)]
         if not idle:
-            return Verdict.inconclusive("no model was seen to be moved at this line")
+            return Verdict.inconclusive("no model was moved to a device at this line")
         first = idle[0]
-        told = f"`{first.name}` of {sizes.show_size(first.size)}"
+        model = f"`{first.name}` of {sizes.show_size(first.size)}"
         if not first.is_held:
-            return Verdict.refuted(f"nothing held {told} at the end", size=first.size)
+            return Verdict.refuted(f"{model} was freed before the end of the run", size=first.size)
         if first.calls or first.trains:
-            return Verdict.refuted(f"{told} was called {first.calls} times in {first.steps} steps", calls=first.calls)
+            return Verdict.refuted(f"{model} was called {first.calls} times in {first.steps} steps", calls=first.calls)
         if first.steps < FEWEST_STEPS:
-            return Verdict.inconclusive(f"{told} is held, and {first.steps} steps were followed")
-        return Verdict.confirmed(f"{told} is held and was called 0 times in {first.steps} steps", size=first.size)
+            return Verdict.inconclusive(f"{model} is in memory, but the run made only {first.steps} steps")
+        return Verdict.confirmed(f"{model} is in memory, but was not called in {first.steps} steps", size=first.size)
 
 
-def _of_passes(moved: tuple[MovedModel, ...]) -> Verdict:
+def _of_iterations(moved: tuple[MovedModel, ...]) -> Verdict:
     known = [each for each in moved if each.beside is not None]
     if len(known) < 2:
-        return Verdict.inconclusive(f"the probe saw {len(known)} of the loop's models before any training")
-    beside = max(each.beside or 0 for each in known)
-    told = f"when `{known[-1].name}` of {sizes.show_size(known[-1].size)} was there"
-    if beside:
-        return Verdict.confirmed(f"{told}, {sizes.show_size(beside)} of the one before it were held", beside=beside)
-    return Verdict.refuted(f"{told}, nothing held the one before it", beside=0)
+        return Verdict.inconclusive(f"the loop loaded {len(known)} models before any training, but 2 are needed")
+    previous = max(each.beside or 0 for each in known)
+    loaded = f"when `{known[-1].name}` of {sizes.show_size(known[-1].size)} was loaded"
+    if previous:
+        text = f"{loaded}, {sizes.show_size(previous)} of the previous model were still in memory"
+        return Verdict.confirmed(text, beside=previous)
+    return Verdict.refuted(f"{loaded}, the previous model had been freed", beside=0)
 
 
 def _is_on_device(pipeline: Pipeline, model: Model) -> bool:
-    """Whether a whole pretrained model was certainly moved to an accelerator, and stays there."""
+    """Whether a pretrained model was certainly moved to an accelerator and not back."""
     if not model.is_pretrained or model.framework != "torch" or model.is_adapted:
         return False
     if text_of(model.arguments.get("device_map", Constant(None))) in DEVICE_MAPS:
@@ -182,7 +182,7 @@ def _is_on_device(pipeline: Pipeline, model: Model) -> bool:
 
 
 def _moves(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
-    """The moves of each value to a device, by its identity."""
+    """The moves of each value to a device, by the identity of the value."""
     found = dict[int, list[Event]]()
     for event in pipeline.acts(Act.TO_DEVICE):
         found.setdefault(id(event.subject), []).append(event)
@@ -208,7 +208,7 @@ def _names_accelerator(value: Value) -> bool:
 
 
 def _only_name(pipeline: Pipeline, model: Model) -> Binding | None:
-    """The one plain name that ever stands for a model."""
+    """The binding of the only name of a model; None if it has several names, or an attribute."""
     names = pipeline.names_of(model)
     if len({binding.name for binding in names}) != 1:
         return None
@@ -235,7 +235,7 @@ def _trained(pipeline: Pipeline, _: Pipeline) -> set[int]:
 
 
 def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Location) -> bool:
-    """Whether every use of a name stands above a place, in the code that bound it, and nothing binds the name again."""
+    """Whether a name is bound once, and all its uses are above a location, in one scope."""
     source = pipeline.source_of(binding.location)
     if other.path != source.path:
         return False
@@ -254,7 +254,7 @@ def _names(source: Source) -> dict[str, list[ast.Name]]:
 
 
 def _is_kept(pipeline: Pipeline, binding: Binding, loop: Location) -> bool:
-    """Whether the loop puts the model somewhere, gives it another value, or ends with it."""
+    """Whether the loop stores or deletes the model, assigns its name again, or ends early."""
     starts, nodes = pipeline.source_of(loop).told(_statements_and_calls)
     first, last = bisect_left(starts, (loop.line, loop.column)), bisect_left(starts, (loop.end_line, loop.end_column))
     for node in nodes[first:last]:
@@ -268,7 +268,7 @@ def _is_kept(pipeline: Pipeline, binding: Binding, loop: Location) -> bool:
 
 
 def _statements_and_calls(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt | ast.Call]]:
-    """Statements and calls in the order of their code, with where each begins."""
+    """Statements and calls in source order, with the start of each."""
     nodes = [node for node in source.nodes if isinstance(node, ast.stmt | ast.Call)]
     starts = {node: (source.location(node).line, source.location(node).column) for node in nodes}
     nodes.sort(key=starts.__getitem__)

@@ -89,7 +89,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts
-from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.pipeline.values.training import MetricCall

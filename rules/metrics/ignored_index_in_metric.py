@@ -162,7 +162,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts, run_data
-from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
 from lintrain.pipeline.values.python import Value

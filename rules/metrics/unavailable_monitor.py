@@ -123,7 +123,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, lightning_logs
-from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import (
     Absent,
     Instance,

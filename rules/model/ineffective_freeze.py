@@ -63,7 +63,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import tuning
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter

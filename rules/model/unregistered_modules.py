@@ -134,8 +134,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import loop_verdicts
-from lintrain.interpreter import modules, replacing
-from lintrain.pipeline import blocks
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Class, Mapping, Sequence, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
@@ -188,7 +187,7 @@ def _is_lost(pipeline: Pipeline, kept: KeptModules) -> bool:
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
         return False
-    if not any(map(replacing.has_parameters, layers)) or not all(
+    if not any(map(modules.has_parameters, layers)) or not all(
         _is_made_there(pipeline, kept, layer) for layer in layers
     ):
         return False

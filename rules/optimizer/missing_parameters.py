@@ -1,7 +1,7 @@
-"""A module takes part in the loss, and no optimizer has its parameters.
+"""A module contributes to the loss, but its parameters are in no optimizer.
 
-It keeps the weights that it was made with, as a random projection that the rest learns to live with. Nothing fails: the
-loss falls, only less than it could, and the saved weights of that part are those of the first line of the script.
+The module keeps its initial weights and acts as a random projection that the other modules adapt to. No error is
+raised. The loss falls, but less than it could, and the saved weights of the module are its initial ones.
 
 ## Bad
 
@@ -25,7 +25,7 @@ loss falls, only less than it could, and the saved weights of that part are thos
 
 ## When it is fine
 
-Each part may have an optimizer of its own, and a part that is kept as it is says so:
+Each module may have its own optimizer, and a module may be frozen explicitly:
 
     encoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
     projection = nn.Linear(32, 16)
@@ -40,7 +40,7 @@ Each part may have an optimizer of its own, and a part that is kept as it is say
         first.step()
         second.step()
 
-A part that runs without gradients is meant to stay:
+A module that runs without gradients is not meant to be trained:
 
     encoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
     head = nn.Linear(32, 3)
@@ -52,7 +52,7 @@ A part that runs without gradients is meant to stay:
         criterion(head(hidden), y).backward()
         optimizer.step()
 
-A part may be frozen within its class, or be random on purpose:
+A module may be frozen in its class, or be random on purpose:
 
     class Edges(nn.Module):
         def __init__(self):
@@ -74,7 +74,7 @@ A part may be frozen within its class, or be random on purpose:
 
 ## Fix
 
-Asks first: the other module trains then. Offered where it is made before the only optimizer.
+Asks first: the fix trains the module. Offered if the module is created before the only optimizer.
 
 ## References
 
@@ -87,20 +87,17 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import handing_over, loop_verdicts, script_text, training_loops
-from lintrain.interpreter import modules, replacing
-from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.model import Module, Optimizer
-from lintrain.pipeline.values.python import Instance, Value
+from lintrain.analysis import escapes, loop_verdicts, script_text, training_loops
+from lintrain.pipeline import blocks, events, modules
+from lintrain.pipeline.values import model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
-STAYS = frozenset(
+NOT_TRAINED = frozenset(
     {"random", "target", "targets", "teacher", "frozen", "fixed", "static", "reference", "ref", "prior", "reservoir"}
 )
-"""Words of parts that are kept as they were made: the fixed networks of distillation and random features."""
+"""Words in the names of modules that are not trained: fixed networks of distillation and random features."""
 
-SETS_ASIDE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
+MAY_FREEZE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
 
 
 class MissingParameters(Rule):
@@ -110,31 +107,31 @@ class MissingParameters(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        trained = handing_over.parts_shared(pipeline, _trained(pipeline))
+        trained = escapes.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
         for training in training_loops.training_loops(pipeline):
             forwards = list(_forwards(training))
-            if trained.isdisjoint(handing_over.parts_shared(pipeline, (forward.subject for forward in forwards))):
+            if trained.isdisjoint(escapes.parts_shared(pipeline, (forward.subject for forward in forwards))):
                 continue
             for forward in forwards:
                 if _is_left_out(pipeline, training, forward, trained):
                     found.setdefault(forward.location, self._report(pipeline, forward, training))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, training: training_loops.TrainingLoop) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: events.Event, training: training_loops.TrainingLoop) -> Finding:
         name = pipeline.names_of(forward.subject)[0].name
-        made = forward.subject.origin
+        created = forward.subject.origin
         given = _only_parameters(pipeline, forward)
         code = f"[*{pipeline.code(given)}, *{name}.parameters()]" if given else ""
         return self.finding(
             forward.location,
-            f"`{name}` takes part in the loss, but no optimizer has its parameters",
+            f"`{name}` contributes to the loss, but its parameters are in no optimizer",
             related=[
-                *([Related(made, "made here, never trained", "origin")] if made else []),
-                Related(training.steps[-1].location, "changes other parameters", "step"),
-                *([Related(given, "has these only", "given", code)] if given else []),
+                *([Related(created, "created here, never trained", "origin")] if created else []),
+                Related(training.steps[-1].location, "updates other parameters", "step"),
+                *([Related(given, "has only these", "given", code)] if given else []),
             ],
-            help=f"give `{name}.parameters()` to the optimizer, or run it under `torch.no_grad()` if it is to stay",
+            help=f"pass `{name}.parameters()` to the optimizer, or run `{name}` under `torch.no_grad()` if it is fixed",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -142,47 +139,49 @@ class MissingParameters(Rule):
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("given")]
-        return fixes.Fix.of("give it these parameters too", *edits, safe=False) if edits else None
+        return fixes.Fix.of("pass these parameters to the optimizer", *edits, safe=False) if edits else None
 
 
-def _trained(pipeline: Pipeline) -> list[Value]:
-    """The modules that optimizers have, if it is known of every optimizer; else none."""
+def _trained(pipeline: Pipeline) -> list[python.Value]:
+    """The modules in all optimizers; empty unless they are known for every optimizer."""
     known = [optimizer for optimizer in pipeline.optimizers if optimizer.trains and not optimizer.is_extended]
-    steps = pipeline.acts(Act.STEP)
-    are_all_known = all(training_loops.is_certain_step(step) and isinstance(step.subject, Optimizer) for step in steps)
+    steps = pipeline.acts(events.Act.STEP)
+    are_all_known = all(
+        training_loops.is_certain_step(step) and isinstance(step.subject, model.Optimizer) for step in steps
+    )
     if len(known) != len(pipeline.optimizers) or not are_all_known:
         return []
     return [module for optimizer in known for module in optimizer.trains]
 
 
-def _forwards(training: training_loops.TrainingLoop) -> Iterator[Event]:
-    """The passes with gradients that come before the backward pass of a loop."""
+def _forwards(training: training_loops.TrainingLoop) -> Iterator[events.Event]:
+    """The forward passes with gradients before the backward pass of a loop."""
     for event in training.inside:
-        if event.act is Act.FORWARD and not event.without_grad and event.order < training.backward.order:
+        if event.act is events.Act.FORWARD and not event.without_grad and event.order < training.backward.order:
             yield event
 
 
 def _is_left_out(
-    pipeline: Pipeline, training: training_loops.TrainingLoop, forward: Event, trained: frozenset[int]
+    pipeline: Pipeline, training: training_loops.TrainingLoop, forward: events.Event, trained: frozenset[int]
 ) -> bool:
-    """Whether a module of the script's own, with fresh weights, certainly runs for the loss and is never changed."""
+    """Whether a custom module with new weights certainly contributes to the loss and is never trained."""
     module = forward.subject
     names = {binding.name for binding in pipeline.names_of(module)}
     if (
-        not isinstance(module, Module | Instance)
-        or not replacing.has_parameters(module)
+        not isinstance(module, model.Module | python.Instance)
+        or not modules.has_parameters(module)
         or len(names) != 1
         or forward.uncalled
     ):
         return False
     (name,) = names
     if (
-        not trained.isdisjoint(handing_over.parts_shared(pipeline, [module]))
+        not trained.isdisjoint(escapes.parts_shared(pipeline, [module]))
         or forward.conditions != training.backward.conditions
     ):
         return False
     held = rf"\b{re.escape(name)}\b(\.\w+)*\.(parameters|named_parameters|load_state_dict|eval|requires_grad_|detach)\("
-    fate = pipeline.acts(Act.FREEZE, Act.EVAL_MODE, Act.ESCAPE, Act.NEW_PART)
+    fate = pipeline.acts(events.Act.FREEZE, events.Act.EVAL_MODE, events.Act.ESCAPE, events.Act.NEW_PART)
     is_detached = script_text.mentions(pipeline, r"\.detach\(|(?<!utils)\.data\b")
     if (
         is_detached
@@ -190,23 +189,28 @@ def _is_left_out(
         or any(training_loops.touches(event, module) for event in fate)
     ):
         return False
-    stays = _stays(module) or training_loops.words_of(name) & STAYS
-    return not stays and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
+    is_fixed = _is_fixed(module) or training_loops.words_of(name) & NOT_TRAINED
+    return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
 
 
-def _stays(module: Value) -> bool:
-    """Whether a class of the script that the module is, or holds, freezes weights itself or is named for that."""
+def _is_fixed(module: python.Value) -> bool:
+    """Whether the class of the module, or of a part of it, freezes weights or has a name that implies it."""
     classes = [
-        owner.node for part in modules.modules_in(module) if isinstance(part, Instance) for owner in part.cls.lineage()
+        owner.node
+        for part in modules.modules_in(module)
+        if isinstance(part, python.Instance)
+        for owner in part.cls.lineage()
     ]
-    return any(training_loops.words_of(node.name) & STAYS or SETS_ASIDE.search(ast.unparse(node)) for node in classes)
+    return any(
+        training_loops.words_of(node.name) & NOT_TRAINED or MAY_FREEZE.search(ast.unparse(node)) for node in classes
+    )
 
 
-def _only_parameters(pipeline: Pipeline, forward: Event) -> Location | None:
-    """What the only optimizer is given, where that is `net.parameters()` and the other module is made before."""
+def _only_parameters(pipeline: Pipeline, forward: events.Event) -> Location | None:
+    """The `net.parameters()` passed to the only optimizer, if the other module is created before it."""
     origin = pipeline.optimizers[0].origin if len(pipeline.optimizers) == 1 else None
-    made = forward.subject.origin
-    if origin is None or made is None or not made < origin or not blocks.is_one_scope(pipeline, made, origin):
+    created = forward.subject.origin
+    if origin is None or created is None or not created < origin or not blocks.is_one_scope(pipeline, created, origin):
         return None
     source = pipeline.source_of(origin)
     for call in source.nodes_of(ast.Call):

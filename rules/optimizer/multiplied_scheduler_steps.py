@@ -1,9 +1,9 @@
-"""A schedule that Accelerate steps once per process is as long as the batches of one process.
+"""The length of a schedule that Accelerate steps once per process is counted for a single process.
 
-In `prepare` the loader is divided among the processes, and the schedule gets a step of its own for each of them. A
-length taken before `prepare` counts all batches, which fits; a length taken afterwards is too short by the number of
-processes, and the learning rate reaches its end, mostly 0, when 1/N of the training is done. One process shows
-nothing.
+`prepare` distributes the batches of a loader over the N processes, and a prepared schedule takes N steps per optimizer
+step. A length computed before `prepare` counts all batches and is correct. A length computed afterwards is too short by
+a factor of N: the learning rate reaches its final value, usually 0, after 1/N of the training. With a single process,
+everything works.
 
 ## Bad
 
@@ -33,7 +33,7 @@ nothing.
             optimizer.step()
             scheduler.step()
 
-The length may be taken before `prepare` as well, which comes to the same:
+Computing the length before `prepare` has the same effect:
 
     accelerator = Accelerator(cpu=True)
     steps = len(train_loader) * epochs
@@ -48,7 +48,7 @@ The length may be taken before `prepare` as well, which comes to the same:
 
 ## When it is fine
 
-The number of processes may be part of the length:
+The length may include the number of processes:
 
     accelerator = Accelerator(cpu=True)
     net, optimizer, train_loader = accelerator.prepare(net, optimizer, train_loader)
@@ -60,7 +60,7 @@ The number of processes may be part of the length:
         optimizer.step()
         scheduler.step()
 
-A schedule that is not prepared steps once, and one that is not tied to the optimizer too:
+A schedule that is not prepared takes single steps, and so does one that is not tied to the optimizer:
 
     accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
     net, optimizer, train_loader = accelerator.prepare(net, optimizer, train_loader)
@@ -73,8 +73,8 @@ A schedule that is not prepared steps once, and one that is not tied to the opti
 
 ## Fix
 
-Asks first: on one process nothing changes, on several the learning rate of every step does. A warm-up that is counted
-in the same steps becomes longer with the rest.
+Asks first: with several processes, the learning rate of every step changes. A warmup that is counted in the same steps
+becomes longer as well.
 
 ## References
 
@@ -88,50 +88,54 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules, script_text
-from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.counts import Count
-from lintrain.pipeline.values.model import Launcher, Scheduler
-from lintrain.pipeline.values.python import Value, is_missing, literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.pipeline import blocks, events
+from lintrain.pipeline.values import counts, model, python
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
 OTHER_WAYS = ("split_batches", "step_scheduler_with_optimizer", "dataloader_config")
 """Arguments of Accelerator that change how many steps a prepared schedule takes."""
 
-
 TOO_SHORT = 0.75
-"""The share of its rounds on one process that a schedule of several has too few of: 1/N where it is cut, else 1."""
+"""A schedule that covers fewer epochs than this share of those on one process is too short: 1/N, otherwise 1."""
 
 
-class MultipliedSchedulerSteps(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the length, and the name of the Accelerator; empty without a fix."""
+
+    length: str
+    launcher: str
+
+
+class MultipliedSchedulerSteps(Rule[Claim]):
     level = Level.WARNING
     keywords = "prepare & sched|Sched|LR"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        shared = [event for event in pipeline.acts(Act.SHARE) if _multiplies(event)]
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        shared = [event for event in pipeline.acts(events.Act.SHARE) if _multiplies(event)]
         if not shared or script_text.mentions(pipeline, "num_processes|world_size"):
             return
         for event in shared:
-            length = lr_schedules.length_of(event.subject) if isinstance(event.subject, Scheduler) else None
+            length = lr_schedules.length_of(event.subject) if isinstance(event.subject, model.Scheduler) else None
             count = length.value if length else None
-            if length is None or not isinstance(count, Count):
+            if length is None or not isinstance(count, counts.Count):
                 continue
             divided = [each for each in shared if each.subject is count.of and each.order < count.made_at]
             if divided:
                 yield self.finding(
                     length.location,
-                    "the schedule counts the batches of one process, but steps for all of them",
+                    "the schedule counts the batches of one process, but steps once per process",
                     related=[
-                        Related(divided[0].location, "the loader is divided here", "loader"),
-                        Related(event.location, "from here on it steps once per process", "schedule"),
+                        Related(divided[0].location, "distributes the batches over the processes", "loader"),
+                        Related(event.location, "prepared here, steps once per process", "schedule"),
                         *_warmup(event.subject),
                     ],
-                    help="take the length before `prepare`, or multiply it by `accelerator.num_processes`",
-                    facts={"steps": length.text, "launcher": _owner(pipeline, divided[0].location, length.location)},
+                    help="compute the length before `prepare`, or multiply it by `accelerator.num_processes`",
+                    claim=Claim(length.text, _owner(pipeline, divided[0].location, length.location)),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop, ranks = evidence.loop, evidence.ranks
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
@@ -144,54 +148,55 @@ class MultipliedSchedulerSteps(Rule):
             if alone.name == shared.name and alone.length and shared.length
         ]
         if len(pairs) != 1 or not all(batches):
-            return Verdict.inconclusive(
-                f"of {len(ranks.schedules)} schedules that made steps {len(pairs)} say when they end"
-            )
+            return Verdict.inconclusive(f"{len(pairs)} of {len(ranks.schedules)} stepped schedules have a known length")
         (alone, shared, pace), (all_batches, own) = pairs[0], batches
         if not pace:
-            return Verdict.inconclusive(f"the schedule took 0 steps between {ranks.steps} of the optimizer")
-        rounds = alone / (all_batches or 1), shared / (pace * (own or 1))
+            return Verdict.inconclusive(f"the schedule took no step in {ranks.steps} optimizer steps")
+        epochs = alone / (all_batches or 1), shared / (pace * (own or 1))
         text = (
-            f"its {shared} steps, {pace} for each of {own} batches, last {rounds[1]:.3g} rounds on {ranks.processes} "
-            f"processes; {alone} steps last {rounds[0]:.3g} rounds on 1"
+            f"with {ranks.processes} processes, {shared} steps, {pace} for each of {own} batches, cover "
+            f"{epochs[1]:.3g} epochs; with 1 process, {alone} steps cover {epochs[0]:.3g}"
         )
-        return (Verdict.confirmed if rounds[1] < TOO_SHORT * rounds[0] else Verdict.refuted)(
+        return (Verdict.confirmed if epochs[1] < TOO_SHORT * epochs[0] else Verdict.refuted)(
             text, steps_per_update=pace
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        launcher, steps = str(finding.facts.get("launcher") or ""), str(finding.facts.get("steps") or "")
-        if not launcher or not steps:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.launcher or not claim.length:
             return None
-        counted = [(finding.location, steps), *((each.location, each.text) for each in finding.with_role("warm-up"))]
-        edits = [fixes.Replace(location, _times(code, launcher)) for location, code in counted]
-        return fixes.Fix.of(f"multiply it by `{launcher}.num_processes`", *edits, safe=False)
+        counted = [
+            (finding.location, claim.length),
+            *((each.location, each.text) for each in finding.with_role("warm-up")),
+        ]
+        edits = [fixes.Replace(location, _times(code, claim.launcher)) for location, code in counted]
+        return fixes.Fix.of(f"multiply the length by `{claim.launcher}.num_processes`", *edits, safe=False)
 
 
-def _warmup(scheduler: Value) -> list[Related]:
-    """Where a warm-up is counted in steps of the schedule, if it has one."""
-    warmup = scheduler.given.get("num_warmup_steps") if isinstance(scheduler, Scheduler) else None
-    if warmup is None or literal(warmup.value) == 0:
+def _warmup(scheduler: python.Value) -> list[Related]:
+    """Where the warmup of a schedule is counted in its steps, if it has one."""
+    warmup = scheduler.given.get("num_warmup_steps") if isinstance(scheduler, model.Scheduler) else None
+    if warmup is None or python.literal(warmup.value) == 0:
         return []
-    return [Related(warmup.location, "the warm-up counts the same steps", "warm-up", warmup.text)]
+    return [Related(warmup.location, "the warmup counts the same steps", "warm-up", warmup.text)]
 
 
 def _owner(pipeline: Pipeline, call: Location, length: Location) -> str:
-    """The name of what `prepare` is called on, empty where it is no name that is known where the length is given."""
+    """The name that `prepare` is called on; empty if it is not available where the length is computed."""
     name = pipeline.code(call).partition(".prepare(")[0]
     return name if name.replace(".", "_").isidentifier() and blocks.is_one_scope(pipeline, call, length) else ""
 
 
 def _times(code: str, launcher: str) -> str:
-    """A number multiplied by the processes of an Accelerator."""
+    """The code of a number multiplied by the number of processes."""
     node = parsing.expression_of(f"({code})")
     is_plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call)
     return f"{code if is_plain else f'({code})'} * {launcher}.num_processes"
 
 
-def _multiplies(event: Event) -> bool:
-    """Whether an Accelerator takes an object in, and steps its schedules once per process."""
+def _multiplies(event: events.Event) -> bool:
+    """Whether an Accelerator prepares an object, and steps its schedules once per process."""
     launcher = event.details.get("launcher")
-    if not isinstance(launcher, Launcher) or not launcher.path.startswith("accelerate.") or launcher.is_open:
+    if not isinstance(launcher, model.Launcher) or not launcher.path.startswith("accelerate.") or launcher.is_open:
         return False
-    return all(name not in launcher.arguments or is_missing(launcher.arguments[name]) for name in OTHER_WAYS)
+    return all(name not in launcher.arguments or python.is_missing(launcher.arguments[name]) for name in OTHER_WAYS)

@@ -1,8 +1,8 @@
-"""OneCycleLR is stepped more often than it was told.
+"""OneCycleLR is stepped more often than its `total_steps`.
 
-It raises an error at the first step beyond its end: a training dies after hours, in its last epoch or after a resume.
-The usual causes are a length in epochs with a step per batch, a length of one epoch, and a length that counts
-accumulated batches.
+OneCycleLR raises ValueError at the first step beyond its end: training fails after hours, in its last epoch or after a
+resume. Typical causes are a length in epochs with a step per batch, a length of a single epoch, and a length that
+counts accumulated batches.
 
 ## Bad
 
@@ -15,7 +15,7 @@ accumulated batches.
             cycle.step()
     # raises ValueError: Tried to step 2 times. The specified number of total steps is 1
 
-A length of one epoch, for a training of two:
+A length of one epoch, for two epochs of training:
 
     steps = len(train_loader)
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=steps)  # <- overrun-one-cycle
@@ -37,7 +37,7 @@ A length of one epoch, for a training of two:
             optimizer.step()
             cycle.step()
 
-and
+For two epochs:
 
     steps = len(train_loader)
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=len(train_loader) * 2)
@@ -50,7 +50,7 @@ and
 
 ## When it is fine
 
-Fewer steps than the cycle has are no error, and neither is a length that cannot be compared:
+Taking fewer steps than the schedule has raises no error, and a length may be unknown:
 
     length = int(os.environ.get("STEPS", "100"))
     cycle = torch.optim.lr_scheduler.OneCycleLR(
@@ -67,8 +67,8 @@ Fewer steps than the cycle has are no error, and neither is a length that cannot
 
 ## Fix
 
-Asks first: with a longer cycle the learning rate of every step is another. Where `total_steps` is not given in the call
-of `OneCycleLR`, or the loops do not say their lengths by names that are known before it, there is none.
+Asks first: a longer schedule changes the learning rate of every step. There is no fix if `total_steps` is not an
+argument of the `OneCycleLR` call, or if the lengths of the loops are not available before it.
 
 ## References
 
@@ -81,73 +81,78 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules, script_text, training_loops
-from lintrain.interpreter.call import Argument
-from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.counts import Count
-from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Value, literal
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.pipeline import blocks, events
+from lintrain.pipeline.values import counts, model, python
+from lintrain.pipeline.values.argument import Argument
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
 OVERRUN = "Tried to step"
 
 
-class OverrunOneCycle(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the right length, empty without a fix, and the number of epochs if it is known."""
+
+    total: str
+    epochs: int | None
+
+
+class OverrunOneCycle(Rule[Claim]):
     level = Level.ERROR
     keywords = "OneCycleLR"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if script_text.runs_by_launcher(pipeline):  # a prepared schedule stops at its end by itself
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        if script_text.runs_by_launcher(pipeline):  # a prepared schedule stops at its end
             return
         for scheduler in pipeline.schedulers:
             length, pace = lr_schedules.length_of(scheduler), lr_schedules.pace_of(pipeline, scheduler)
             if scheduler.name != "OneCycleLR" or length is None or pace is None or not pace.per_batch:
                 continue
             if pace.epochs is None or any(
-                event.act is Act.LEAVE for event in training_loops.events_in(pipeline, pace.epochs)
+                event.act is events.Act.LEAVE for event in training_loops.events_in(pipeline, pace.epochs)
             ):
                 continue
             if _is_short(pipeline, scheduler, length.value, pace, lr_schedules.unit_of(length)):
                 yield self.finding(
                     length.location,
-                    f"`{pipeline.code(pace.step.location)}` runs more often than `OneCycleLR` has steps",
-                    related=[Related(pace.step.location, "steps with every batch of every epoch", "step")],
+                    f"`{pipeline.code(pace.step.location)}` runs more often than `OneCycleLR` allows",
+                    related=[Related(pace.step.location, "steps on every batch of every epoch", "step")],
                     help="use `total_steps=len(loader) * epochs`",
-                    facts={"total": _total(pipeline, scheduler, length, pace), "epochs": pace.times_around},
+                    claim=Claim(_total(pipeline, scheduler, length, pace), pace.epoch_count),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(OVERRUN):
-            return Verdict.confirmed(f"`{OVERRUN}` beyond its end is an error")
+            return Verdict.confirmed(f"`OneCycleLR` raised `{OVERRUN}`: it was stepped beyond its end")
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         batches = loop.loader.batches if loop.loader else None
         schedule = next((each for each in loop.schedules if each.name == "OneCycleLR" and each.length), None)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
-            return Verdict.inconclusive(f"of {len(loop.schedules)} schedules no `OneCycleLR` was seen to go on")
+            return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules is a `OneCycleLR` that was stepped")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
-        text = f"`OneCycleLR` has {schedule.length} steps, and takes {per_epoch} in an epoch"
+        text = f"`OneCycleLR` has {schedule.length} steps, and takes {per_epoch} per epoch"
         if schedule.length < per_epoch or (loop.came_round and schedule.length == per_epoch):
-            rounds = ", of which a second one begins" if loop.came_round else ""
-            return Verdict.confirmed(f"{text}{rounds}", length=schedule.length, per_epoch=per_epoch)
-        epochs = finding.facts.get("epochs")
-        if loop.came_round and not isinstance(epochs, int):
-            return Verdict.inconclusive(f"{text}; how many epochs there are was not seen")
-        if isinstance(epochs, int) and schedule.length < epochs * per_epoch:
-            return Verdict.confirmed(f"{text}, of {epochs}", length=schedule.length, per_epoch=per_epoch)
+            second = ", and a second epoch starts" if loop.came_round else ""
+            return Verdict.confirmed(f"{text}{second}", length=schedule.length, per_epoch=per_epoch)
+        epochs = finding.claim.epochs if finding.claim else None
+        if loop.came_round and epochs is None:
+            return Verdict.inconclusive(f"{text}; the number of epochs is unknown")
+        if epochs is not None and schedule.length < epochs * per_epoch:
+            return Verdict.confirmed(f"{text}, for {epochs} epochs", length=schedule.length, per_epoch=per_epoch)
         return Verdict.refuted(text, length=schedule.length, per_epoch=per_epoch)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        total = finding.facts.get("total")
-        if not isinstance(total, str) or not total:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        total = finding.claim.total if finding.claim else ""
+        if not total:
             return None
         return fixes.Fix.of(f"pass `total_steps={total}`", fixes.Replace(finding.location, total), safe=False)
 
 
-def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> str:
-    """All steps that the loops take, as code that can stand in the call; empty where that is not certain."""
+def _total(pipeline: Pipeline, scheduler: model.Scheduler, length: Argument, pace: lr_schedules.Pace) -> str:
+    """The number of steps of the loops, as code for the call; empty if it is not certain."""
     origin, epochs = scheduler.origin, pace.epochs
     given = scheduler.given.get("total_steps")
     if origin is None or epochs is None or given is not length or not origin.holds(length.location):
@@ -162,8 +167,8 @@ def _total(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_
     return f"len({loader.id}) * {ast.unparse(number)}" if is_near and is_known else ""
 
 
-def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: Scheduler) -> bool:
-    """Whether a name has its one value when the schedule is made."""
+def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: model.Scheduler) -> bool:
+    """Whether a name has its final value when the schedule is created."""
     assert scheduler.origin is not None
     source = pipeline.source_of(scheduler.origin)
     names = [node for node in source.nodes_of(ast.Name) if node.id == name.id and isinstance(node.ctx, ast.Store)]
@@ -173,32 +178,36 @@ def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: Scheduler) -> 
 
 
 def _is_short(
-    pipeline: Pipeline, scheduler: Scheduler, length: Value, pace: lr_schedules.Pace, unit: lr_schedules.Unit
+    pipeline: Pipeline,
+    scheduler: model.Scheduler,
+    length: python.Value,
+    pace: lr_schedules.Pace,
+    unit: lr_schedules.Unit,
 ) -> bool:
-    """Whether a cycle ends before the loops do: counted in epochs, or in fewer rounds through the same loader."""
+    """Whether a cycle ends before the loops: its length counts epochs, or too few passes over the same loader."""
     if scheduler.origin is None or pace.epochs is None or pace.epochs.location.holds(scheduler.origin):
         return False
     if unit is lr_schedules.Unit.EPOCHS:
         return "total_steps" in scheduler.given and lr_schedules.counts_epochs(pipeline, pace.epochs)
-    if not isinstance(length, Count) or not length.is_exact or pace.times_around is None:
+    if not isinstance(length, counts.Count) or not length.is_exact or pace.epoch_count is None:
         return False
     is_same = length.of is pace.loader or (pace.loader is None and length.of is pace.training.loop.over)
-    rounds = _rounds(scheduler, length)
-    return is_same and rounds is not None and rounds < pace.times_around
+    rounds = _epochs_in(scheduler, length)
+    return is_same and rounds is not None and rounds < pace.epoch_count
 
 
-def _rounds(scheduler: Scheduler, length: Count) -> float | None:
-    """How many times the loader's batches a cycle counts; None where a number in it is not known."""
-    numbers = [literal(each) for each in length.multipliers]
+def _epochs_in(scheduler: model.Scheduler, length: counts.Count) -> float | None:
+    """The number of passes over the loader that a cycle counts; None if it is unknown."""
+    numbers = [python.literal(each) for each in length.multipliers]
     if "steps_per_epoch" in scheduler.given and "total_steps" not in scheduler.given:
-        numbers.append(literal(scheduler.given["epochs"].value) if "epochs" in scheduler.given else None)
+        numbers.append(python.literal(scheduler.given["epochs"].value) if "epochs" in scheduler.given else None)
     rounds = 1.0
     for number in numbers:
         if not isinstance(number, int | float):
             return None
         rounds *= number
     for divisor in length.divisors:
-        number = literal(divisor)
+        number = python.literal(divisor)
         if not isinstance(number, int) or number < 1:
             return None
         rounds /= number

@@ -1,8 +1,8 @@
-"""A learning-rate schedule is counted in epochs and stepped with every batch, or the other way round.
+"""A learning-rate schedule is counted in epochs but stepped per batch, or the other way round.
 
-Its end then comes long before that of training, or never. Counted in epochs and stepped per batch, a linear schedule
-has a learning rate of 0 after a handful of batches, and a cosine goes up and down all the time. Counted in batches and
-stepped per epoch, it hardly leaves its warm-up. Either way no error appears, and the model learns little.
+The schedule ends long before training does, or never. Counted in epochs and stepped per batch, a linear schedule
+reaches a learning rate of 0 after a few batches, and a cosine schedule oscillates. Counted in batches and stepped per
+epoch, the schedule hardly leaves its warmup. No error is raised, and the model learns little.
 
 ## Bad
 
@@ -15,7 +15,7 @@ stepped per epoch, it hardly leaves its warm-up. Either way no error appears, an
             optimizer.step()
             scheduler.step()
 
-A cosine over all batches that goes one step per epoch stays at its start:
+A cosine schedule over all batches that is stepped once per epoch stays at its start:
 
     steps = len(train_loader) * epochs
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)  # <- schedule-unit-mismatch
@@ -26,7 +26,7 @@ A cosine over all batches that goes one step per epoch stays at its start:
             optimizer.step()
         scheduler.step()
 
-Lightning steps a schedule once per epoch, unless it is told otherwise:
+Lightning steps a schedule once per epoch by default:
 
     class Classifier(L.LightningModule):
         def __init__(self):
@@ -44,7 +44,7 @@ Lightning steps a schedule once per epoch, unless it is told otherwise:
 
     L.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, accelerator="cpu").fit(Classifier(), loader)
 
-An update of gathered gradients comes more often than once per epoch, too:
+Optimizer steps with gradient accumulation are also more frequent than epochs:
 
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)  # <- schedule-unit-mismatch
     for epoch in range(epochs):
@@ -76,7 +76,7 @@ One cosine step per epoch, counted in epochs:
             optimizer.step()
         scheduler.step()
 
-Lightning is told to step with every batch:
+Set the interval of Lightning to a step:
 
     class Classifier(L.LightningModule):
         def __init__(self):
@@ -96,8 +96,7 @@ Lightning is told to step with every batch:
 
 ## When it is fine
 
-Schedules that do not know where training ends may be stepped as one likes, and a step that is told the epoch goes by
-that:
+Schedules without a length may be stepped at any interval, and so may a schedule that gets the epoch as an argument:
 
     steps = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10)
     restarts = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=epochs)
@@ -109,7 +108,7 @@ that:
             restarts.step(epoch + index / len(train_loader))
         steps.step()
 
-A step after the last batch of an epoch is one per epoch:
+A step after the last batch of an epoch runs once per epoch:
 
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     for epoch in range(epochs):
@@ -120,7 +119,7 @@ A step after the last batch of an epoch is one per epoch:
             if index == len(train_loader) - 1:
                 scheduler.step()
 
-What goes on with the epochs, or once in as many batches as there are, is no mistake:
+A schedule may be stepped once every `len(train_loader)` batches:
 
     seldom = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     batches = len(train_loader)
@@ -132,7 +131,7 @@ What goes on with the epochs, or once in as many batches as there are, is no mis
                 optimizer.zero_grad()
                 seldom.step()
 
-Where every epoch is one batch, both are the same:
+If every epoch is a single batch, both units are the same:
 
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     for epoch in range(epochs):
@@ -141,7 +140,7 @@ Where every epoch is one batch, both are the same:
         optimizer.step()
         scheduler.step()
 
-What a number counts cannot be seen from a name like `length`:
+A name like `length` does not show what it counts:
 
     def train(net, optimizer, train_loader, length):
         scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=length)
@@ -156,8 +155,8 @@ What a number counts cannot be seen from a name like `length`:
 
 ## Fix
 
-Safe: a schedule that is planned in steps and stepped in epochs never leaves its beginning. Offered where Lightning is
-told.
+Safe: a schedule that is counted in steps and stepped per epoch hardly changes the learning rate. Offered for schedules
+that Lightning steps.
 
 ## References
 
@@ -170,20 +169,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import lightning_modules, lr_schedules
-from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import literal
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 FAR = 2
-"""A schedule that ends this many times too early or too late is counted in something else."""
+"""A schedule that is longer or shorter than the run by this factor is counted in another unit."""
 
 
-class ScheduleUnitMismatch(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code that sets the right interval, None without a fix."""
+
+    code: str | None
+
+
+class ScheduleUnitMismatch(Rule[Claim]):
     level = Level.ERROR
     keywords = "sched|Sched|LR"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for scheduler in pipeline.schedulers:
             length, pace = lr_schedules.length_of(scheduler), lr_schedules.pace_of(pipeline, scheduler)
             if length is not None and pace is not None:
@@ -195,33 +201,33 @@ class ScheduleUnitMismatch(Rule):
 
     def _in_loop(
         self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Finding[Claim]]:
         step = pipeline.code(pace.step.location)
         if not pace.per_batch and lr_schedules.unit_of(length) is lr_schedules.Unit.BATCHES:
             message = f"the schedule counts batches, but `{step}` runs once per epoch"
-            cure = "call it after every `optimizer.step()`, or count the schedule in epochs"
+            advice = "call it after every `optimizer.step()`, or count the schedule in epochs"
         elif pace.per_batch and _is_number_of_epochs(pipeline, scheduler, length, pace):
-            message = f"the schedule counts epochs, but `{step}` runs with every batch"
-            cure = "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
+            message = f"the schedule counts epochs, but `{step}` runs on every batch"
+            advice = "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
         else:
             return
         yield self.finding(
-            length.location, message, related=[Related(pace.step.location, "stepped here", "step")], help=cure
+            length.location, message, related=[Related(pace.step.location, "stepped here", "step")], help=advice
         )
 
     def _with_updates(
         self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace, batches: int
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Finding[Claim]]:
         step = pipeline.code(pace.step.location)
         if _is_number_of_epochs(pipeline, scheduler, length, pace):
             yield self.finding(
                 length.location,
                 f"the schedule counts epochs, but `{step}` runs every {batches} batches",
-                related=[Related(pace.step.location, "stepped here, with every update", "step")],
-                help=f"count the schedule in updates, `len(loader) // {batches} * epochs`, or step it once per epoch",
+                related=[Related(pace.step.location, "stepped here, after every optimizer step", "step")],
+                help=f"count optimizer steps, `len(loader) // {batches} * epochs`, or step the schedule once per epoch",
             )
 
-    def _in_lightning(self, pipeline: Pipeline, configured: lightning_modules.Configured) -> Iterator[Finding]:
+    def _in_lightning(self, pipeline: Pipeline, configured: lightning_modules.Configured) -> Iterator[Finding[Claim]]:
         length = lr_schedules.length_of(configured.scheduler)
         unit = lr_schedules.Unit.UNKNOWN if length is None else lr_schedules.unit_of(length)
         if length is None or (unit, configured.interval) not in {
@@ -229,17 +235,17 @@ class ScheduleUnitMismatch(Rule):
             (lr_schedules.Unit.EPOCHS, "step"),
         }:
             return
-        handed = configured.handed_over(pipeline)
-        pace = "once per epoch" if unit is lr_schedules.Unit.BATCHES else "with every batch"
+        returned = configured.returned_schedule(pipeline)
+        pace = "once per epoch" if unit is lr_schedules.Unit.BATCHES else "on every batch"
         yield self.finding(
-            handed.location if handed else length.location,
+            returned.location if returned else length.location,
             f"the schedule counts {unit}, but Lightning steps it {pace}",
             related=[Related(length.location, f"counted in {unit}", "length")],
-            help='add `"interval": "step"`' if unit is lr_schedules.Unit.BATCHES else 'leave `"interval": "step"` out',
-            facts={"code": handed.with_interval("step") if handed and unit is lr_schedules.Unit.BATCHES else None},
+            help='add `"interval": "step"`' if unit is lr_schedules.Unit.BATCHES else 'remove `"interval": "step"`',
+            claim=Claim(returned.with_interval("step") if returned and unit is lr_schedules.Unit.BATCHES else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.framework == "lightning":
             return _in_lightning(evidence)
         loop = evidence.loop
@@ -248,32 +254,32 @@ class ScheduleUnitMismatch(Rule):
         batches = loop.loader.batches if loop.loader else None
         schedule = next((each for each in loop.schedules if each.steps and each.length), None)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
-            return Verdict.inconclusive(f"of {len(loop.schedules)} schedules none with a known end was seen to go on")
+            return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules with a known length was stepped")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
-        text = f"`{schedule.name}` ends after {schedule.length} steps, and takes {per_epoch or 1} in an epoch"
+        text = f"`{schedule.name}` ends after {schedule.length} steps, and takes {per_epoch or 1} per epoch"
         ends_within = schedule.length < per_epoch
         counts_batches = not per_epoch and schedule.length >= batches
-        told = Verdict.confirmed if ends_within or counts_batches else Verdict.refuted
-        return told(f"{text} of {batches} batches", length=schedule.length, per_epoch=per_epoch or 1)
+        outcome = Verdict.confirmed if ends_within or counts_batches else Verdict.refuted
+        return outcome(f"{text} of {batches} batches", length=schedule.length, per_epoch=per_epoch or 1)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
-        return fixes.Fix.of("step the schedule with every batch", fixes.Replace(finding.location, code), safe=True)
+        return fixes.Fix.of("step the schedule on every batch", fixes.Replace(finding.location, code), safe=True)
 
 
 def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:
-    """Whether a length is the number of times that the loop around the batches runs."""
-    if pace.epochs is None or scheduler.name == "OneCycleLR":  # that one raises an error: overrun-one-cycle
+    """Whether a length is the number of epochs, the iterations of the loop around the batches."""
+    if pace.epochs is None or scheduler.name == "OneCycleLR":  # it raises an error: overrun-one-cycle
         return False
     if scheduler.origin is None or pace.epochs.location.holds(scheduler.origin) or _has_one_batch(pace):
         return False
     if lr_schedules.unit_of(length) is lr_schedules.Unit.EPOCHS and lr_schedules.counts_epochs(pipeline, pace.epochs):
         return True
     number = literal(length.value)
-    is_told_the_end = "num_training_steps" in scheduler.given
-    return is_told_the_end and isinstance(number, int) and pace.times_around == number
+    has_length = "num_training_steps" in scheduler.given
+    return has_length and isinstance(number, int) and pace.epoch_count == number
 
 
 def _has_one_batch(pace: lr_schedules.Pace) -> bool:
@@ -282,17 +288,15 @@ def _has_one_batch(pace: lr_schedules.Pace) -> bool:
 
 
 def _in_lightning(evidence: Evidence) -> Verdict:
-    """Lightning says how long the run is that was planned."""
+    """The verdict on a schedule of Lightning, which knows the planned length of the run."""
     length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
     times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
     if not isinstance(length, int) or not isinstance(times, int):
-        return Verdict.inconclusive(
-            f"a schedule of {length} steps is stepped {times} times: one of the two is not known"
-        )
-    said = f"the schedule has {length} steps, and Lightning takes {times} of them, one with every {interval}"
+        return Verdict.inconclusive(f"the length of the schedule ({length}) or of the run ({times}) is unknown")
+    text = f"the schedule has {length} steps, and Lightning takes {times} of them, one per {interval}"
     is_far = max(length, times) >= FAR * min(length, times)
     return (
-        Verdict.confirmed(said, length=length, times=times)
+        Verdict.confirmed(text, length=length, times=times)
         if is_far
-        else Verdict.refuted(said, length=length, times=times)
+        else Verdict.refuted(text, length=length, times=times)
     )

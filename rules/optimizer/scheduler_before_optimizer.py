@@ -1,7 +1,7 @@
-"""The schedule steps before the optimizer does, so the first learning rate is never used.
+"""The scheduler steps before the optimizer, so the first learning rate is never used.
 
-A schedule holds the rate of the next step; stepping it first moves on to the second rate before the first was used, and
-every rate comes one step too early. PyTorch warns of it once, and goes on.
+A scheduler sets the learning rate for the next optimizer step. If the scheduler steps first, the first learning rate is
+skipped, and every later one applies one step too early. PyTorch warns once and continues.
 
 ## Bad
 
@@ -12,7 +12,7 @@ every rate comes one step too early. PyTorch warns of it once, and goes on.
         scheduler.step()  # <- scheduler-before-optimizer
         optimizer.step()
 
-At the head of an epoch the same happens with the first epoch's rate:
+At the start of an epoch, the learning rate of the first epoch is skipped:
 
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
     for epoch in range(epochs):
@@ -31,7 +31,7 @@ At the head of an epoch the same happens with the first epoch's rate:
         optimizer.step()
         scheduler.step()
 
-After the epoch, once its batches are done:
+Step after all batches of the epoch:
 
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
     for epoch in range(epochs):
@@ -43,7 +43,7 @@ After the epoch, once its batches are done:
 
 ## When it is fine
 
-The first epoch may be left out, and a step that is told its epoch goes by that:
+The first epoch may be excluded:
 
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
     for epoch in range(epochs):
@@ -54,7 +54,7 @@ The first epoch may be left out, and a step that is told its epoch goes by that:
             criterion(net(x), y).backward()
             optimizer.step()
 
-A schedule that was made for a later epoch, or whose optimizer has stepped before, has used its first rate:
+If the optimizer has stepped before, the first learning rate has been used:
 
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
     optimizer.step()
@@ -65,7 +65,7 @@ A schedule that was made for a later epoch, or whose optimizer has stepped befor
             criterion(net(x), y).backward()
             optimizer.step()
 
-With a scaler the order is the same, though the warning may come when it leaves a step out:
+With a gradient scaler, the order is the same, but PyTorch may warn when the scaler skips a step:
 
     scaler = torch.amp.GradScaler("cpu")
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
@@ -78,7 +78,7 @@ With a scaler the order is the same, though the warning may come when it leaves 
 
 ## Fix
 
-Safe: PyTorch warns that the first rate is skipped in this order.
+Safe: PyTorch warns that this order skips the first learning rate.
 
 ## References
 
@@ -94,14 +94,21 @@ from lintrain.analysis import lr_schedules, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import options_of
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class SchedulerBeforeOptimizer(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the scheduler's step, None without a fix."""
+
+    code: str | None
+
+
+class SchedulerBeforeOptimizer(Rule[Claim]):
     level = Level.WARNING
     keywords = "sched|Sched|LR"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
         for scheduler in pipeline.schedulers:
@@ -110,32 +117,32 @@ class SchedulerBeforeOptimizer(Rule):
             if later is not None and "last_epoch" not in scheduler.given and scheduler.is_complete:
                 yield self._report(pipeline, steps[0], later)
 
-    def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding:
+    def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding[Claim]:
         code, optimizer = pipeline.code(step.location), pipeline.code(later.location)
         both = _are_neighbours(pipeline, step, later)
         return self.finding(
             step.location,
-            f"`{code}` runs before `{optimizer}`: one learning rate is lost",
+            f"`{code}` runs before `{optimizer}`, which skips a learning rate",
             related=[Related(later.location, "the optimizer steps here", "step", optimizer)],
-            help=f"move it behind `{optimizer}`",
-            facts={"code": code if both else None},
+            help=f"call it after `{optimizer}`",
+            claim=Claim(code if both else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         early = [schedule for schedule in loop.schedules if schedule.steps_before_optimizer]
         if early and loop.steps:
-            text = f"`{early[0].name}` took {early[0].steps_before_optimizer} steps before the optimizer's first one"
+            text = f"`{early[0].name}` took {early[0].steps_before_optimizer} steps before the first optimizer step"
             return Verdict.confirmed(text, steps_before_optimizer=early[0].steps_before_optimizer)
         if any(schedule.steps for schedule in loop.schedules):
-            return Verdict.refuted(f"the optimizer stepped before any of {len(loop.schedules)} schedules")
-        return Verdict.inconclusive(f"{len(loop.schedules)} schedules took no step as far as the loop was seen")
+            return Verdict.refuted(f"the optimizer stepped before each of {len(loop.schedules)} schedules")
+        return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules stepped in the part of the loop that ran")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
         (later,) = finding.with_role("step")
         edits = fixes.Replace(finding.location, later.text), fixes.Replace(later.location, code)
@@ -143,9 +150,9 @@ class SchedulerBeforeOptimizer(Rule):
 
 
 def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> Event | None:
-    """The optimizer's first step, if it certainly comes after the schedule's own in every iteration."""
+    """The optimizer's first step, if it certainly follows the scheduler's step in every iteration."""
     trained = scheduler.optimizer
-    if not step.loops or not lr_schedules.is_untold(step) or not isinstance(trained, Optimizer):
+    if not step.loops or not lr_schedules.takes_no_argument(step) or not isinstance(trained, Optimizer):
         return None
     events = [each for each in pipeline.acts(Act.STEP, Act.ESCAPE) if trained in options_of(each.subject)]
     if not events or events[0].act is not Act.STEP or not all(each.is_inside(step.loops[-1]) for each in events):
@@ -156,7 +163,7 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
 
 
 def _are_neighbours(pipeline: Pipeline, step: Event, later: Event) -> bool:
-    """Whether both are statements of one block, so that they can change places."""
+    """Whether both are statements of the same block, so that they can be swapped."""
     source = pipeline.source_of(step.location)
     blocks: Sequence[ast.For | ast.While | ast.If | ast.With | ast.FunctionDef] = source.nodes_of(
         ast.For, ast.While, ast.If, ast.With, ast.FunctionDef

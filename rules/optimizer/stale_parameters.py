@@ -1,7 +1,8 @@
-"""The optimizer was made before the model got other parameters, so it does not train them.
+"""The optimizer is created before the model gets new parameters, so it does not train them.
 
-An optimizer keeps the parameters that the model had when it was made. A head, an adapter or a model that comes later is
-not among them: its gradients are computed, its weights never move, and the loss looks as if the model could not learn.
+An optimizer contains the parameters that the model had when the optimizer was created. A head, an adapter or a model
+that is created later is not included: its gradients are computed, but its weights never change, and the loss looks as
+if the model could not learn.
 
 ## Bad
 
@@ -22,7 +23,7 @@ not among them: its gradients are computed, its weights never move, and the loss
         criterion(classifier(x), y).backward()
         optimizer.step()
 
-Adapters are new parameters, and the old ones are frozen with them:
+Adapters add new parameters and freeze the existing ones:
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)  # <- stale-parameters
     model = get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_CLS, target_modules=["q_lin", "v_lin"]))
@@ -32,7 +33,7 @@ Adapters are new parameters, and the old ones are frozen with them:
         model(**batch).loss.backward()
         optimizer.step()
 
-A model that is made anew leaves its optimizer with the old one:
+A new model does not replace the old one in the optimizer:
 
     net = nn.Linear(8, 3)
     optimizer = torch.optim.Adam(net.parameters())  # <- stale-parameters
@@ -71,7 +72,7 @@ Adapters first:
         model(**batch).loss.backward()
         optimizer.step()
 
-And the new model:
+For the new model:
 
     net = nn.Linear(8, 3)
     net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
@@ -83,7 +84,7 @@ And the new model:
 
 ## When it is fine
 
-The parameters of the new part may be added, or an optimizer made for them alone:
+The parameters of the new layer may be added to the optimizer:
 
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     net.extra = nn.Linear(3, 3)
@@ -93,7 +94,7 @@ The parameters of the new part may be added, or an optimizer made for them alone
         criterion(net(x), y).backward()
         optimizer.step()
 
-Moving a model to a device or to another precision keeps its parameters, and so does a part without any:
+Moving a model to a device or another precision keeps its parameters, and a layer may have none:
 
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     net = net.to(device).float()
@@ -103,7 +104,7 @@ Moving a model to a device or to another precision keeps its parameters, and so 
         criterion(net(x), y).backward()
         optimizer.step()
 
-Before the next training the optimizer is made again:
+The optimizer is created again before the next training:
 
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for x, y in loader:
@@ -119,7 +120,7 @@ Before the next training the optimizer is made again:
 
 ## Fix
 
-Asks first: the new parameters train then. Offered where nothing in between uses the optimizer.
+Asks first: the fix trains the new parameters. Offered if nothing in between uses the optimizer.
 
 ## References
 
@@ -130,70 +131,79 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import handing_over, loop_verdicts, training_loops
+from lintrain.analysis import escapes, loop_verdicts, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import ABSENT, Sequence, Value, literal, options_of
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class StaleParameters(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the creation of the optimizer can be moved."""
+
+    can_move: bool
+
+
+class StaleParameters(Rule[Claim]):
     level = Level.ERROR
     keywords = "optim|Adam|Adafactor"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if any(optimizer.is_extended for optimizer in pipeline.optimizers):
             return
-        for made in pipeline.acts(Act.OPTIMIZER):
-            if not isinstance(made.subject, Optimizer):
+        for creation in pipeline.acts(Act.OPTIMIZER):
+            if not isinstance(creation.subject, Optimizer):
                 continue
             replaced = next(
-                (each for each in pipeline.acts(Act.NEW_PART, Act.ADAPT) if _is_lost(pipeline, made, each)), None
+                (each for each in pipeline.acts(Act.NEW_PART, Act.ADAPT) if _is_lost(pipeline, creation, each)), None
             )
             if replaced is not None:
-                yield self._report(pipeline, made, Related(replaced.location, _what(replaced), "replaced"))
-            elif (newer := _newer_model(pipeline, made)) is not None:
-                yield self._report(pipeline, made, newer)
+                yield self._report(pipeline, creation, Related(replaced.location, _what(replaced), "replaced"))
+            elif (newer := _newer_model(pipeline, creation)) is not None:
+                yield self._report(pipeline, creation, newer)
 
-    def _report(self, pipeline: Pipeline, made: Event, replaced: Related) -> Finding:
-        name = next((binding.name for binding in pipeline.names_of(made.subject)), "optimizer")
+    def _report(self, pipeline: Pipeline, creation: Event, replaced: Related) -> Finding[Claim]:
+        name = next((binding.name for binding in pipeline.names_of(creation.subject)), "optimizer")
         return self.finding(
-            made.location,
-            f"`{name}` is made before the model that it trains gets new parameters",
+            creation.location,
+            f"`{name}` is created before its model gets new parameters",
             related=[replaced],
-            help="make the optimizer after the model is complete",
-            facts={"can_move": blocks.may_move(pipeline, made.location, replaced.location)},
+            help="create the optimizer after the model is complete",
+            claim=Claim(blocks.may_move(pipeline, creation.location, replaced.location)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return loop_verdicts.weights_outside(evidence, "optimizers")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("can_move"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or not finding.claim.can_move:
             return None
         replaced = finding.with_role("replaced")[0]
         return fixes.Fix.of(
-            "make the optimizer after that", fixes.MoveAfter(finding.location, replaced.location), safe=False
+            "create the optimizer after that", fixes.MoveAfter(finding.location, replaced.location), safe=False
         )
 
 
 def _what(replaced: Event) -> str:
-    return "adapters come in here" if replaced.act is Act.ADAPT else "another part, which it does not have"
+    return (
+        "adds adapters, which it does not contain"
+        if replaced.act is Act.ADAPT
+        else "a new layer, which it does not contain"
+    )
 
 
-def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
-    """Whether parameters that come into a model after its optimizer was made certainly stay outside, and train on."""
-    optimizer, part = made.subject, replaced.details.get("part", ABSENT)
-    if not isinstance(optimizer, Optimizer) or replaced.order < made.order:
+def _is_lost(pipeline: Pipeline, creation: Event, replaced: Event) -> bool:
+    """Whether parameters that a model gets after the optimizer certainly stay outside of it, and are used."""
+    optimizer, part = creation.subject, replaced.details.get("part", ABSENT)
+    if not isinstance(optimizer, Optimizer) or replaced.order < creation.order:
         return False
-    whole = handing_over.parts_shared(pipeline, [replaced.subject])
-    if whole.isdisjoint(handing_over.parts_shared(pipeline, optimizer.trains)) or not _in_one_go(made, replaced):
+    whole = escapes.parts_shared(pipeline, [replaced.subject])
+    if whole.isdisjoint(escapes.parts_shared(pipeline, optimizer.trains)) or not _in_one_go(creation, replaced):
         return False
     others = [module for each in pipeline.optimizers if each is not optimizer for module in each.trains]
-    if not (whole | handing_over.parts_shared(pipeline, [part])).isdisjoint(
-        handing_over.parts_shared(pipeline, others)
-    ):
+    if not (whole | escapes.parts_shared(pipeline, [part])).isdisjoint(escapes.parts_shared(pipeline, others)):
         return False
     if any(event.order > replaced.order and _freezes(pipeline, event, part) for event in pipeline.acts(Act.FREEZE)):
         return False
@@ -201,27 +211,27 @@ def _is_lost(pipeline: Pipeline, made: Event, replaced: Event) -> bool:
 
 
 def _freezes(pipeline: Pipeline, event: Event, part: Value) -> bool:
-    """Whether an event may freeze a part: one that certainly frees it is of the same kind."""
-    return literal(event.details["wanted"]) is not True and handing_over.do_overlap(pipeline, event.subject, part)
+    """Whether an event may freeze a part: FREEZE events include those that certainly unfreeze it."""
+    return literal(event.details["wanted"]) is not True and escapes.do_overlap(pipeline, event.subject, part)
 
 
-def _in_one_go(made: Event, replaced: Event) -> bool:
-    """Whether both happen one after the other in one run of the script."""
-    is_nested = training_loops.always_with(made, replaced) or training_loops.always_with(replaced, made)
-    return is_nested and (not made.uncalled or made.function == replaced.function)
+def _in_one_go(creation: Event, replaced: Event) -> bool:
+    """Whether both run one after the other in the same run of the script."""
+    is_nested = training_loops.always_with(creation, replaced) or training_loops.always_with(replaced, creation)
+    return is_nested and (not creation.uncalled or creation.function == replaced.function)
 
 
 def _steps_after(pipeline: Pipeline, optimizer: Optimizer, replaced: Event) -> bool:
-    """Whether the optimizer goes on training: by steps of a loop, or in the hands of a Trainer."""
+    """Whether the optimizer is used afterwards: by steps in a loop, or by a Trainer."""
     steps = [event for event in pipeline.acts(Act.STEP) if optimizer in options_of(event.subject)]
     if any(event.order > replaced.order for event in steps):
         return True
     return any(_is_given(run.value("optimizers"), optimizer) for run in pipeline.runs)
 
 
-def _newer_model(pipeline: Pipeline, made: Event) -> Related | None:
-    """Where the model's name got another model, which a loop trains with this optimizer alone."""
-    optimizer = made.subject
+def _newer_model(pipeline: Pipeline, creation: Event) -> Related | None:
+    """Where the model's name is bound to another model that a loop trains with this optimizer alone."""
+    optimizer = creation.subject
     if not isinstance(optimizer, Optimizer) or len(pipeline.optimizers) != 1 or len(optimizer.trains) != 1:
         return None
     (old,) = optimizer.trains
@@ -229,11 +239,11 @@ def _newer_model(pipeline: Pipeline, made: Event) -> Related | None:
     for training in training_loops.training_loops(pipeline):
         forwards = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
         new = forwards[0].subject if len(forwards) == 1 else None
-        if new is None or handing_over.do_overlap(pipeline, new, old) or not _in_one_go(made, forwards[0]):
+        if new is None or escapes.do_overlap(pipeline, new, old) or not _in_one_go(creation, forwards[0]):
             continue
-        later = [each for each in pipeline.names_of(new) if each.name in names and made.location < each.location]
+        later = [each for each in pipeline.names_of(new) if each.name in names and creation.location < each.location]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):
-            return Related(later[0].location, "another model, which it does not have", "replaced")
+            return Related(later[0].location, "another model, which it does not contain", "replaced")
     return None
 
 

@@ -1,8 +1,8 @@
-"""A pretrained model is compiled with the name of an optimizer, and so with its default learning rate.
+"""A pretrained model is compiled with the name of an optimizer, and therefore with its default learning rate.
 
-`compile(optimizer="adam")` means a rate of 0.001. That is right for a network that starts from nothing, and twenty to a
-hundred times too high for a pretrained transformer: its weights are destroyed in the first steps, and it gives one
-class to every row. No error appears.
+`compile(optimizer="adam")` uses a learning rate of 0.001. This is right for a network that is trained from scratch, but
+twenty to a hundred times too high for a pretrained transformer: the first steps destroy its weights, and it predicts
+the same class for every row. No error is raised.
 
 ## Bad
 
@@ -30,7 +30,7 @@ class to every row. No error appears.
 
 ## When it is fine
 
-A network that is trained from the start, or a pretrained part that does not train:
+The network is trained from scratch, or its pretrained part is frozen:
 
     small = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
     small.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
@@ -48,7 +48,7 @@ A network that is trained from the start, or a pretrained part that does not tra
     frozen = keras.Model(tokens, classes)
     frozen.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
 
-One batch that shows how training looks is no training:
+A single batch is a demonstration, not a training run:
 
     try:
         from transformers import TFAutoModelForSequenceClassification
@@ -62,7 +62,7 @@ One batch that shows how training looks is no training:
 
 ## Fix
 
-Asks first: the rate of 5e-5 is the usual one for fine-tuning, and not that of the name.
+Asks first: 5e-5 is a common learning rate for fine-tuning, but not the one that the name implies.
 
 ## References
 
@@ -77,7 +77,7 @@ from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, is_missing, text_of
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 RATES = {
     "adadelta": 0.001,
@@ -89,54 +89,61 @@ RATES = {
     "rmsprop": 0.001,
     "sgd": 0.01,
 }
-"""What the names mean in Keras 3.15."""
+"""The default learning rates in Keras 3.15."""
 
-LEAST = 0.999e-3
-"""The least of these rates, as float32 keeps it."""
+LOWEST = 0.999e-3
+"""The lowest of these rates, rounded to float32."""
 
 
-class StringOptimizer(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name that the script has for Keras, None if it does not import it."""
+
+    keras: str | None
+
+
+class StringOptimizer(Rule[Claim]):
     level = Level.ERROR
     keywords = "compile"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
             name = text_of(run.value("optimizer"))
             trained = [model for model in keras_runs.backbones(run.model) if not model.frozen and not model.is_adapted]
             if name is not None and name.lower() in RATES and trained and run.fits and not _may_set_rate(run):
                 yield self._report(pipeline, run, name, trained[0])
 
-    def _report(self, pipeline: Pipeline, run: KerasRun, name: str, model: Model) -> Finding:
+    def _report(self, pipeline: Pipeline, run: KerasRun, name: str, model: Model) -> Finding[Claim]:
         checkpoint = text_of(model.checkpoint) or model.name
         keras = keras_runs.keras_name(pipeline)
         return self.finding(
             run.compile_arguments["optimizer"].location,
-            f'optimizer "{name}" trains a pretrained model at its default, {RATES[name.lower()]:g}',
+            f'optimizer "{name}" trains a pretrained model at its default rate, {RATES[name.lower()]:g}',
             related=[Related(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
             help=f"pass `{keras or 'keras'}.optimizers.Adam(5e-5)`",
             subject="optimizer",
-            facts={"keras": keras},
+            claim=Claim(keras),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model, step = evidence.model, evidence.step
         if evidence.keras is None or model is None or step is None:
             return Verdict.inconclusive(evidence.not_reached("step"))
         if not model.pretrained:
-            return Verdict.inconclusive(f"no checkpoint was seen to fill any of the {model.parameters} weights")
+            return Verdict.inconclusive(f"none of the {model.parameters} weights were loaded from a checkpoint")
         rate = evidence.peak_learning_rate or 0.0
-        text = f"`{step.optimizer}` steps {step.trainable_tensors} tensors of a pretrained model at {rate:g}"
-        return Verdict.confirmed(text, stage="step") if rate >= LEAST else Verdict.refuted(text)
+        text = f"`{step.optimizer}` trains {step.trainable_tensors} tensors of a pretrained model at a rate of {rate:g}"
+        return Verdict.confirmed(text, stage="step") if rate >= LOWEST else Verdict.refuted(text)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        keras = finding.facts.get("keras")
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        keras = finding.claim.keras if finding.claim else None
         code = f"{keras or 'keras'}.optimizers.Adam(5e-5)"
         imports = () if keras else (fixes.AddImport("keras"),)
         return fixes.Fix.of(f"pass `{code}`", *imports, fixes.Replace(finding.location, code), safe=False)
 
 
 def _may_set_rate(run: KerasRun) -> bool:
-    """Whether the script reaches for the compiled optimizer, or gives `fit` callbacks that may set its rate."""
+    """Whether the script accesses the compiled optimizer, or passes callbacks to `fit` that may set its rate."""
     callbacks = [arguments["callbacks"].value for _, arguments in run.fits if "callbacks" in arguments]
     return run.is_optimizer_touched or any(_may_be_schedule(value) for value in callbacks)
 

@@ -1,7 +1,7 @@
-"""A learning-rate schedule is made and never stepped.
+"""A learning-rate schedule is created but never stepped.
 
-A schedule changes the learning rate in its `step` alone. Without it the rate stays as it was when the schedule was
-made: the peak for a decay, and 0 for a warm-up, so that nothing is learned at all. No error appears.
+A schedule changes the learning rate only in `step`. Without it, the learning rate keeps its initial value: the peak for
+a decay, and 0 for a warmup, with which the model does not learn at all. No error is raised.
 
 ## Bad
 
@@ -12,7 +12,7 @@ made: the peak for a decay, and 0 for a warm-up, so that nothing is learned at a
             criterion(net(x), y).backward()
             optimizer.step()
 
-With a warm-up the rate is 0 for ever:
+With a warmup, the learning rate stays at 0:
 
     scheduler = get_linear_schedule_with_warmup(optimizer, 10, len(train_loader) * epochs)  # <- unstepped-scheduler
     model.train()
@@ -23,7 +23,7 @@ With a warm-up the rate is 0 for ever:
             optimizer.step()
         print(epoch, scheduler.get_last_lr())
 
-An object that keeps it for itself, and never steps it:
+The schedule is an attribute of an object that never steps it:
 
     class Training:
         def __init__(self, net):
@@ -51,7 +51,7 @@ An object that keeps it for itself, and never steps it:
             optimizer.step()
         scheduler.step()
 
-A warm-up counts steps of the optimizer:
+A warmup counts optimizer steps:
 
     scheduler = get_linear_schedule_with_warmup(optimizer, 10, len(train_loader) * epochs)
     model.train()
@@ -65,7 +65,7 @@ A warm-up counts steps of the optimizer:
 
 ## When it is fine
 
-A schedule that is handed on is stepped by somebody else: by Trainer, by another schedule, by a function of the script:
+A schedule may be passed to other code that steps it: a Trainer, another schedule, or a function of the script:
 
     warmup = torch.optim.lr_scheduler.LinearLR(optimizer, total_iters=2)
     decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
@@ -77,7 +77,7 @@ A schedule that is handed on is stepped by somebody else: by Trainer, by another
             optimizer.step()
         scheduler.step()
 
-A constant schedule changes nothing when it is stepped:
+A constant schedule does not need to be stepped:
 
     from transformers import get_constant_schedule
 
@@ -87,7 +87,7 @@ A constant schedule changes nothing when it is stepped:
         criterion(net(x), y).backward()
         optimizer.step()
 
-Where an object keeps it, others may step it:
+Other code may step the schedule of an object:
 
     class Experiment:
         def __init__(self, net):
@@ -106,7 +106,7 @@ Where an object keeps it, others may step it:
         experiment.epoch(train_loader)
         experiment.scheduler.step()
 
-Whatever takes all names of the script may step it:
+Code that accesses all names of the script may step it:
 
     optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
@@ -119,8 +119,8 @@ Whatever takes all names of the script may step it:
 
 ## Fix
 
-Asks first: the learning rate follows the schedule then. Offered for schedules that are planned in steps; others may be
-meant for epochs.
+Asks first: the learning rate then follows the schedule. Offered for schedules that count optimizer steps; others may
+count epochs.
 
 ## References
 
@@ -137,83 +137,101 @@ from lintrain.pipeline import blocks, callers
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import Instance, options_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
-LOOKS = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "last_epoch", "base_lrs"})
-"""What can be done with a schedule without stepping it."""
+READS_ONLY = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "last_epoch", "base_lrs"})
+"""Attributes of a schedule that do not step it."""
 
 CONSTANT = frozenset({"get_constant_schedule", "ConstantLR"})
-"""Schedules whose steps change nothing, or little."""
-
+"""Schedules whose steps change little or nothing."""
 
 ALL_NAMES = frozenset({"locals", "globals", "vars"})
-"""What hands over every name at once."""
+"""Functions that return all names at once."""
 
 
-class UnsteppedScheduler(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The missing call, None without a fix."""
+
+    statement: str | None
+
+
+class UnsteppedScheduler(Rule[Claim]):
     level = Level.ERROR
     keywords = "sched|Sched|LR"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
         for scheduler in pipeline.schedulers:
             step = _step_of_its_optimizer(pipeline, scheduler)
-            if step is None or scheduler.origin is None or _is_made_to_set_the_rate(pipeline, scheduler):
+            if step is None or scheduler.origin is None or _needs_no_step(pipeline, scheduler):
                 continue
             name = _only_name(pipeline, scheduler)
             if name is None:
                 continue
             yield self.finding(
                 scheduler.origin,
-                f"`{name}` is never stepped, so the learning rate does not follow it",
+                f"`{name}` is never stepped, so the learning rate does not change",
                 related=[step],
-                help=f"call `{name}.step()` after the optimizer's step",
-                facts={"statement": f"{name}.step()" if _counts_steps(pipeline, scheduler, step) else None},
+                help=f"call `{name}.step()` after the optimizer step",
+                claim=Claim(f"{name}.step()" if _counts_steps(pipeline, scheduler, step) else None),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        idle = [schedule for schedule in loop.schedules if not schedule.steps]
-        if loop.schedules and not idle:
+        unstepped = [schedule for schedule in loop.schedules if not schedule.steps]
+        if loop.schedules and not unstepped:
             first = loop.schedules[0]
             return Verdict.refuted(
-                f"`{first.name}` took {first.steps} steps beside {loop.steps} of the optimizer", steps=first.steps
+                f"`{first.name}` took {first.steps} steps during {loop.steps} optimizer steps", steps=first.steps
             )
-        if idle and len(idle) == len(loop.schedules) and loop.ended and loop.steps:
+        if unstepped and len(unstepped) == len(loop.schedules) and loop.ended and loop.steps:
             return Verdict.confirmed(
-                f"`{idle[0].name}` took 0 steps in an epoch with {loop.steps} of the optimizer", steps=0
+                f"`{unstepped[0].name}` took no step in an epoch of {loop.steps} optimizer steps", steps=0
             )
         return Verdict.inconclusive(
-            f"{len(idle)} of {len(loop.schedules)} schedules took no step as far as the loop was seen"
+            f"{len(unstepped)} of {len(loop.schedules)} schedules did not step in the part of the loop that ran"
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        steps, statement = finding.with_role("step"), finding.facts.get("statement")
-        if not steps or not isinstance(statement, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        steps, statement = finding.with_role("step"), finding.claim.statement if finding.claim else None
+        if not steps or statement is None:
             return None
         return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAfter(steps[0].location, statement), safe=False)
 
 
-def _is_made_to_set_the_rate(pipeline: Pipeline, scheduler: Scheduler) -> bool:
-    """Whether making it is enough: its first rate is the last one, or it is made anew again and again."""
+def _needs_no_step(pipeline: Pipeline, scheduler: Scheduler) -> bool:
+    """Whether a schedule has an effect without steps: it is constant, or created again in a loop."""
     is_repeated = any(scheduler.origin and loop.location.holds(scheduler.origin) for loop in pipeline.loops)
     return is_repeated or scheduler.name in CONSTANT or "last_epoch" in scheduler.given or not scheduler.is_complete
 
 
 def _step_of_its_optimizer(pipeline: Pipeline, scheduler: Scheduler) -> Related | None:
-    """A step that the optimizer of the schedule takes in a loop, once the schedule is there."""
+    """A step of the schedule's optimizer in a loop."""
     for event in pipeline.acts(Act.STEP):
         trained = [each for each in options_of(scheduler.optimizer) if isinstance(each, Optimizer)]
         if event.loops and any(each in options_of(event.subject) for each in trained):
-            return Related(event.location, "the optimizer steps alone", "step")
+            return Related(event.location, "only the optimizer steps", "step")
     return None
 
 
 def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
-    """The name of a schedule, if nothing is done with it in all files but to look at it and to prepare it."""
+    """The name of a schedule, if all files only read or prepare it."""
     names = {binding.name for binding in pipeline.names_of(scheduler)}
     if not names:
         return _only_attribute(pipeline, scheduler)
@@ -225,10 +243,10 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     if not spread.isdisjoint(pipeline.told(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
         return None
     uses = [node for each in spread for node in named.get(each, ())]
-    looked_at = pipeline.told(_looked_at, None)
-    idle = _prepared(pipeline, scheduler) | {id(node) for node in handed}
-    is_idle = all(isinstance(node.ctx, ast.Store) or id(node) in idle or id(node) in looked_at for node in uses)
-    return name if is_idle else None
+    read_only = pipeline.told(_read_only, None)
+    harmless = _prepared(pipeline, scheduler) | {id(node) for node in handed} | read_only
+    is_unused = all(isinstance(node.ctx, ast.Store) or id(node) in harmless for node in uses)
+    return name if is_unused else None
 
 
 def _names_by_text(pipeline: Pipeline, _: None) -> dict[str, list[ast.Name]]:
@@ -243,21 +261,21 @@ def _imported_names(pipeline: Pipeline, _: None) -> frozenset[str]:
 
 
 def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
-    """The attribute that holds a schedule, if the script's own class sets it and no file reads it but to look at it."""
-    kept = _kept_by_a_class(pipeline, scheduler)
-    if kept is None:
+    """The attribute of a custom class that holds a schedule, if no file does more than read it."""
+    held = _held_by_class(pipeline, scheduler)
+    if held is None:
         return None
-    owner, name = kept
+    owner, name = held
     given_away = [event.subject for event in pipeline.acts(Act.ESCAPE) if isinstance(event.subject, Instance)]
     if owner.bases or owner.keywords or any(value.cls.node is owner for value in given_away):
         return None
-    if all(event.uncalled for event in pipeline.acts(Act.STEP)):  # another script makes the objects of this class
+    if all(event.uncalled for event in pipeline.acts(Act.STEP)):  # another script creates the objects of this class
         return None
-    looked_at = pipeline.told(_looked_at, None)
+    read_only = pipeline.told(_read_only, None)
     for node in script_text.every_node(pipeline):
         match node:
             case ast.Attribute(attr=attr) if attr == "__dict__" or (
-                attr == name and not isinstance(node.ctx, ast.Store) and id(node) not in looked_at
+                attr == name and not isinstance(node.ctx, ast.Store) and id(node) not in read_only
             ):
                 return None
             case ast.Constant(value=value) if value == name:
@@ -269,16 +287,16 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     return f"self.{name}"
 
 
-def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.ClassDef, str] | None:
-    """The class in which a schedule is made right into an attribute of `self`, and the attribute's name."""
+def _held_by_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.ClassDef, str] | None:
+    """The class that assigns a new schedule to an attribute of `self`, and the name of the attribute."""
     location = scheduler.origin
     if location is None:
         return None
     source = pipeline.source_of(location)
     for node in source.nodes_of(ast.Assign):
         match node:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=own), attr=name)], value=made):
-                if source.location(made) == location:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=own), attr=name)], value=created):
+                if source.location(created) == location:
                     owner = _class_of(pipeline, location, own)
                     return (owner, name) if owner else None
             case _:
@@ -287,7 +305,7 @@ def _kept_by_a_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.Clas
 
 
 def _class_of(pipeline: Pipeline, location: Location, own: str) -> ast.ClassDef | None:
-    """The class whose object a name stands for: `self` in a method, or in a function that only one method calls."""
+    """The class of the object that a name holds: `self` in a method, or in a function that only one method calls."""
     source = pipeline.source_of(location)
     *_, (_, called) = callers.way_out(pipeline, location)[:2]
     given = [node for node, names in source.told(callers.handed_on).items() if names == (own,) and node.id == "self"]
@@ -297,14 +315,14 @@ def _class_of(pipeline: Pipeline, location: Location, own: str) -> ast.ClassDef 
     return around[-1] if around else None
 
 
-def _looked_at(pipeline: Pipeline, _: None) -> set[int]:
-    """The nodes of which only something harmless is read."""
-    nodes = (node for node in script_text.nodes_of_kind(pipeline, ast.Attribute) if node.attr in LOOKS)
+def _read_only(pipeline: Pipeline, _: None) -> set[int]:
+    """The nodes of which only harmless attributes are read."""
+    nodes = (node for node in script_text.nodes_of_kind(pipeline, ast.Attribute) if node.attr in READS_ONLY)
     return {id(node.value) for node in nodes}
 
 
 def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
-    """The names in the calls in which Accelerate or Fabric prepares a schedule: neither steps it by itself."""
+    """The arguments of calls in which Accelerate or Fabric prepares a schedule; neither steps it."""
     locations = {event.location for event in pipeline.acts(Act.SHARE) if event.subject is scheduler}
     sources = pipeline.sources.values() if locations else ()
     calls = [node for source in sources for node in source.nodes_of(ast.Call) if source.location(node) in locations]
@@ -312,12 +330,12 @@ def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
 
 
 def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Related) -> bool:
-    """Whether a schedule is certainly one of steps, and its name is known where the only optimizer steps."""
+    """Whether a schedule certainly counts steps, and its name is available at the only optimizer step."""
     steps = [event for event in pipeline.acts(Act.STEP) if event.loops]
-    is_of_steps = STEPWISE.fullmatch(scheduler.name) is not None
+    is_stepwise = STEPWISE.fullmatch(scheduler.name) is not None
     is_alone = len({event.location for event in steps}) == 1 and len(pipeline.schedulers) == 1
     return (
-        is_of_steps
+        is_stepwise
         and is_alone
         and scheduler.origin is not None
         and blocks.is_one_scope(pipeline, scheduler.origin, step.location)
@@ -325,4 +343,4 @@ def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Related) -> bo
 
 
 STEPWISE = lazy_pattern(r"get_\w+_schedule_with_warmup|get_scheduler|OneCycleLR")
-"""Schedules that are planned in steps of the optimizer."""
+"""Schedules that count optimizer steps."""

@@ -1,14 +1,14 @@
-"""The learning rate is still warming up when the training ends.
+"""The learning rate is still warming up when training ends.
 
-A schedule raises the rate from 0 over the first steps. With more of those than the run has steps, the rate never gets
-to the value that the script names, and the model is trained with a fraction of it.
+A schedule with warmup raises the learning rate from 0 over the first steps. If the warmup has more steps than the run,
+the learning rate never reaches the configured value, and the model is trained with a fraction of it.
 
 ## Bad
 
     args = TrainingArguments("out", max_steps=100, warmup_steps=500)  # <- warmup-exceeds-training
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A schedule of one's own:
+A schedule in a custom loop:
 
     optimizer = AdamW(model.parameters(), lr=2e-5)
     scheduler = get_linear_schedule_with_warmup(  # <- warmup-exceeds-training
@@ -26,7 +26,7 @@ A schedule of one's own:
     args = TrainingArguments("out", max_steps=100, warmup_steps=0.1)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A schedule of one's own:
+A schedule in a custom loop:
 
     optimizer = AdamW(model.parameters(), lr=2e-5)
     scheduler = get_linear_schedule_with_warmup(optimizer, num_warmup_steps=10, num_training_steps=100)
@@ -39,12 +39,12 @@ A schedule of one's own:
 
 ## When it is fine
 
-A constant rate is not warmed up:
+A constant schedule has no warmup:
 
     args = TrainingArguments("out", max_steps=100, warmup_steps=500, lr_scheduler_type="constant")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-How many steps there are may be the user's to say:
+The number of steps may be an option:
 
     steps = int(os.environ.get("STEPS", "1000"))
     args = TrainingArguments("out", max_steps=steps, warmup_steps=500)
@@ -52,12 +52,12 @@ How many steps there are may be the user's to say:
 
 ## Fix
 
-Asks first: a tenth of the run is usual, and not what the number says.
+Asks first: a tenth of the run is common, but not what the script asks for.
 
 ## References
 
-Lightning#18570; transformers documentation, `TrainingArguments.warmup_steps`. Measured on transformers 5.23: 500 steps
-of warm-up in a run of 3 at 1e-3 give rates of 0, 2e-6 and 4e-6.
+Lightning#18570; transformers documentation, `TrainingArguments.warmup_steps`. Measured on transformers 5.23: 500 warmup
+steps in a run of 3 steps at 1e-3 give learning rates of 0, 2e-6 and 4e-6.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from lintrain.evidence.run import LoopEvidence
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Value, literal
 from lintrain.pipeline.values.training import TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 SCHEDULES = frozenset(
     {
@@ -83,11 +83,20 @@ CONSTANT = "constant"
 MOST_SHARE = 0.5
 
 
-class WarmupExceedsTraining(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The steps of warmup and of the run, and whether the argument accepts a share of the run."""
+
+    warmup: int
+    total: int
+    takes_share: bool
+
+
+class WarmupExceedsTraining(Rule[Claim]):
     level = Level.WARNING
     keywords = "Arguments|Config|sched"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for settings in pipeline.arguments:
             warmup, total = _steps(settings.value("warmup_steps")), _steps(settings.value("max_steps"))
             location = settings.locations.get("warmup_steps")
@@ -98,7 +107,7 @@ class WarmupExceedsTraining(Rule):
         for call in pipeline.calls:
             yield from self._of_schedule(call)
 
-    def _of_schedule(self, call: LibraryCall) -> Iterator[Finding]:
+    def _of_schedule(self, call: LibraryCall) -> Iterator[Finding[Claim]]:
         if call.path not in SCHEDULES or call.is_open:
             return
         given = {name: _steps(argument.value) for name, argument in call.arguments.items()}
@@ -108,31 +117,33 @@ class WarmupExceedsTraining(Rule):
 
     def _report(
         self, location: Location, warmup: int, total: int, end: Location | None, *, takes_share: bool
-    ) -> Finding:
-        cure = "warm up over a share of the run: `warmup_steps=0.1`" if takes_share else "warm up over a tenth of them"
+    ) -> Finding[Claim]:
+        advice = "use a share of the run: `warmup_steps=0.1`" if takes_share else "warm up over a tenth of the steps"
         return self.finding(
             location,
-            f"{warmup} steps of warm-up in a run of {total}: the rate never gets to its value",
+            f"{warmup} warmup steps in a run of {total}: the learning rate never reaches its value",
             related=[Related(end, "the run ends here", "end")] if end else [],
-            help=cure,
+            help=advice,
             subject="lr",
-            facts={"warmup": warmup, "total": total, "takes_share": takes_share},
+            claim=Claim(warmup, total, takes_share),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         schedule = evidence.schedule
         if schedule is None and evidence.loop is not None:
             return _in_own_loop(finding, evidence.loop)
         if schedule is None:
-            return Verdict.inconclusive(f"no schedule was played through: {evidence.not_reached('step')}")
+            return Verdict.inconclusive(f"the schedule was not run: {evidence.not_reached('step')}")
         share = schedule.highest_at / schedule.steps
-        said = f"the rate is highest, {schedule.highest:.2g}, at step {schedule.highest_at + 1} of {schedule.steps}"
+        text = (
+            f"the learning rate peaks at {schedule.highest:.2g}, at step {schedule.highest_at + 1} of {schedule.steps}"
+        )
         if schedule.highest_at == schedule.steps - 1 > 0:
-            return Verdict.confirmed(said, share=share)
-        return Verdict.refuted(said, share=share) if share <= MOST_SHARE else Verdict.inconclusive(said, share=share)
+            return Verdict.confirmed(text, share=share)
+        return Verdict.refuted(text, share=share) if share <= MOST_SHARE else Verdict.inconclusive(text, share=share)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("takes_share"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or not finding.claim.takes_share:
             return None
         return fixes.Fix.of(
             "warm up over a tenth of the run", fixes.Replace(finding.location, "warmup_steps=0.1"), safe=False
@@ -145,24 +156,24 @@ def _steps(value: Value) -> int | None:
 
 
 def _warms_up(settings: TrainingArguments) -> bool:
-    """Whether the schedule certainly has a warm-up."""
+    """Whether the schedule certainly has a warmup."""
     if evaluation_schedule.is_left_out(settings, "lr_scheduler_type"):
         return True
     name = literal(settings.value("lr_scheduler_type"))
     return isinstance(name, str) and name != CONSTANT
 
 
-def _in_own_loop(finding: Finding, loop: LoopEvidence) -> Verdict:
-    """A schedule by a function was looked at step by step, as far as the run is said to go."""
-    total = finding.facts.get("total")
+def _in_own_loop(finding: Finding[Claim], loop: LoopEvidence) -> Verdict:
+    """The verdict on the schedule of a custom loop, from its peak within the steps of the run."""
+    total = finding.claim.total if finding.claim else None
     peak = next((schedule.peak for schedule in loop.schedules if schedule.peak is not None), None)
-    if peak is None or not isinstance(total, int):
-        return Verdict.inconclusive(f"of {len(loop.schedules)} schedules none shows the end of its warm-up")
-    said = f"the rate gets to its largest value at step {peak} of {total}"
+    if peak is None or total is None:
+        return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules has a known peak")
+    text = f"the learning rate peaks at step {peak} of {total}"
     if peak >= total - 1:
-        return Verdict.confirmed(said, peak=peak, total=total)
+        return Verdict.confirmed(text, peak=peak, total=total)
     return (
-        Verdict.refuted(said, peak=peak, total=total)
+        Verdict.refuted(text, peak=peak, total=total)
         if peak <= MOST_SHARE * total
-        else Verdict.inconclusive(said, peak=peak)
+        else Verdict.inconclusive(text, peak=peak)
     )

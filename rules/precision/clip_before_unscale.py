@@ -135,7 +135,11 @@ def _scaled_step_after(pipeline: Pipeline, training: training_loops.TrainingLoop
     if escaped or before is None or after is None or before.act is not Act.BACKWARD or after.act is not Act.STEP:
         return None
     scaler = after.details.get("scaler")
-    if scaler is None or iterations.is_switched_off(scaler) or iterations.is_of(pipeline, clip, after.subject) is False:
+    if (
+        scaler is None
+        or iterations.is_switched_off(scaler)
+        or iterations.concerns(pipeline, clip, after.subject) is False
+    ):
         return None
     is_scaled = ".scale(" in pipeline.code(before.location) or isinstance(scaler, Scaler)
     return after if is_scaled else None

@@ -111,7 +111,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from lintrain.interpreter import modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Class, Constant, Instance, Library

@@ -185,4 +185,4 @@ def _leaves_them(given: run_data.Given) -> bool:
         collator.arguments.get("model", collator.arguments.get("1")) if isinstance(collator, Collator) else None
     )
     makes = given_model is not None and not is_missing(given_model)
-    return shifts.keeps_labels(given.run) and not makes
+    return run_data.keeps_labels(given.run) and not makes

@@ -194,7 +194,7 @@ def _is_moved(given: run_data.Given) -> bool:
     columns = [(dataset.columns or {}).get("labels") for dataset in given.datasets]
     if given.parameter != "train_dataset" or not all(column is not None and column.is_moved for column in columns):
         return False
-    return shifts.keeps_labels(given.run) and given.run.model is not None and shifts.shifts_labels(given.run.model)
+    return run_data.keeps_labels(given.run) and given.run.model is not None and shifts.shifts_labels(given.run.model)
 
 
 def _in_own_loop(targets: TargetAlignment) -> Verdict:

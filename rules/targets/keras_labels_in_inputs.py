@@ -44,7 +44,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.interpreter.call import Argument
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Encoding, Slices
 from lintrain.pipeline.values.python import Mapping, Unknown, Value, is_missing
 from lintrain.pipeline.values.training import KerasRun

@@ -60,8 +60,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loss_calls
-from lintrain.interpreter.call import Argument
 from lintrain.pipeline import shifts
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import LossCall, ModelCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 

@@ -115,8 +115,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import collators, run_data
-from lintrain.interpreter.call import Argument
-from lintrain.pipeline import shifts
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding
 from lintrain.pipeline.values.model import ModelOutput, Task
 from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of
@@ -221,7 +220,7 @@ def _scores_padding(given: run_data.Given) -> bool:
     model = given.run.model
     if given.parameter != "train_dataset" or model is None or model.task not in SCORE_TOKENS:
         return False
-    return shifts.keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
+    return run_data.keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
 
 
 def _has_padded_labels(dataset: Dataset) -> bool:

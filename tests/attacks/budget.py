@@ -15,7 +15,7 @@ from subprocess import DEVNULL, PIPE
 
 from tests.attacks.attack import attack
 from tests.attacks.commands import ROOT, Ended, run
-from tests.language_client import LanguageClient
+from tests.support.language_client import LanguageClient
 
 SCRIPT = """
 import torch
@@ -33,7 +33,7 @@ PLANT = """
 import itertools, re, sys
 import lintrain.check.one_file as one_file
 import lintrain.pipeline.record as pipeline
-import lintrain.interpreter.reader as reader
+import lintrain.read as reader
 from lintrain.rulebook import load_rules
 
 one_file.SECONDS = 0.5
@@ -82,8 +82,8 @@ def look(self, read):
 kind.check = look
 """,
     "helper": "pipeline.Pipeline.events_in = pipeline.Pipeline.acts = spin",
-    "reader": "reader.statements.execute_block = spin",
-    "uncalled-functions": "reader._read_uncalled = spin",
+    "reader": "reader.dispatch.execute_block = spin",
+    "uncalled-functions": "reader.read_uncalled = spin",
     "fix": "kind.fix = spin",
     "places-of-training": "one_file.training_places = spin",
     "choice-of-rules": "one_file.rules_concerned = spin",

@@ -10,7 +10,7 @@ from hashlib import sha1
 from pathlib import Path
 
 from tests.attacks.attack import attack
-from tests.repositories import assert_not_held_up, changed, configure, git, repository
+from tests.support.repositories import assert_not_held_up, changed, configure, git, repository
 
 SPARSE = 8 * 2**30
 

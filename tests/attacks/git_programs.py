@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.attacks.attack import attack
 from tests.attacks.commands import lintrain
-from tests.repositories import assert_nothing_ran, changed, configure, git, repository, trap
+from tests.support.repositories import assert_nothing_ran, changed, configure, git, repository, trap
 
 FILTERS = {
     "invalid-byte": b"\xff",

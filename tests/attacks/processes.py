@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.attacks.attack import NotPossibleError, attack
 from tests.attacks.commands import ROOT
 from tests.attacks.sending import TRAINING
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 LIFE = 40
 """Seconds after which every process of these scripts ends by itself, held or not."""

@@ -16,7 +16,7 @@ from typing import Any
 from tests.attacks.attack import attack
 from tests.attacks.budget import SCRIPT
 from tests.attacks.commands import CPU_SECONDS, MEMORY_BYTES, ROOT
-from tests.language_client import LanguageClient
+from tests.support.language_client import LanguageClient
 
 ANSWERS_ON = "the-server-answers-on"
 

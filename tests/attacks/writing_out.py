@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.attacks.attack import NotPossibleError, attack
 from tests.attacks.commands import assert_bounded, lintrain
-from tests.repositories import configure, git
+from tests.support.repositories import configure, git
 
 BAD = "from transformers import TrainingArguments\nTrainingArguments('out', lerning_rate=1)\n"
 NOBODY = 65534

@@ -11,7 +11,7 @@ from typing import Any
 from tests.fuzz import seeds
 from tests.fuzz.grammar import Growth
 from tests.fuzz.mutating import damage_bytes, damage_notebook, damage_text, written
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 MAGICS = (
     "%pip install transformers==4.30 torch",

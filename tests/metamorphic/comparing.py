@@ -19,7 +19,7 @@ from tests.metamorphic.padding import add_dead_code, cells_of, make_a_notebook
 from tests.metamorphic.renaming import rename_variables
 from tests.metamorphic.reordering import reorder_statements
 from tests.metamorphic.script import Line, Script
-from tests.notebooks import notebook
+from tests.support.notebooks import notebook
 
 Transformation = Callable[[Script, frozenset[int]], Script | None]
 """Gives the rewritten script; the second argument are the lines that findings stand on. None where it does not fit."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 from lintrain.check.one_file import check_source
 from lintrain.fix import apply
@@ -18,6 +20,8 @@ from lintrain.model.fixes import Fix
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import Source
 from tests.pages.assembly import Script, assemble
+
+ROOT = Path(__file__).parents[2]
 
 BAD, GOOD, FINE = "Bad", "Good", "When it is fine"
 PAGE = "page.py"
@@ -201,11 +205,19 @@ def _page_why(rule: RuleFile) -> str:
 
 @cache
 def installed_versions() -> TargetVersions:
-    """The versions that the tests run on: the pages speak of these."""
+    """The versions that the pages are about: those installed, and in a quick run those that `pyproject.toml` pins."""
     found: dict[str, str] = {}
     for package in COVERED_PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            continue
+            found |= {package: pinned_versions()[package]} if package in pinned_versions() else {}
     return exactly(**found)
+
+
+@cache
+def pinned_versions() -> Mapping[str, str]:
+    """The versions that the extra `test` pins, by package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = (each.partition("==") for each in project["optional-dependencies"]["test"])
+    return {package: version for package, equals, version in pins if equals}

@@ -22,7 +22,7 @@ from lintrain.rulebook import RuleFile
 from lintrain.verdicts.judging import judge
 from tests.pages.assembly import Script, assemble
 from tests.pages.demands import BAD, FINE, GOOD, differences, findings_of, text_complaints
-from tests.pages.running import CheckResult, PageRunner
+from tests.pages.running import PageRun, PageRunner
 
 UNJUDGED = Path(__file__).with_name("unjudged.toml")
 NOT_RUN = "not run:"
@@ -108,7 +108,7 @@ def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:
         if outcome.evidence is not None:
             complaints += _accused(rule, script, outcome.evidence)
             for claim in _claims(rule, number, script, runner):
-                verdict = rule.rule.verify(claim, outcome.evidence)
+                verdict = rule.rule.verify(rule.rule.restored(claim), outcome.evidence)
                 complaints += [] if verdict.outcome is Outcome.REFUTED else [f"planted claim: {_told(verdict)}"]
                 complaints += _verdict_complaints(verdict)
     return complaints
@@ -189,7 +189,7 @@ def _is_incomplete(script: Script) -> bool:
     return any(find_spec(name.split(".")[0]) is None for name in imported)
 
 
-def _fails(outcome: CheckResult) -> list[str]:
+def _fails(outcome: PageRun) -> list[str]:
     if outcome.evidence is None:
         return [f"no training call was reached: {outcome.error}\n{outcome.output[-1500:]}"]
     return [
@@ -207,7 +207,7 @@ def _fails_otherwise(script: Script, evidence: Evidence) -> list[str]:
     return [f"the page says that it raises {said!r}; what failed: {failures}"]
 
 
-def _ends_otherwise(script: Script, outcome: CheckResult) -> list[str]:
+def _ends_otherwise(script: Script, outcome: PageRun) -> list[str]:
     said = script.raises
     if said is None:
         return [] if outcome.error is None else [f"ends with {outcome.error}\n{script.text}"]

@@ -33,7 +33,7 @@ DEVICE = re.compile(r"^# lintrain probe --device-memory (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class PageRun:
     """How a script ended: its error (`IndexError: Target 2 …`) or None, what it printed, and what was measured.
 
     `evidence` is that of a probe.
@@ -50,7 +50,7 @@ class PageRunner:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
-        self._probed: dict[tuple[str, bool], CheckResult] = {}
+        self._probed: dict[tuple[str, bool], PageRun] = {}
         with (folder / "server.txt").open("w") as errors:
             self._server = subprocess.Popen(
                 [sys.executable, str(SERVER)],
@@ -68,19 +68,19 @@ class PageRunner:
             self._server.stdout.close()
         self._server.wait(30)
 
-    def run(self, script: Script) -> CheckResult:
+    def run(self, script: Script) -> PageRun:
         """Run a script as it is."""
         folder = self._new_folder()
         return self._answer(script, folder, None)
 
-    def probe(self, script: Script, *, overfit: bool) -> CheckResult:
+    def probe(self, script: Script, *, overfit: bool) -> PageRun:
         """Run a script up to its training call and measure there; one that was measured before is not run again."""
         key = (script.text, overfit)
         if key not in self._probed:
             self._probed[key] = self._measured(script, OVERFIT_STEPS if overfit else 0)
         return self._probed[key]
 
-    def _measured(self, script: Script, overfit: int) -> CheckResult:
+    def _measured(self, script: Script, overfit: int) -> PageRun:
         outcome, assembly = self._pass(script, overfit, SAMPLE_ROWS)
         if assembly.end is not None and assembly.end["kind"] == "needs-full-data":
             outcome, assembly = self._pass(script, overfit, 0)
@@ -89,7 +89,7 @@ class PageRunner:
         evidence = assembly.evidence("the script ended") if assembly.reached_a_run else None
         return dataclasses.replace(outcome, evidence=evidence)
 
-    def _pass(self, script: Script, overfit: int, sample_rows: int) -> tuple[CheckResult, Assembly]:
+    def _pass(self, script: Script, overfit: int, sample_rows: int) -> tuple[PageRun, Assembly]:
         folder = self._new_folder()
         temporary = folder / "probe"
         temporary.mkdir()
@@ -120,7 +120,7 @@ class PageRunner:
         folder.mkdir()
         return folder
 
-    def _answer(self, script: Script, folder: Path, request: dict[str, Any] | None) -> CheckResult:  # Any: JSON
+    def _answer(self, script: Script, folder: Path, request: dict[str, Any] | None) -> PageRun:  # Any: JSON
         path = folder / PAGE
         path.write_text(script.text, encoding="utf-8")
         asked = {
@@ -134,7 +134,7 @@ class PageRunner:
         }
         answer = self._ask(json.dumps(asked))
         output = folder / "output.txt"
-        return CheckResult(answer["error"], output.read_text(errors="replace") if output.exists() else "")
+        return PageRun(answer["error"], output.read_text(errors="replace") if output.exists() else "")
 
     def _ask(self, line: str) -> dict[str, Any]:
         assert self._server.stdin

@@ -20,8 +20,8 @@ from unittest import mock
 
 from lintrain.check.result import Reported
 from lintrain.fix import apply
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.read import read_pipeline
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import Source
 from tests.pages.assembly import Script, assemble

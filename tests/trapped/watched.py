@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
-from tests.peak import peak_memory
+from tests.support.peak import peak_memory
 
 MOST_SECONDS = 60
 """For one command line, on a machine that does other things too."""

@@ -9,9 +9,9 @@ finds something, by a mistake of that benchmark, or by a test of the reader or o
 `--quick` leaves these tests out, which take longest, and so kills a few less. What survives all of them is shown to the
 type checker, at once at the end: a mutant that it complains of does not pass either, and is counted by itself.
 
-With `--reader` files of lintrain/interpreter are changed, by their names without `.py`, in place of rules: those that read
-what every script has, where none is named. Such a mutant is killed by a test of the reader, a sample, a fixture or an
-example of a page, of all those that run the changed function, the quickest first, for `--seconds` at most.
+With `--reader` files of lintrain/interpreter are changed in place of rules, by their names without `.py`: those that
+read what every script has, where none is named. Such a mutant is killed by a test of the reader, a sample, a fixture
+or an example of a page, of all those that run the changed function, the quickest first, for `--seconds` at most.
 
 Prints a line for each rule or file, with how many the tests killed and how many the types, and each survivor; the exit
 code is 1 where the share is too small. What is tried goes to the standard error.
@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lintrain.rulebook import RuleFile, load_rules
-from tools.mutation.outcome import CheckResult, chosen_mutants, report
+from tools.mutation.outcome import MutationResult, chosen_mutants, report
 from tools.mutation.reading import named_files, tests_of_reading, try_reader
 from tools.mutation.swapping import loaded_rule, swapped
 from tools.mutation.trials import TRIALS, Trial, killer_of
@@ -35,12 +35,12 @@ SECONDS = 20.0
 """How long the tests of one mutant of the reader may take."""
 
 
-def try_rule(rule: RuleFile, most: int, trials: Mapping[str, Trial] = TRIALS) -> CheckResult:
+def try_rule(rule: RuleFile, most: int, trials: Mapping[str, Trial] = TRIALS) -> MutationResult:
     """What its page, its samples and the tests say of a rule's mutants."""
     if killer := killer_of(rule, trials):
         raise RuntimeError(f"{rule.name}: its {killer} complain of it as it is")
     code = loaded_rule(rule)
-    outcome = CheckResult(rule.name, code, Counter(), [])
+    outcome = MutationResult(rule.name, code, Counter(), [])
     for mutant in chosen_mutants(rule.name, code, most):
         with swapped(code, mutant):
             killer = killer_of(rule, trials)
@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
         files, seconds = named_files(options.names), options.seconds or SECONDS
         return report(try_reader(files, options.most, seconds, tests_of_reading()))
     trials = {name: trial for name, trial in TRIALS.items() if name != "tests" or not options.quick}
-    end, outcomes = time.monotonic() + (options.seconds or float("inf")), list[CheckResult]()
+    end, outcomes = time.monotonic() + (options.seconds or float("inf")), list[MutationResult]()
     for rule in load_rules():
         if not rule.reads_text or (options.names and not {rule.name, rule.stage} & {*options.names}):
             continue

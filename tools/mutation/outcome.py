@@ -25,7 +25,7 @@ def chosen_mutants(name: str, code: Loaded, most: int) -> list[Mutant]:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class MutationResult:
     """What became of a file's mutants: how many were killed by what, and who survived."""
 
     name: str
@@ -41,19 +41,19 @@ class CheckResult:
         return "\n".join(lines)
 
 
-def with_types(outcomes: Sequence[CheckResult]) -> list[CheckResult]:
+def with_types(outcomes: Sequence[MutationResult]) -> list[MutationResult]:
     """The outcomes after the type checker has seen the survivors, all of them at once."""
     answers = iter(mistyped([(each.code.path, mutant.tree) for each in outcomes for mutant in each.survivors]))
-    seen: list[CheckResult] = []
+    seen: list[MutationResult] = []
     for each in outcomes:
         survivors = [mutant for mutant in each.survivors if not next(answers)]
         killers = Counter(each.killers)
         killers[TYPES] = len(each.survivors) - len(survivors)
-        seen.append(CheckResult(each.name, each.code, killers, survivors))
+        seen.append(MutationResult(each.name, each.code, killers, survivors))
     return seen
 
 
-def report(outcomes: Sequence[CheckResult]) -> int:
+def report(outcomes: Sequence[MutationResult]) -> int:
     """Print the table; whether too few were killed as an exit code."""
     outcomes = with_types(outcomes)
     print(*outcomes, sep="\n")

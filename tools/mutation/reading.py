@@ -19,13 +19,12 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tools.mutation.operators import Mutant, functions_of
-from tools.mutation.outcome import CheckResult, chosen_mutants
+from tools.mutation.outcome import MutationResult, chosen_mutants
 from tools.mutation.swapping import ROOT, Loaded, can_swap, loaded_module, replaced, swapped
 from tools.mutation.trials import at_most
 
 FILES = (
     "branches",
-    "callers",
     "comprehensions",
     "functions",
     "loops",
@@ -35,6 +34,8 @@ FILES = (
     "targets",
 )
 """Files of lintrain/interpreter that read what every script has, whatever library it uses."""
+
+INTERPRETER = Path(ROOT) / "lintrain" / "interpreter"
 
 TESTS = (
     "test_samples.py",
@@ -59,18 +60,18 @@ class ReaderTrials:
     most: int
     seconds: float
     """How long the tests of one mutant may take."""
-    outcomes: list[CheckResult] = field(default_factory=list[CheckResult])
+    outcomes: list[MutationResult] = field(default_factory=list[MutationResult])
     failed: list[str] = field(default_factory=list[str])
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Find out which tests run what, then change it."""
         if session.testsfailed or not session.items:
             self.failed.append("files that hold no test or cannot be read")
-        codes = {name: loaded_module(f"lintrain.interpreter.{name}") for name in self.files}
+        codes = {name: loaded_module(_dotted_names()[name]) for name in self.files}
         runners = _runners(session.items, codes, self.failed)
         for name, code in codes.items() if not self.failed else ():
             print(f"{name} …", file=sys.__stderr__, flush=True)
-            outcome = CheckResult(name, code, Counter(), [])
+            outcome = MutationResult(name, code, Counter(), [])
             for mutant in chosen_mutants(name, code, self.most):
                 if self._is_noticed(code, mutant, runners.get(f"{name}.{mutant.function}", [])):
                     outcome.killers["tests"] += 1
@@ -96,7 +97,7 @@ def tests_of_reading() -> list[str]:
     return [*map(str, paths), *(str(ROOT / "tests" / name) for name in TESTS)]
 
 
-def try_reader(files: Sequence[str], most: int, seconds: float, tests: Sequence[str]) -> list[CheckResult]:
+def try_reader(files: Sequence[str], most: int, seconds: float, tests: Sequence[str]) -> list[MutationResult]:
     """What tests say of the mutants of these files; raises RuntimeError where one fails without any."""
     trials = ReaderTrials(files or FILES, most, seconds)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
@@ -149,7 +150,13 @@ def _fails(item: pytest.Item) -> bool:
 
 def named_files(names: Sequence[str]) -> list[str]:
     """The files of lintrain/interpreter with these names, checked; raises ValueError for one that is not there."""
-    missing = [name for name in names if not (Path(ROOT) / "lintrain" / "interpreter" / f"{name}.py").is_file()]
+    missing = sorted(set(names) - _dotted_names().keys())
     if missing:
         raise ValueError(f"lintrain/interpreter has no {', '.join(missing)}")
     return list(names)
+
+
+def _dotted_names() -> dict[str, str]:
+    """The modules of the interpreter by their last names, and their dotted names."""
+    paths = INTERPRETER.rglob("*.py")
+    return {path.stem: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths}

@@ -18,8 +18,8 @@ from benchmarks.accuracy.checking import project_of, request_of, written
 from benchmarks.accuracy.mutants import Mutant as Mistake
 from benchmarks.accuracy.mutants import load_injections, load_scripts, mutants_of
 from lintrain.check.run import Run
-from lintrain.interpreter.reader import read_pipeline
 from lintrain.pipeline.record import Pipeline
+from lintrain.read import read_pipeline
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
 from tests.pages import demands

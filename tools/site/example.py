@@ -12,7 +12,7 @@ from lintrain.knowledge.versions import TargetVersions, decided
 from lintrain.model.location import Location
 from lintrain.report.text.full import full
 from lintrain.report.text.look import Look
-from lintrain.rulebook import RuleFile
+from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
 from tests.pages.assembly import MARK, assemble
 
@@ -30,6 +30,13 @@ def said_of_bad(rule: RuleFile) -> str:
     shown = Source(SCRIPT, unmarked(examples[0]))
     own = [_moved(one, script.prelude_lines) for one in reading.reported]
     return "\n\n".join(full(own, {SCRIPT: shown}.get, LOOK))
+
+
+def report_of(script: str) -> str:
+    """The full report of a check on a whole script, for versions as of today's tables."""
+    source = Source(SCRIPT, script)
+    reading = check_source(source, load_rules(), newest_versions)
+    return "\n\n".join(full(reading.reported, {SCRIPT: source}.get, LOOK))
 
 
 def unmarked(example: str) -> str:

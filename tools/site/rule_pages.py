@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from lintrain.report.markdown import fenced
@@ -13,8 +13,8 @@ from tests.pages.assembly import MARK, marked_rules
 from tools.site.example import said_of_bad
 
 INDEX = "rules/index.md"
-PREVIEW = '\n!!! note "In preview"\n    Heard only with `--preview`, and may still change.\n'
-FIXES = {"safe": "safe", "unsafe": "asks first", "either": "safe or asks first"}
+PREVIEW = '\n!!! note "In preview"\n    Runs only with `--preview`, and may still change.\n'
+FIXES = {"safe": "safe", "unsafe": "unsafe", "either": "safe or unsafe"}
 REPOSITORIES = {
     "transformers": "huggingface/transformers",
     "datasets": "huggingface/datasets",
@@ -54,15 +54,22 @@ def path_of(page: Page) -> str:
 
 
 def rule_tables() -> str:
-    """The list of all rules: a table for each stage."""
-    return "\n".join(_tables())
+    """The list of all rules, linked to their files: a table for each stage."""
+    files = {rule.name: f"../../rules/{rule.stage}/{rule.path.name}" for rule in load_rules()}
+    return "\n".join(_tables(files))
 
 
-def _tables() -> Iterator[str]:
+def rule_tables_of_site() -> str:
+    """The same list, linked to the pages of the site."""
+    return "\n".join(_tables({page.name: f"{page.name}.md" for page in pages(load_rules())}))
+
+
+def _tables(targets: Mapping[str, str]) -> Iterator[str]:
     for stage, group in by_stage(pages(load_rules())):
         yield f"\n## {stage}\n\n| rule | mistake | level | found by | fix |\n|---|---|---|---|---|"
         for page in group:
-            link = f"[{page.name}]({page.name}.md)" + (" (preview)" if page.preview else "")
+            target = targets.get(page.name)
+            link = (f"[{page.name}]({target})" if target else page.name) + (" (preview)" if page.preview else "")
             mistake = prose(page.manual.title.removesuffix(".")).replace("|", "\\|")
             yield f"| {link} | {mistake} | {page.level.value} | {_finders(page)} | {FIXES.get(page.fix, '')} |"
 

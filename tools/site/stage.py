@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from tools.site.rule_pages import INDEX, rule_pages, rules_by_stage
+from tools.site.rule_pages import INDEX, rule_pages, rule_tables_of_site, rules_by_stage
 from tools.site.tables import with_tables
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -18,7 +18,7 @@ CONFIGURATION = "zensical.toml"
 RULES = '"Rules"'
 """The entry of the navigation that stands for all pages of rules."""
 
-WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
+WHOLE_FILES = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 """Files of the project's root that are pages of the site as well, by the path of the page."""
 
 OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
@@ -35,8 +35,8 @@ def stage(build: Path) -> Path:
     shutil.rmtree(build / "site", ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages)
     for file in pages.rglob("*.md"):
-        own = without_links_outside(file.read_text(encoding="utf-8"))
-        file.write_text(with_tables(own), encoding="utf-8")
+        filled = with_tables(file.read_text(encoding="utf-8"), {"rules": rule_tables_of_site})
+        file.write_text(without_links_outside(filled), encoding="utf-8")
     for path, text in {**rule_pages(), **whole_files()}.items():
         (pages / path).parent.mkdir(exist_ok=True)
         (pages / path).write_text(text, encoding="utf-8")

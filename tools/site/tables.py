@@ -1,21 +1,28 @@
-"""Tables that pages ask for with `<!-- table: NAME -->`, made of what the code and the project's file say."""
+"""Write the generated tables into the Markdown files: `python -m tools.site.tables` (`--check` only compares).
+
+A table is between `<!-- table: NAME -->` and `<!-- end of table -->`. Its rows come from the code and pyproject.toml.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_versions
+from tools.site.example import report_of
 from tools.site.rule_pages import rule_tables
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-REQUEST = re.compile(r"<!-- table: ([a-z-]+) -->")
+END = "<!-- end of table -->"
+TABLE = re.compile(rf"<!-- table: ([a-z-]+) -->\n(.*?){END}", re.DOTALL)
+CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PURPOSES = {
     "probe": "`lintrain probe` in this environment",
-    "parquet": "a check that looks into the Parquet files which a script names",
+    "parquet": "`lintrain check` of scripts that read Parquet files: their columns",
     "watch": "`lintrain check --watch`",
     "lsp": "`lintrain server`, for editors",
 }
@@ -25,9 +32,40 @@ TRAINING = ("torch", "transformers", "datasets", "accelerate", "trl", "peft", "l
 PINNED = re.compile(r"([\w-]+)(?:\[[\w,]*\])?(==|>=)([\w.]+)")
 
 
-def with_tables(markdown: str) -> str:
-    """A page with its tables filled in; KeyError for a name that there is not."""
-    return REQUEST.sub(lambda found: TABLES[found[1]](), markdown)
+def main(arguments: Sequence[str]) -> int:
+    """Write the tables of every page; 1 if `--check` finds one that is out of date."""
+    stale = [path for path in pages_with_tables() if with_tables(text := _read(path)) != text]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: its tables are out of date")
+        if "--check" not in arguments:
+            path.write_text(with_tables(_read(path)), encoding="utf-8")
+    return 1 if stale and "--check" in arguments else 0
+
+
+def pages_with_tables() -> list[Path]:
+    """The Markdown files with a generated table."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [path for path in pages if TABLE.search(_read(path))]
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def with_tables(markdown: str, tables: Mapping[str, Callable[[], str]] | None = None) -> str:
+    """A page with fresh tables; KeyError for an unknown name."""
+    known = {**TABLES, "example": lambda: _report(markdown), **(tables or {})}
+
+    def fresh(found: re.Match[str]) -> str:
+        return f"<!-- table: {found[1]} -->\n\n{known[found[1]]().strip()}\n\n{END}"
+
+    return TABLE.sub(fresh, markdown)
+
+
+def _report(markdown: str) -> str:
+    """What a check prints for the first Python code of a page."""
+    (script, *_) = CODE.findall(markdown)
+    return f"```text\n{report_of(script)}\n```"
 
 
 def versions() -> str:
@@ -91,3 +129,7 @@ def _written(version: tuple[int, ...]) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,1 +1,1 @@
-"""Names that do not exist, found by ruff, which runs beside us on the same files."""
+"""Undefined names, found by ruff, which runs on the same files at the same time."""

@@ -14,7 +14,7 @@ def bound_within(loop: ast.stmt) -> frozenset[str]:
 
 
 def module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes of a module in their order, without what stands inside its functions and classes."""
+    """The nodes of a module in order, without those inside its functions and classes."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()

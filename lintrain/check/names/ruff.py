@@ -1,4 +1,4 @@
-"""Ruff at work beside us: started before our own reading, asked for its clues afterwards."""
+"""Ruff as a subprocess: started before lintrain reads, its clues collected afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMPILER_CODES = ("F701", "F702", "F704", "F706", "F707")
 """`break`, `continue`, `yield`, `return` and `except` where Python's compiler, not its parser, refuses them."""
 
 BATCH = 30_000
-"""Characters of file names given to one process: the shortest limit of the systems that we run on (Windows)."""
+"""Characters of file names given to one process: the shortest limit of all systems (Windows)."""
 
 
 MOST_RETRIES = 64
@@ -35,7 +35,7 @@ MOST_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """What ruff says of one place; in a notebook `line` counts within the cell."""
+    """What ruff reports for one location; in a notebook `line` counts within the cell."""
 
     code: str
     message: str
@@ -65,7 +65,7 @@ class NameSearch:
         return self.retries >= 0
 
     def collect(self) -> dict[str, list[Clue]]:
-        """Wait for the end and give the clues by absolute path."""
+        """Wait for the end and return the clues by absolute path."""
         for reader in self.readers:  # which may start others while it is joined
             reader.join()
         clues: dict[str, list[Clue]] = {}
@@ -73,7 +73,7 @@ class NameSearch:
             for path, clue in (found for output in self.outputs for found in _read_clues(output)):
                 clues.setdefault(self.names.get(path, path), []).append(clue)
         except (LookupError, TypeError, ValueError):
-            self.problem = "ruff answered in a form that is not known, so undefined names are not looked for"
+            self.problem = "the output of ruff is not understood, so undefined names are not checked"
             return {}
         return clues
 
@@ -85,13 +85,13 @@ class NameSearch:
 
 
 def start_search(paths: Sequence[str], given: Mapping[str, bytes]) -> NameSearch:
-    """Set ruff to work on files; `given` are the contents of those that are not to be read from the disk."""
+    """Start ruff on files; `given` are the contents of those that are not read from the disk."""
     search = NameSearch()
     if not paths:
         return search
     program = find_ruff()
     if program is None:
-        search.problem = "ruff is not installed, so undefined names are not looked for; `pip install ruff` brings it"
+        search.problem = "ruff is not installed, so undefined names are not checked; install it with `pip install ruff`"
         return search
     codes = ",".join((*NAME_CODES, *COMPILER_CODES))
     command = [program, "check", "--isolated", "--no-cache", "--quiet", "--select", codes, "--output-format", "json"]
@@ -140,7 +140,7 @@ def _launch(search: NameSearch, command: Sequence[str], paths: Sequence[str], st
     try:
         process = subprocess.Popen(words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
-        search.problem = f"ruff could not be started ({error}), so undefined names are not looked for"
+        search.problem = f"ruff could not be started ({error}), so undefined names are not checked"
         return
     search.processes.append(process)
     reader = Thread(target=_drain, args=(search, process, command, paths, stdin), daemon=True)
@@ -176,7 +176,7 @@ def _failure(paths: Sequence[str], errors: bytes) -> str:
     last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
     where = f" on {shown(paths[0])}" if len(paths) == 1 else ""
     left = " there" if where else ""
-    return f"ruff failed{where} ({last[0]}), so undefined names are not looked for{left}"
+    return f"ruff failed{where} ({last[0]}), so undefined names are not checked{left}"
 
 
 def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
@@ -191,7 +191,7 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def find_ruff() -> str | None:
-    """The ruff that belongs to this Python, else the one on the search path, never the project's; or None."""
+    """The ruff of this Python, otherwise the one on the search path, never the project's; or None."""
     beside = Path(sys.executable).parent / ("ruff.exe" if os.name == "nt" else "ruff")
     return str(beside) if beside.is_absolute() and beside.is_file() else find_program("ruff", os.curdir)
 

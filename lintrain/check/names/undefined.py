@@ -1,4 +1,4 @@
-"""Which of ruff's clues are names that a run will stumble over, as findings."""
+"""Which of ruff's clues are names that a run fails on, as findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Node = TypeVar("Node", ast.expr, ast.stmt)
 SURROUNDINGS = frozenset(
     ("display", "get_ipython", "In", "Out", "exit", "quit", "dbutils", "spark", "sc", "reveal_type")
 )
-"""Names that notebooks, shells and hosted platforms bring along."""
+"""Names that notebooks, shells and hosted platforms define."""
 
 MAKES_NAMES = lazy_pattern(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
 MAGIC_MAKES_NAMES = lazy_pattern(
@@ -104,9 +104,9 @@ MOST_SOUGHT = 20
 MOST_COMPARED = 5_000
 """Names of one file that an undefined name is compared with."""
 
-WHY = "the run ends with NameError when it gets here"
-LOCAL_WHY = "the run ends with UnboundLocalError when it gets here"
-COMPILER_WHY = "Python refuses to run a file with this in it"
+WHY = "the run ends with NameError at this line"
+LOCAL_WHY = "the run ends with UnboundLocalError at this line"
+COMPILER_WHY = "Python does not run a file that contains this"
 
 
 def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
@@ -175,7 +175,7 @@ class _Surroundings:
     def nearest(self, name: str) -> str:
         """The name of the source that a name may be a misspelling of; empty where none is near or enough were sought.
 
-        Comparing thousands of names with thousands would take minutes, and help nobody who has that many to mend.
+        Comparing thousands of names with thousands would take minutes, and would not help with so many.
         """
         from difflib import get_close_matches
 
@@ -191,7 +191,7 @@ class _Surroundings:
         return any(self.source.once(_is_evaluated, statement) for statement in self._top_level_at(location.line))
 
     def _top_level_at(self, line: int) -> Iterator[ast.stmt]:
-        """The statements of the module on a line: they stand one behind the other."""
+        """The statements of the module on a line, one after the other."""
         body = self.source.tree.body
         index = bisect_right(body, line, key=lambda each: each.lineno) - 1
         while index >= 0 and (body[index].end_lineno or 0) >= line:

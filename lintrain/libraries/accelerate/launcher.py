@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, function, method, method_of
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, method, method_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Launcher, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, LibraryObject, Sequence, Unknown, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 OF_ACCELERATOR = ("device_placement", "split_batches", "mixed_precision", "gradient_accumulation_steps", "cpu")
 OF_FABRIC = ("accelerator", "strategy", "devices", "num_nodes", "precision", "plugins", "callbacks", "loggers")
@@ -35,6 +32,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     if isinstance(value, Launcher) and name == "gradient_accumulation_steps":
         return value.arguments.get(name) or Unknown(name=f"launcher.{name}")
     if name in {"sync_gradients", "gradient_state"}:
+        # A loop that asks `accelerator.sync_gradients` accumulates gradients by itself, and rules about clearing
+        # them must know that.
         reader.act(Act.ACCUMULATE, location, value)
     return Bound(value, name) if method_of(value, name) else Unknown(name=f"launcher.{name}")
 
@@ -46,6 +45,8 @@ def _prepare(call: Call) -> Value:
     _note_prepared(call, [UNKNOWN] if call.is_open or not given else given)
     if call.is_open or not given:
         return UNKNOWN
+    # Prepared objects are the given ones: the model that is trained is the one that the script made, with
+    # its settings.
     return given[0] if len(given) == 1 else Sequence(given, "tuple")
 
 
@@ -94,6 +95,8 @@ def _clip_gradients(call: Call) -> Value:
 @method(Launcher, "accumulate", "no_sync", "local_sgd", "no_backward_sync")
 def _accumulate(call: Call) -> Value:
     call.reader.act(Act.ACCUMULATE, call.location, call.receiver)
+    # A manager that leaves autograd alone: without this the `with` would count as one that may turn
+    # gradients off.
     return LibraryObject("contextlib.nullcontext", origin=call.location)
 
 
@@ -110,6 +113,7 @@ def _gather(call: Call) -> Value:
     given = call.positional[0]
     if call.path.endswith(".gather"):
         call.reader.act(Act.GATHER, call.location, given.value, launcher=call.receiver, text=Constant(given.text))
+    # Values of their own, since they have no graph: a gathered loss in a list does not keep memory.
     return replace(given.value) if isinstance(given.value, Tensor | Sequence | Unknown) else given.value
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
 from lintrain.libraries.datasets.columns import masks_some
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import (
@@ -25,9 +25,6 @@ from lintrain.pipeline.values.data import (
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, text_of
 from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 @subscript_of(Dataset)
 def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Value:
@@ -39,6 +36,8 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
             return _column_values(value, name)
         case Constant(value=int()):
             return Rows(value, False, depth=len(reader.conditions))
+        # A slice of a data set is a dictionary of columns, not a data set: `len(dataset[:100])` counts
+        # columns.
         case Slice() | Sequence():
             return Rows(value, True, depth=len(reader.conditions))
         case _:
@@ -49,6 +48,8 @@ def _column_values(dataset: Dataset, name: str) -> Value:
     known = dataset.columns or {}
     if name in known:
         return ColumnValues(known[name], dataset)
+    # A column that is certainly missing raises KeyError, and rules report that elsewhere. If others may
+    # exist, this one is taken to, under the name that the script uses.
     return UNKNOWN if dataset.is_complete else ColumnValues(Column(name), dataset)
 
 
@@ -75,6 +76,8 @@ def _dataset_attribute(reader: Reader, value: Value, name: str, location: Locati
 def names_of(dataset: Dataset) -> Value:
     """`dataset.column_names`."""
     if not dataset.is_complete or dataset.columns is None:
+        # Unknown names are still those of this data set: `map(f, remove_columns=dataset.column_names)`
+        # removes all that came in, whatever they are called.
         return ColumnNames(dataset)
     return Sequence([Constant(name) for name in [*dataset.columns, *dataset.hidden]])
 
@@ -108,8 +111,11 @@ def _some_values(reader: Reader, value: Value, key: Value, location: Location) -
         return value
     if not _has_slice(key):
         return replace(value, column=replace(value.column, is_stacked=False)) if value.column.is_stacked else value
+    # The code in the brackets is kept, since rules compare it: labels `x[1:]` of inputs `x[:-1]` are the
+    # tokens that follow.
     stretch = reader.source.code(location).rpartition("[")[2].removesuffix("]")
     if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
+        # `ids[:512]` may cut the padding off, or the text: neither is certain any more.
         column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
         return ColumnValues(column, value.dataset, stretch)
     return replace(value, stretch=stretch, column=replace(value.column, written=None))
@@ -126,7 +132,7 @@ def _one_value(reader: Reader, value: Value) -> Value:
 
 
 RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist", "to_list"})
-"""Methods after which nobody knows the leading dimension any more."""
+"""Methods after which the leading dimension is unknown."""
 
 
 @method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
@@ -135,6 +141,8 @@ def _copied(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
+    # The first name stays through several copies: labels copied from `input_ids` are tokens, also over a
+    # helper variable.
     column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
     if call.path.rpartition(".")[2] in RESHAPING:
         column = replace(column, is_stacked=False)
@@ -152,7 +160,7 @@ def _changed_text(call: Call) -> Value:
 
 @stored_item_of(ColumnValues)
 def _set_some(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
-    """`encoding["input_ids"][i] = ...`: whoever sets rows one by one may pad, cut or mask them."""
+    """`encoding["input_ids"][i] = ...`: code that sets rows one by one may pad, cut or mask them."""
     if isinstance(owner, ColumnValues):
         _edit(owner, masks_some(value))
 
@@ -181,6 +189,8 @@ def _masked(call: Call) -> Value:
 def _edit(values: ColumnValues, masks: bool) -> None:
     """Note that values were changed where they are, and with them those of the encoding that they are part of."""
     before, owner = values.column, values.dataset
+    # `encoding["labels"][i] = -100` changes what the encoding holds, so the new column is put into it too.
+    # A copy that was taken out before keeps what it had.
     is_part = isinstance(owner, Encoding) and owner.columns.get(before.name) is before
     values.column = replace(
         before,
@@ -207,6 +217,7 @@ def _with_text(reader: Reader, left: Value, operator: str, right: Value, locatio
         return ColumnValues(column, values.dataset, origin=values.origin)
     if isinstance(other, Sequence) and any(isinstance(item, SpecialToken) for item in other.items):
         operations.text_of_parts(reader, (values, *other.items), location)
+    # Rows that are put together are longer than what the tokenizer padded or cut them to.
     column = replace(values.column, padding=Padding.UNKNOWN, truncated=None)
     if masks_some(other):
         column = replace(column, is_masked=True, copied_from="")
@@ -214,6 +225,6 @@ def _with_text(reader: Reader, left: Value, operator: str, right: Value, locatio
 
 
 def _is_text(value: Value) -> bool:
-    """Whether what is put together with a column says that it holds text."""
+    """Whether what is concatenated with a column shows that it contains text."""
     is_token = isinstance(value, SpecialToken) and not value.name.endswith("_id")
     return is_token or isinstance(value, Text | Templated) or text_of(value) is not None

@@ -1,4 +1,4 @@
-"""What a column holds, told from the values that code puts into it."""
+"""What a column contains, determined from the values that code puts into it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TYPE_KINDS = {
     "float32": Kind.FLOAT,
     "float64": Kind.FLOAT,
 }
-"""Kinds by the name of an Arrow type; whole numbers are told by their beginning."""
+"""Kinds by the name of an Arrow type; integer types are recognized by their prefix."""
 
 MOST_PARTS = 8
-"""Items of a list that are looked at to tell its kind."""
+"""Items of a list that are looked at to determine its kind."""
 
 
 def kind_of_type(name: str) -> Kind:
@@ -44,12 +44,16 @@ def column_of(name: str, value: Value, *, is_batch: bool) -> Column:
         row = value
     found = _described(row)
     if found.kind is Kind.UNKNOWN:
+        # Only if the value shows nothing: code that fills `input_ids` with text is a mistake, and its
+        # name must not hide that.
         found = replace(found, kind=kind_by_name(name))
     return found.named(name)
 
 
 def _any_of(items: list[Value]) -> Value:
     """What stands for any of the items: the first of plain texts or plain numbers, however many there are."""
+    # A literal column of 10,000 texts is described by the first of them. Joining all would make an Unknown
+    # of more than four.
     plain = {type(item.value) for item in items if isinstance(item, Constant) and not item.is_default}
     is_plain = len(plain) == 1 and all(isinstance(item, Constant) and not item.is_default for item in items)
     return items[0] if is_plain and not any(masks_some(item) for item in items) else join(items)
@@ -94,6 +98,8 @@ def _kind_of_literal(plain: object) -> Kind:
 
 def _listed(item: Column) -> Column:
     """A list of such items: token ids stay token ids, everything else is a list."""
+    # A list of token rows is a batch, and its column holds token rows. A list of numbers in each row is
+    # something new.
     if item.kind in {Kind.TOKENS, Kind.MASK, Kind.UNKNOWN}:
         return replace(item, padding=Padding.UNKNOWN, truncated=None)
     return Column("", Kind.LIST, is_masked=item.is_masked, item=item.kind)
@@ -102,11 +108,15 @@ def _listed(item: Column) -> Column:
 def _merged(values: SequenceType[Value]) -> Column:
     """One column for values of any of these; a -100 among them masks it."""
     plain = [option for value in values for option in (value.options if isinstance(value, Either) else (value,))]
+    # `[-100 if t == pad else t for t in ids]` holds token ids, some of them masked: -100 says nothing about
+    # the kind.
     kept = [value for value in plain if not (isinstance(value, Constant) and value.value == IGNORED)]
     is_masked = len(kept) < len(plain)
     if not kept:
         return Column("", Kind.INTEGER, is_masked=True)
     first, *others = [_described(value) for value in kept[:MOST_PARTS]]
+    # Different kinds in one list: no rule can say anything about such a column, but its mask is still
+    # certain.
     if any(other.kind is not first.kind for other in others):
         return Column("", is_masked=is_masked)
     return replace(first, is_masked=True) if is_masked else first

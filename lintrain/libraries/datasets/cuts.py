@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.values.data import Cut, Dataset
 from lintrain.pipeline.values.python import Constant, Range, Value, is_missing, number_of
@@ -31,6 +31,7 @@ def cut_of(call: Call, dataset: Dataset) -> Cut | None:
 
 
 def _of_range(indices: Range, dataset: Dataset) -> Cut:
+    # Every second row is no stretch: such a part overlaps with any other, and with none for certain.
     if not is_missing(indices.step) and number_of(indices.step) != 1:
         return Cut()
     return _between(Constant(0) if is_missing(indices.start) else indices.start, indices.stop, dataset)
@@ -44,6 +45,7 @@ def parts_of(call: Call, rows: int | None) -> tuple[int | None, int | None]:
     train, test = call.value("train_size", 1), call.value("test_size", 0)
     if rows is None or call.is_open or _is_default(train) or _is_default(test):
         return None, None
+    # Neither size is given: a quarter is for testing, as in scikit-learn.
     if is_missing(train):
         held_out = _share(Constant(0.25) if is_missing(test) else test, rows, math.ceil)
         return None if held_out is None else rows - held_out, held_out
@@ -56,6 +58,7 @@ def parts_of(call: Call, rows: int | None) -> tuple[int | None, int | None]:
 def _share(asked: Value, rows: int, rounded: Callable[[float], int]) -> int | None:
     number = number_of(asked)
     count = number if isinstance(number, int) or number is None else rounded(number * rows)
+    # A part that is empty or everything makes datasets raise: no count is better than a wrong one.
     return count if count is not None and 0 < count < rows else None
 
 
@@ -81,5 +84,7 @@ def cut_by_text(text: str, rows: int | None) -> Cut:
     if (first or 0) < 0 or (stop or 0) < 0:
         if whole is None:
             return Cut()
+        # `train[-10%:]` counts from the end. With an unknown number of rows only percentages can be turned
+        # around.
         first, stop = (max(0, whole + bound) if bound is not None and bound < 0 else bound for bound in (first, stop))
     return Cut(first or 0, stop, whole, is_percent)

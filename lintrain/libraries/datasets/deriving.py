@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Step
 from lintrain.pipeline.values.python import Absent, Constant, Sequence, Value
 
@@ -13,12 +13,15 @@ LIBRARY = "datasets"
 
 def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
     """A data set with the columns of another; a caller that changes columns gives it new ones."""
+    # Both are copied. A loop that is written out as 1,000 calls of `map` would otherwise copy half a
+    # million steps.
     call.reader.counted(parent.steps)
     call.reader.counted(parent.columns or ())
     made = replace(
         parent,
         parent=parent,
         steps=(*parent.steps, Step(operation, call.location, call.text)),
+        # Copies, since `set_format` changes a data set in place: the parent must not change with its child.
         hidden=dict(parent.hidden),
         needs=dict(parent.needs),
         is_unchanged=False,
@@ -35,6 +38,7 @@ def recolumned(made: Dataset, columns: dict[str, Column], *, is_complete: bool) 
     """Give a data set columns of its own."""
     made.columns = columns
     made.is_complete = is_complete
+    # Formats belong to the columns of before: a new column with an old name is a new thing.
     made.read_as_text = {}
     return made
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, entries_of, function, method, stored_item_of, subscript_of
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, entries_of, function, method, stored_item_of, subscript_of
 from lintrain.libraries.datasets.columns import kind_of_type, types_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Column, Feature, Features, Kind
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Sequence, Value, number_of, text_of
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 @entries_of(Features)
@@ -55,6 +52,8 @@ def _feature_attribute(reader: Reader, value: Value, name: str, location: Locati
         case "num_classes":
             count = len(column.class_names) or column.num_classes
             return Constant(count) if count else UNKNOWN
+        # The feature of a list is described by the same column: `features["ner_tags"].feature.names` are
+        # its class names.
         case "feature":
             return value
         case "names" | "dtype" | "shape" | "length" | "_type":

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.libraries.datasets.cuts import cut_by_text
 from lintrain.libraries.datasets.deriving import started
-from lintrain.libraries.datasets.facts import columns_of, facts_of
-from lintrain.libraries.datasets.files import content_of
+from lintrain.libraries.datasets.files import columns_of, content_of, facts_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
 from lintrain.pipeline.values.python import (
@@ -73,6 +72,8 @@ def _identify(call: Call) -> Loaded:
     is_default = any(isinstance(each, Constant) and each.is_default for each in (path, config))
     if name is None:
         return Loaded(is_default=is_default)
+    # Builders of files come first, since their names are no data sets on the hub: `csv` says how to read
+    # `data_files=`.
     if name in FILE_BUILDERS:
         content = content_of(call, name, call.value("data_files", 3))
         if content is not None:
@@ -81,6 +82,7 @@ def _identify(call: Call) -> Loaded:
         return Loaded(TEXT_ONLY if name == "text" else None, name == "text", _file_splits(call))
     if name in FOLDER_BUILDERS:
         return Loaded(FOLDER_BUILDERS[name])
+    # Facts are about one configuration. With `name=args.task` the columns depend on the command line.
     is_known = (text_of(config) is not None or is_missing(config)) and _takes_all(call)
     facts = facts_of(call.reader, name, text_of(config)) if is_known else None
     return _from_facts(facts, name, text_of(config), is_default=is_default)
@@ -116,6 +118,8 @@ def _all_splits(call: Call, loaded: Loaded) -> Value:
     if loaded.splits:
         made.splits = {name: _split(call, loaded, name) for name in loaded.splits}
         made.is_complete = True
+        # One dictionary for all splits, by identity: it shows later that a list of column names came from a
+        # sibling.
         read_as_text: dict[str, Location] = {}
         for split in made.splits.values():
             split.read_as_text = read_as_text
@@ -155,6 +159,7 @@ def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
         case Constant():
             return UNKNOWN
         case _:
+            # `split=args.split` loads some split: its columns are right, which rows they are is not known.
             return replace(_split(call, loaded, None), is_default=True)
 
 
@@ -167,6 +172,8 @@ def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:
     first = FIRST_ROWS.match(part["slice"] or "")
     if part["slice"] is not None:
         made.cut = cut_by_text(part["slice"], made.rows)
+        # `train[:100]` has at most 100 rows. Percentages are rounded by the library, so they give no count
+        # here.
         made.rows = int(first[1]) if first else None
 
 
@@ -178,12 +185,13 @@ def _load_from_disk(call: Call) -> Value:
     if facts is None:
         return _unread(call)
     loaded = _from_facts(facts, "", None, is_default=False)
+    # A folder is not on the hub, even if the facts were found under a name.
     loaded.hub_name = None
     return _all_splits(call, loaded) if facts.splits else _split(call, loaded, None)
 
 
 def _unread(call: Call) -> Value:
-    """A data set or several splits: only the class method's name tells which."""
+    """A data set or several splits: only the class method's name shows which."""
     if call.path.endswith("DatasetDict.load_from_disk"):
         return _all_splits(call, Loaded())
     return _split(call, Loaded(), None) if ".Dataset." in call.path else UNKNOWN

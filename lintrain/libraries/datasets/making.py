@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
-from lintrain.interpreter.weights import ITEMS_A_STEP
+from lintrain.interpreter import objects
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import ITEMS_A_STEP
+from lintrain.interpreter.core.registry import ENTRIES, base_call, function, of_type
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, recolumned, started
 from lintrain.libraries.datasets.files import Content, content_of
 from lintrain.libraries.datasets.loading import TEXT_ONLY
-from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
+from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features, OwnRows
 from lintrain.pipeline.values.frames import DataFrame
-from lintrain.pipeline.values.python import Mapping, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Literal,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    is_missing,
+    literal,
+)
 
 
 @function("datasets.Dataset.from_dict", "datasets.IterableDataset.from_dict")
@@ -38,12 +53,14 @@ def _length_of(given: Mapping) -> int | None:
 
 
 def _with_features(call: Call, made: Dataset, position: int) -> Dataset:
-    """`features=` tells the types of all columns."""
+    """`features=` sets the types of all columns."""
     features = call.value("features", position)
     if isinstance(features, Features):
         made.columns = {**(made.columns or {}), **features.columns}
         made.is_complete = features.is_complete
     elif not is_missing(features):
+        # Unknown types may turn any column into another kind: `features=my_features` can make classes of
+        # numbers.
         made.columns = {name: Column(name) for name in made.columns or {}}
     return made
 
@@ -54,6 +71,7 @@ def _from_list(call: Call) -> Value:
     if not isinstance(given, Sequence) or not given.is_complete or not given.items:
         return started(call, "from_list", None, is_complete=False)
     rows = [item for item in given.items if isinstance(item, Mapping)]
+    # The order of first appearance, over all rows: they may differ in their keys.
     names = {str(name): None for row in rows for name in row.entries}
     call.reader.spend(len(names) * len(rows) // ITEMS_A_STEP)
     columns = {name: column_of(name, _values_of(rows, name), is_batch=True) for name in names}
@@ -73,6 +91,7 @@ def _from_pandas(call: Call) -> Value:
     frame = call.value("df", 0)
     if not isinstance(frame, DataFrame):
         return _with_features(call, started(call, "from_pandas", None, is_complete=False), 1)
+    # An index that was filtered becomes the column `__index_level_0__`.
     is_complete = frame.is_complete and (frame.is_numbered or literal(call.value("preserve_index")) is False)
     columns = dict(frame.columns) if frame.columns or is_complete else None
     made = started(call, "from_pandas", columns, is_complete=is_complete)
@@ -131,6 +150,7 @@ def _together(call: Call) -> Value:
     if not sets or len(sets) < len(parts):
         return started(call, name, None, is_complete=False)
     made = derived(call, sets[0], name)
+    # With different columns the library fills what is missing with None, so kinds are no longer certain.
     alike = all(part.columns == sets[0].columns and part.is_complete for part in sets)
     if not alike or literal(call.value("axis")) == 1:
         recolumned(made, _common(sets), is_complete=False)
@@ -146,3 +166,30 @@ def _common(sets: list[Dataset]) -> dict[str, Column]:
         for name, column in (part.columns or {}).items():
             columns[name] = column if columns.get(name, column) == column else Column(name)
     return columns
+
+
+@base_call("torch.utils.data.Dataset")
+def _make(call: Call) -> Value:
+    """An object of the script's own Dataset class; its `__getitem__` is read once."""
+    cls = call.receiver
+    if not isinstance(cls, Class):
+        return UNKNOWN
+    made = objects.make_instance(call, cls)
+    found = cls.lookup("__getitem__")
+    if isinstance(made, Instance) and found is not None and isinstance(found[1], Function):
+        # Read here and not at each use: a loop over the loader only gets what this one reading found.
+        method = Bound(made, "__getitem__", found[1], found[0])
+        item = dispatch.call(call.reader, method, [Unknown(name="index")], location=call.location)
+        columns, is_complete = _columns(call, item)
+        call.reader.record.own_rows.append(OwnRows(made, columns, is_complete, found[1].origin))
+    return made
+
+
+def _columns(call: Call, item: Value) -> tuple[dict[str, Column], bool]:
+    """What an item holds by name, where it is a dictionary."""
+    entries: dict[Literal, Value] = {}
+    if not isinstance(item, Mapping) and of_type(ENTRIES, item) is None:
+        return {}, False
+    is_complete = operations.update(call.reader, entries, item)
+    named = {name: value for name, value in entries.items() if isinstance(name, str)}
+    return {name: column_of(name, value, is_batch=False) for name, value in named.items()}, is_complete

@@ -1,11 +1,12 @@
-"""`map` and its like: the mapped function is read on symbolic rows, and tells which columns come and go."""
+"""`map` and its like: the mapped function is read on symbolic rows, and shows which columns it adds and removes."""
 
 from __future__ import annotations
 
 from dataclasses import field, replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import ENTRIES, method, of_type
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import ENTRIES, method, of_type
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, names_in, recolumned
 from lintrain.pipeline.shifts import are_next_tokens, are_same_tokens
@@ -52,8 +53,11 @@ def read_change(call: Call, dataset: Dataset) -> Change:
     """Read the mapped function once, on rows of the data set."""
     batched = call.value("batched")
     is_batch = is_true(batched)
+    # The function gets one symbolic row, or batch, that notes which columns it reads, sets and removes.
     rows = Rows(dataset, is_batch, depth=len(call.reader.conditions), origin=call.location)
     result = _run(call, dataset, rows)
+    # With `batched=args.batched` the function is read as for single rows, but nothing of the result is
+    # certain.
     certain = isinstance(batched, Absent | Constant) and literal(batched) in {None, True, False}
     change = _change_of(result, rows, is_batch=is_batch)
     change.is_known = change.is_known and certain and not rows.is_open and len(call.positional) < 2
@@ -71,10 +75,14 @@ def _run(call: Call, dataset: Dataset, rows: Rows) -> Value:
     if not is_missing(columns):
         names = names_in(columns)
         ordered = columns.items if isinstance(columns, Sequence) else [columns]
-        positional = [call.reader.subscript(rows, each, call.location) for each in ordered] if names else [UNKNOWN]
+        positional = (
+            [dispatch.subscript(call.reader, rows, each, call.location) for each in ordered] if names else [UNKNOWN]
+        )
     extras = [call.value("with_indices"), call.value("with_rank")]
     positional.extend(UNKNOWN for extra in extras if is_true(extra))
-    return call.reader.call(function.value, positional, _keywords(call.value("fn_kwargs")), location=call.location)
+    return dispatch.call(
+        call.reader, function.value, positional, _keywords(call.value("fn_kwargs")), location=call.location
+    )
 
 
 def _keywords(given: Value) -> dict[str, Value]:
@@ -88,6 +96,8 @@ def _change_of(result: Value, rows: Rows, *, is_batch: bool) -> Change:
         return Change(is_empty=True)
     if isinstance(result, Either):
         return _either([_change_of(option, rows, is_batch=is_batch) for option in result.options])
+    # What the function set on its argument counts, whether or not it returns it: `map` merges both into the
+    # row.
     change = _set_by(rows.items, is_batch=is_batch)
     change.removed = set(rows.removed)
     if isinstance(result, Rows):
@@ -110,6 +120,8 @@ def _set_by(entries: dict[Literal, Value], *, is_batch: bool) -> Change:
     for name, value in entries.items():
         if isinstance(name, str):
             column = column_of(name, value, is_batch=is_batch)
+            # `labels` made from `input_ids` of another encoding are not copies of the `input_ids` next to
+            # them.
             added[name] = column if _repeats(column, value, entries) else replace(column, copied_from="")
     _compare_targets(added, entries)
     return Change(added)
@@ -132,7 +144,7 @@ def _row_of(value: Value | None) -> Value:
 
 
 def _repeats(column: Column, value: Value, entries: dict[Literal, Value]) -> bool:
-    """Whether a column holds the values of another one beside it: not those of an encoding of its own."""
+    """Whether a column repeats the values of another column of the same rows, not those of another encoding."""
     original = entries.get(column.copied_from)
     if column.copied_from == column.name or not isinstance(original, ColumnValues):
         return False
@@ -141,6 +153,8 @@ def _repeats(column: Column, value: Value, entries: dict[Literal, Value]) -> boo
 
 def _either(changes: list[Change]) -> Change:
     """Branches of a function that give different things: only what all of them set alike is certain."""
+    # A branch that returns None leaves the row as it is. It does not make the other branch's columns
+    # uncertain, since Arrow needs the same columns in every row.
     kept = [change for change in changes if not change.is_empty]
     if not kept:
         return Change(is_empty=True)
@@ -178,11 +192,13 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
     """The data set that `map` gives."""
     made = derived(call, dataset, operation)
     if change.removed == set() and change.removes_all_of is None and not change.added:
+        # Three answers: True for a `map` that certainly does nothing, None where this is not known.
         made.is_unchanged = True if change.is_empty else None if not change.is_known else False
         if change.is_empty:
             return made
     before, is_complete = _left_over(dataset, change)
     if not change.is_known:
+        # A function that is not understood may set any column, so only the names of before are certain.
         before = {name: Column(name) for name in before}
     columns = before | change.added
     made = recolumned(made, columns, is_complete=is_complete and change.is_known)
@@ -198,6 +214,8 @@ def _left_over(dataset: Dataset, change: Change) -> tuple[dict[str, Column], boo
     columns = dict(dataset.columns or {})
     if change.removes_all_of is not None:
         listed = change.removes_all_of
+        # The names were listed on this data set or on another split of the same loading: nothing of before
+        # is left.
         if listed is dataset or listed.read_as_text is dataset.read_as_text:
             return {}, True
         known = listed.columns or {}
@@ -213,5 +231,7 @@ def _filter(call: Call) -> Value:
     dataset = call.receiver
     if not isinstance(dataset, Dataset):
         return UNKNOWN
+    # The function is run for its effects: which columns it reads is needed by rules, its result only
+    # chooses rows.
     _run(call, dataset, Rows(dataset, is_true(call.value("batched")), depth=len(call.reader.conditions)))
     return derived(call, dataset, "filter")

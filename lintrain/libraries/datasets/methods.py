@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import method
 from lintrain.libraries.datasets.columns import column_of, types_of
 from lintrain.libraries.datasets.cuts import cut_of, parts_of
 from lintrain.libraries.datasets.deriving import derived, dictionary, names_in, recolumned
 from lintrain.pipeline.dataset_rows import rows_of
-from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, Features, Kind, Rows
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, DatasetDict, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -51,6 +53,8 @@ def _flatten(call: Call) -> Value:
     made.is_unchanged = None
     if dataset.columns is None:
         return made
+    # A column of another kind may be a dictionary: `answers` of SQuAD becomes `answers.text` and
+    # `answers.answer_start`.
     plain = {name: column for name, column in dataset.columns.items() if column.kind in PLAIN}
     return recolumned(made, plain, is_complete=dataset.is_complete and len(plain) == len(dataset.columns))
 
@@ -60,6 +64,7 @@ def _rows_left(call: Call, dataset: Dataset, cut: Cut | None) -> int | None:
         case "shuffle" | "sort" | "flatten_indices":
             return dataset.rows
         case "select" | "take":
+            # For `take` the argument is called `n`, so this is Absent and the count comes from the cut.
             indices = call.value("indices", 0)
             if isinstance(indices, Sequence) and indices.is_complete:
                 return len(indices.items)
@@ -93,6 +98,7 @@ def _renamed(call: Call, names: dict[str, str] | None) -> Value:
         return recolumned(made, {}, is_complete=False)
     columns = dataset.columns or {}
     kept = {names.get(name, name): column.named(names.get(name, name)) for name, column in columns.items()}
+    # A column that is not known may exist if others may: then its new name exists from here on.
     new = {name: Column(name) for old, name in names.items() if old not in columns and not dataset.is_complete}
     made = recolumned(made, kept | new, is_complete=dataset.is_complete)
     made.read_as_text = {names.get(name, name): location for name, location in dataset.read_as_text.items()}
@@ -108,6 +114,8 @@ def _remove(call: Call) -> Value:
     listed = call.value("column_names", 0)
     names = names_in(listed)
     if names is None:
+        # `remove_columns(raw.column_names)` after `map` on data with unknown columns: what is left is what
+        # `map` added.
         extras = _added_since(listed, dataset)
         return recolumned(made, extras if extras is not None else dict(dataset.columns or {}), is_complete=False)
     left = {name: column for name, column in (dataset.columns or {}).items() if name not in names}
@@ -121,6 +129,8 @@ def _added_since(listed: Value, dataset: Dataset) -> dict[str, Column] | None:
     """The columns that a data set got after its names were listed; None where the list is another one."""
     if not isinstance(listed, ColumnNames) or not isinstance(listed.dataset, Dataset):
         return None
+    # The dictionary is shared between the splits of one loading, so names of `raw["train"]` also fit
+    # `raw["test"]`.
     if not any(listed.dataset.read_as_text is ancestor.read_as_text for ancestor in dataset.lineage):
         return None
     known = listed.dataset.columns or {}
@@ -179,6 +189,7 @@ def _cast(call: Call, types: dict[str, Column] | None) -> Value:
     before = dict(dataset.columns or {})
     if types is None:
         return recolumned(made, {name: Column(name) for name in before}, is_complete=dataset.is_complete)
+    # Only columns that exist or may exist: casting an unknown name raises in the library.
     cast = {name: column.named(name) for name, column in types.items() if name in before or not dataset.is_complete}
     return recolumned(made, before | cast, is_complete=dataset.is_complete)
 
@@ -220,6 +231,7 @@ def _set_in_place(call: Call) -> Value:
             case _:
                 dataset.columns = {**(dataset.columns or {}), **dataset.hidden}
                 dataset.hidden, dataset.format = {}, None
+                # Under a condition the reset may be skipped, and the transform with it stays possible.
                 dataset.has_transform = dataset.has_transform and len(call.reader.conditions) > dataset.depth
     return Constant(None)
 
@@ -230,7 +242,9 @@ def transform(call: Call, dataset: Dataset) -> None:
     dataset.has_transform = function is None or not is_missing(function.value)
     if function is not None and dataset.has_transform:
         rows = Rows(dataset, True, depth=len(call.reader.conditions), origin=call.location)
-        call.reader.call(function.value, [rows], location=call.location)
+        dispatch.call(call.reader, function.value, [rows], location=call.location)
+        # What the transform reads must be in the rows when they are read, so these columns may not be
+        # removed as unused.
         dataset.needs = dict(rows.needs) if len(call.reader.conditions) <= dataset.depth else {}
 
 
@@ -243,6 +257,8 @@ def set_format(call: Call, dataset: Dataset) -> None:
     if is_missing(columns) or is_true(call.value("output_all_columns", 2)):
         return
     names = names_in(columns)
+    # With unknown names any column may be hidden now. The known ones stay listed, but absence proves
+    # nothing.
     if names is None or len(call.reader.conditions) > dataset.depth:
         dataset.is_complete = False
         return
@@ -250,3 +266,12 @@ def set_format(call: Call, dataset: Dataset) -> None:
     dataset.hidden = {name: column for name, column in known.items() if name not in names}
     dataset.columns = {name: known.get(name, Column(name)) for name in names}
     dataset.is_complete = True
+
+
+@method(Dataset, "compute", "add_batch", "add")
+@method(DatasetDict, "compute", "add_batch", "add")
+def _taken_for_metric(call: Call) -> Value:
+    """A method of metrics, called on a data set."""
+    used = call.path.rpartition(".")[2]
+    call.reader.record.misuses.append(Misuse(call.location, call.receiver, used, call.text))
+    return UNKNOWN

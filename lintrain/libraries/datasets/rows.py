@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     element_of,
@@ -30,9 +30,6 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 @entries_of(Rows)
 def row_entries(value: Value) -> tuple[dict[Literal, Value], bool]:
@@ -41,6 +38,7 @@ def row_entries(value: Value) -> tuple[dict[Literal, Value], bool]:
         return {}, False
     held: dict[Literal, Value] = {name: ColumnValues(column, value) for name, column in value.columns.items()}
     is_complete = isinstance(value.dataset, Dataset) and value.dataset.is_complete and not value.is_open
+    # What code has set comes last: it replaces the column of the data set.
     return held | value.items, is_complete
 
 
@@ -65,6 +63,8 @@ def read_row(reader: Reader, value: Value, key: Value, location: Location) -> Va
     if not isinstance(value, Rows) or name is None:
         return UNKNOWN
     value.reads.add(name)
+    # A need is a column without which every row raises KeyError. One that is read under `if` or in `try`
+    # may be missing.
     if len(reader.conditions) <= value.depth and not reader.guards and name not in value.items:
         value.needs.setdefault(name, location)
     held, is_complete = row_entries(value)
@@ -97,6 +97,8 @@ def store(reader: Reader, owner: Value, key: Value, value: Value, location: Loca
         _open(owner)
         return
     before = entries(owner)[0].get(name)
+    # Depth is the number of conditions around the making of the rows. A store under the same `if` as that
+    # is certain.
     is_certain = len(reader.conditions) <= owner.depth
     owner.items[name] = value if is_certain else join([UNKNOWN if before is None else before, value])
     if isinstance(owner, Rows):
@@ -153,7 +155,8 @@ def _copy(call: Call) -> Value:
 def _looked_up(call: Call) -> Value:
     """What is there, for code that can do without it."""
     rows, before = call.receiver, dict(call.receiver.needs) if isinstance(call.receiver, Rows) else {}
-    found = call.reader.subscript(rows, call.value("key", 0), call.location)
+    # `get` has an answer without the column, so what it reads is not needed: the needs are put back.
+    found = dispatch.subscript(call.reader, rows, call.value("key", 0), call.location)
     if isinstance(rows, Rows):
         rows.needs = before
     return found
@@ -171,7 +174,9 @@ def _pop(call: Call) -> Value:
     name = text_of(call.value("key", 0))
     has_default = len(call.positional) + len(call.keywords) > 1
     found = (
-        _looked_up(call) if has_default else call.reader.subscript(call.receiver, call.value("key", 0), call.location)
+        _looked_up(call)
+        if has_default
+        else dispatch.subscript(call.reader, call.receiver, call.value("key", 0), call.location)
     )
     _take_out(call.reader, call.receiver, name)
     return found
@@ -193,6 +198,8 @@ def _update(call: Call) -> Value:
 def _take_out(reader: Reader, owner: Value, name: str | None) -> None:
     if not isinstance(owner, Rows | Encoding) or name is None:
         return
+    # After a `pop` that may be skipped the entry is there or not: the whole is open, and nothing is proved
+    # missing.
     if len(reader.conditions) > owner.depth:
         _open(owner)
         return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     METHODS,
     attribute_of,
     element_of,
@@ -31,9 +31,6 @@ from lintrain.pipeline.values.python import (
     options_of,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 SAME_AS_SPLITS = (
     "filter",
@@ -65,6 +62,8 @@ def _split(reader: Reader, value: Value, key: Value, location: Location) -> Valu
     if name is not None:
         return value.split(name) or UNKNOWN
     if value.template is not None:
+        # An unknown key of unknown splits gets a split of its own for each spelling: `data[args.split]` is
+        # the same each time, and another one than `data[args.test_split]`.
         return value.some_split(reader.source.code(location)) or UNKNOWN
     return join(value.splits.values()) if value.is_complete and value.splits else UNKNOWN
 
@@ -78,6 +77,8 @@ def _store_split(reader: Reader, owner: Value, key: Value, value: Value, locatio
     if name is not None and is_certain and isinstance(value, Dataset):
         owner.splits[name] = value
         return
+    # `for name in data: data[name] = f(data[name])`: each option came out of one split and knows where it
+    # goes.
     derived = [option for option in options_of(value) if isinstance(option, Dataset) and option.split]
     if name is None and is_certain and len(derived) == len(options_of(value)):
         owner.splits.update({option.split: option for option in derived if option.split})
@@ -146,6 +147,8 @@ def _made(call: Call) -> Value:
         is_complete = operations.update(call.reader, entries, argument.value) and is_complete
     splits = {str(name): split for name, split in entries.items() if isinstance(split, Dataset)}
     for name, split in splits.items():
+        # The name under which a split was loaded stays: `DatasetDict({"validation": raw["test"]})` still
+        # holds test data.
         split.split = split.split or name
     made = dictionary(call, splits)
     made.is_complete = is_complete and len(splits) == len(entries)
@@ -170,6 +173,8 @@ def _map(call: Call) -> Value:
     read: list[tuple[Dataset, Change]] = []
 
     def change_of(split: Dataset) -> Change:
+        # Reading the function costs as much as a loop's body. Splits of one loading have the same columns,
+        # so one reading gives the change for all of them.
         for other, change in read:
             if other.columns == split.columns and other.is_complete is split.is_complete:
                 split.read_as_text = other.read_as_text
@@ -199,6 +204,8 @@ def _on_each(call: Call) -> Value:
     transfer = METHODS[Dataset, call.path.rpartition(".")[2]]
 
     def do(split: Dataset) -> Value:
+        # The transfer of Dataset looks at the call's receiver: it is put back below for code that looks at
+        # the call afterwards.
         call.receiver = split
         return transfer(call)
 

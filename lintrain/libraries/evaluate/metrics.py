@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.call import Argument, Call
-from lintrain.interpreter.registry import function, method, subscript_of
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import function, method, subscript_of
 from lintrain.libraries.numpy.arrays import note_tuple
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Mapping, Sequence, Value, literal
 from lintrain.pipeline.values.training import Metric, MetricCall
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 CLASS_METRICS = frozenset(
     {"accuracy", "confusion_matrix", "exact_match", "f1", "matthews_correlation", "precision", "recall"}
@@ -83,6 +80,7 @@ def takes_classes(name: str | None, config: str | None) -> bool | None:
     if name is None:
         return None
     if name in TASK_METRICS:
+        # The configuration decides: `glue` without one raises, and which task it would be is not known.
         return None if config is None else (name, config) not in SCORE_TASKS
     return True if name in CLASS_METRICS else None
 
@@ -95,6 +93,8 @@ def _combine(call: Call) -> Value:
     parts = tuple(part for each in listed if (part := _part(call, each)) is not None)
     wanted = {part.takes_classes for part in parts} if len(parts) == len(listed) else set[bool | None]()
     made = _metric(call, None, None)
+    # Metrics that want different things cannot be given the same predictions, and rules leave that to the
+    # run.
     made.takes_classes = wanted.pop() if len(wanted) == 1 else None
     made.parts = parts if len(parts) == len(listed) else ()
     return made
@@ -129,6 +129,7 @@ def result_of(metric: Metric, location: Location) -> Value:
     names = _result_names(metric)
     if metric.name in NUMBERS:
         return number
+    # The names matter to `metric_for_best_model`; the numbers are the same unknown number under each.
     return Mapping(dict.fromkeys(names, number), origin=location) if names else LibraryObject("evaluate.result")
 
 

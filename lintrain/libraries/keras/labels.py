@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, family, function, method, subscript_of
-from lintrain.libraries.numpy.permutations import is_permutation
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import Transfer, family, function, method, subscript_of
+from lintrain.libraries.numpy.random import is_permutation
 from lintrain.model.location import Location
+from lintrain.pipeline.values.data import Dataset, Slices
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
-from lintrain.pipeline.values.python import UNKNOWN, Absent, Sequence, Slice, Unknown, Value, literal, number_of
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Constant,
+    Literal,
+    Mapping,
+    Sequence,
+    Slice,
+    Unknown,
+    Value,
+    is_missing,
+    literal,
+    number_of,
+)
 
 CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "reuters": 46, "imdb": 2}
 """The data sets of `keras.datasets` whose labels are numbers of classes."""
@@ -20,6 +31,7 @@ CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "re
 
 @function("keras.utils.to_categorical", "keras.utils.np_utils.to_categorical")
 def _to_categorical(call: Call) -> Value:
+    # Without `num_classes` the width is the largest label plus one, which only the data shows.
     count = number_of(call.value("num_classes", 1))
     return KerasLabels(True, int(count) if count else None, origin=call.location)
 
@@ -43,6 +55,7 @@ def _pair(call: Call, count: int) -> Value:
 
 @method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy")
 def _same_labels(call: Call) -> Value:
+    # A reshape to `(-1,)` or `(-1, 1)` keeps what the labels are: numbers of classes.
     return call.receiver
 
 
@@ -81,3 +94,36 @@ def _numbers(call: Call) -> Value:
     if not isinstance(labels, KerasLabels) or not labels.is_one_hot or not is_each:
         return UNKNOWN
     return KerasLabels(False, labels.classes, origin=call.location)
+
+
+@function("tensorflow.data.Dataset.from_tensor_slices", "tensorflow.data.Dataset.from_tensors")
+def _slices(call: Call) -> Value:
+    return Slices(call.value("tensors", 0), origin=call.location)
+
+
+@method(Slices, "batch", "shuffle", "prefetch", "cache", "repeat", "take", "skip", "with_options", "shard", "unbatch")
+def _same_rows(call: Call) -> Value:
+    return call.receiver
+
+
+@method(Slices, "map", "filter", "padded_batch", "apply", "interleave")
+def _other_rows(call: Call) -> Value:
+    return Slices(UNKNOWN, origin=call.location)
+
+
+@method(Dataset, "to_tf_dataset")
+def _to_tf(call: Call) -> Value:
+    """The columns as a dictionary, and the label columns as a second element if any are named."""
+    columns, labels = call.value("columns", 0), call.value("label_cols", 4)
+    names = columns.items if isinstance(columns, Sequence) and columns.is_complete else [columns]
+    # With `label_cols=` the rows are pairs of inputs and labels, and pairs are not followed.
+    if not is_missing(labels) or not all(isinstance(name, Constant) for name in names):
+        return Slices(UNKNOWN, origin=call.location)
+    entries = {name.value: Unknown(name="column") for name in names if isinstance(name, Constant)}
+    return Slices(Mapping(dict[Literal, Value](entries), not isinstance(columns, Absent)), origin=call.location)
+
+
+@method(Model, "prepare_tf_dataset")
+def _prepare_tf(call: Call) -> Value:
+    """The labels come as a second element, as the model needs them."""
+    return Slices(UNKNOWN, origin=call.location)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     called,
@@ -27,10 +27,6 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 POSITIONAL = {"keras.layers.Dense": ("units", "activation"), "keras.layers.Activation": ("activation",)}
 """The parameters that layers take by position."""
@@ -60,6 +56,8 @@ def _apply(call: Call) -> Value:
     layer = call.receiver
     if not isinstance(layer, Layer):
         return UNKNOWN
+    # A new value for each call, so that one layer used twice has two places in the graph, with the same
+    # `made`.
     return replace(layer, inputs=tuple(argument.value for argument in call.positional), origin=call.location)
 
 
@@ -90,6 +88,7 @@ def _add(call: Call) -> Value:
     network = call.receiver
     if isinstance(network, Network):
         network.layers.append(call.value("layer", 0))
+        # The last layer decides about the loss. If another one may follow, no rule may judge this one.
         network.is_complete = network.is_complete and not call.reader.conditions
     return Constant(None)
 
@@ -105,6 +104,7 @@ def _pop(call: Call) -> Value:
 def _functional(call: Call) -> Value:
     outputs = call.value("outputs", 1)
     items = outputs.items if isinstance(outputs, Sequence) else [outputs]
+    # A network with several outputs has a loss for each, and which is which depends on names.
     return Network("keras.Model", list(items), len(items) == 1, origin=call.location)
 
 
@@ -116,6 +116,7 @@ def _run(call: Call) -> Value:
         return UNKNOWN
     given = tuple(argument.value for argument in call.positional)
     if network.last is not None:
+        # The output of the inner network, fed with what the call got and all that lies between.
         return replace(network.last, inputs=(*given, *network.layers), origin=call.location)
     return Layer("", {}, (*given, *network.layers), origin=call.location)
 

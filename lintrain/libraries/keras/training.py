@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, family, instance_method, method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import Transfer, family, instance_method, method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Network, Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
@@ -36,6 +37,7 @@ OWN_STEPS = ("train_step", "compute_loss", "compile", "fit")
 def _compile(call: Call) -> Value:
     """A run to come; a torch model's `compile` is another thing and gives the model itself."""
     model = call.receiver
+    # `torch.compile` as a method: `model.compile()` makes a torch model faster and trains nothing.
     if isinstance(model, Model) and model.framework != "tf":
         return model
     run = KerasRun(
@@ -53,12 +55,13 @@ def _output_of(call: Call, model: Value) -> Value:
     """The last layer: of a network, or of what the script's own class returns from `call`."""
     if isinstance(model, Network):
         return model.last or UNKNOWN
+    # A class with its own `train_step` may do anything with its outputs before they reach the loss.
     if not isinstance(model, Instance) or any(model.cls.lookup(name) for name in OWN_STEPS):
         return UNKNOWN
     if model.cls.lookup("call") is None:
         return UNKNOWN
-    bound = call.reader.attribute(model, "call", call.location)
-    return call.reader.call(bound, [Unknown(name="inputs")], location=call.location)
+    bound = dispatch.attribute(call.reader, model, "call", call.location)
+    return dispatch.call(call.reader, bound, [Unknown(name="inputs")], location=call.location)
 
 
 @method(Network, "fit")
@@ -67,6 +70,7 @@ def _output_of(call: Call, model: Value) -> Value:
 @instance_method("keras.models.Model", "fit")
 def _fit(call: Call) -> Value:
     runs = call.reader.record.keras_runs
+    # The last `compile` counts: fine-tuning scripts compile the same model a second time with a lower rate.
     run = next((run for run in reversed(runs) if run.model is call.receiver), None)
     if run is None:
         run = KerasRun(call.receiver, None)
@@ -92,6 +96,8 @@ def _optimizer(path: str) -> Transfer | None:
 def _make_optimizer(call: Call) -> Value:
     """Old scripts call the rate `lr`."""
     given = call.argument("learning_rate", 0) or call.argument("lr")
+    # A default of the library, marked as one: rules about high rates name it differently from one that the
+    # script chose.
     default = Constant(LEARNING_RATES[call.path.rpartition(".")[2]], True)
     rate = given.value if given else UNKNOWN if call.is_open else default
     return Optimizer(

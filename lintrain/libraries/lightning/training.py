@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import function, instance_method, lineage_of, method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.registry import function, instance_method, method
+from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.values.lightning import LightningFit, LightningTrainer, LoggedNames
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import (
@@ -44,12 +44,14 @@ def _trainer(call: Call) -> Value:
 
 @method(LightningTrainer, "fit")
 def _fit(call: Call) -> Value:
-    """Read the steps, with batches where their loader is known; what is not known is read as code that nobody calls."""
+    """Read the steps, with batches where their loader is known; what is not known is read as an unused function."""
     escape(call)
     given = call.named("model", "train_dataloaders", "val_dataloaders", "datamodule")
     module = given["model"].value if "model" in given else UNKNOWN
     call.reader.record.lightning_fits.append(LightningFit(call.location, module))
     if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
+        # Lightning calls the steps for each batch, whatever stands around `fit`: a condition there is none
+        # of the step's.
         conditions, call.reader.conditions = call.reader.conditions, []
         with call.reader.aside():
             _read_steps(call, module, {name: argument.value for name, argument in given.items()})
@@ -62,14 +64,18 @@ def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> None:
     owners = [owner for owner in (data, module) if isinstance(owner, Instance)]
     if any(owner.cls.lookup(hook) for owner in owners for hook in CHANGES_BATCHES):
         return
+    # `setup` sets the attributes that the loaders use (`self.train = ...`), so it is read first, as
+    # Lightning does.
     for owner in owners:
         _run(call, owner, "prepare_data")
         _run(call, owner, "setup", Unknown(name="stage"))
     for step, loading, argument in STEPS:
         loader = given[argument] if argument in given else _loader_of(call, owners, loading)
+        # Without a loader the step is still read at the end, with an unknown batch, like any method that
+        # nothing calls.
         if not all(isinstance(option, Loader) for option in options_of(loader)):
             continue
-        batch = operations.element(call.reader, loader)
+        batch = dispatch.element(call.reader, loader)
         call.reader.without_grad += step == "validation_step"
         _run(call, module, step, batch, Unknown(name="batch_idx"))
         call.reader.without_grad -= step == "validation_step"
@@ -87,8 +93,11 @@ def _run(call: Call, owner: Instance, name: str, *given: Value) -> Value:
     if found is None or not isinstance(found[1], Function):
         return UNKNOWN
     parameters = found[1].node.args
+    # Lightning passes `batch_idx` only to steps that have a parameter for it. `self` is not counted.
     count = len(parameters.posonlyargs) + len(parameters.args) - 1
-    return call.reader.call(Bound(owner, name, found[1], found[0]), list(given[:count]), location=call.location)
+    return dispatch.call(
+        call.reader, Bound(owner, name, found[1], found[0]), list(given[:count]), location=call.location
+    )
 
 
 @instance_method(MODULE, "log", "log_dict")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Argument, Call
-from lintrain.interpreter.registry import element_of, function, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import element_of, function, method, operated, stored_item_of, subscript_of
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import combined, normalised, subscripted, traced
 from lintrain.libraries.torch.creation import from_literal
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import (
@@ -29,9 +30,6 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""
 
@@ -44,6 +42,8 @@ def array_of(value: Value) -> Value:
     """A value as an array: itself, or what the items of a list have in common."""
     if isinstance(value, Sequence) and value.kind == "list" and value.items:
         items = [item for item in value.items if isinstance(item, Tensor)]
+        # A list of logits of one model is a batch of them. Logits and labels in one list are not an array
+        # of anything.
         same = {(item.role, id(item.model)) for item in items}
         if len(items) != len(value.items) or len(same) != 1:
             return UNKNOWN
@@ -55,6 +55,7 @@ def in_role(role: Role, value: Value, call: Call) -> Tensor:
     """An array of the same model's outputs that holds something else now."""
     if not isinstance(value, Tensor):
         return Tensor(role, UNKNOWN, call.text, origin=call.location)
+    # The model comes along: classes that were chosen out of its logits are still predictions of that model.
     return Tensor(role, value.model, call.text, is_cleaned=value.is_cleaned, origin=call.location)
 
 
@@ -76,6 +77,8 @@ def _mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.U
         return UNKNOWN
     if not isinstance(subject, Tensor):
         is_kept = isinstance(subject, Unknown) or (otherwise is None and isinstance(subject, ColumnValues))
+        # An unknown value stays the same unknown value under operations that keep numbers, so that `x` and
+        # `x.copy()` are one thing to rules about the same data.
         return normalised(call) or subject if is_kept else UNKNOWN
     role = roles.get(subject.role, otherwise)
     return traced(call, subject, subject if role is None else in_role(role, subject, call))
@@ -121,6 +124,7 @@ def _choose(call: Call) -> Value:
 def _note_single(call: Call, axis: Argument | None) -> None:
     """Record a choice among the outputs of a head that has one."""
     subject = _subject(call)
+    # `argmax(-1)` over one column is always 0. Over the rows (axis 0) it would be a choice among rows.
     is_last = axis is not None and literal(axis.value) in {-1, 1}
     is_scored = isinstance(subject, Tensor) and subject.role in SCORED
     model = subject.model if isinstance(subject, Tensor) else None
@@ -151,6 +155,8 @@ def _where(call: Call) -> Value:
         note_tuple(call, argument.value, argument.text, argument.location, "where")
     tensors = [option for option in options if isinstance(option, Tensor)]
     if tensors:
+        # `np.where(labels != -100, labels, pad)` is how -100 is replaced, so none need be among the values
+        # any more.
         return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
@@ -214,6 +220,7 @@ def _convert(call: Call) -> Value:
 def _reduce(call: Call) -> Value:
     """Numbers that are no longer one for each class; a loss stays a loss."""
     hits = _subject(call)
+    # `(predictions == labels).mean()` with -100 among the labels counts every ignored token as a miss.
     if call.path.endswith(".mean") and isinstance(hits, Tensor) and hits.hits_of and not hits.is_cleaned:
         call.reader.record.misuses.append(Misuse(call.location, hits.hits_of, "mean of hits", hits.text))
     return _mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES)

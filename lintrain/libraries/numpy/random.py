@@ -1,13 +1,14 @@
-"""Random numbers of NumPy: arrays of the size that the call says."""
+"""Random numbers of numpy: generators, seeds, and permutations of rows."""
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.shapes import ANY, integer, viewed
 from lintrain.libraries.torch.creation import data
-from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Value, is_missing
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Unknown, Value, is_missing
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 SIZES = {
     "normal": 2,
@@ -43,6 +44,7 @@ def _drawn(call: Call) -> Value:
     if is_missing(size) or call.is_open:
         return UNKNOWN
     count = integer(size)
+    # A single number is a shape with one axis: `rng.normal(size=96)`.
     shape = viewed(ANY, [size if count is None else Constant(count)])
     return data(call, shape, "" if name == "choice" else "int" if name in WHOLE else "float")
 
@@ -52,3 +54,34 @@ def _sized(call: Call) -> Value:
     """`state.randn(96, 8)`: one argument for each axis."""
     sizes = [argument.value for argument in call.positional]
     return UNKNOWN if call.is_open or not sizes else data(call, viewed(ANY, sizes), "float")
+
+
+GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
+LENGTH = lazy_pattern(r"\d+|len\([\w.]+\)|[\w.]+\.shape\[0\]")
+"""Code that is a number for certain."""
+
+DRAWN = "numpy.random.permutation(…)"
+"""The name of a random permutation."""
+
+
+def is_permutation(value: Value) -> bool:
+    """Whether a value is certainly a random permutation of row numbers."""
+    return isinstance(value, Unknown) and value.name == DRAWN
+
+
+@function("numpy.random.permutation")
+def _permutation(call: Call) -> Value:
+    """The numbers up to a length; of an array, its own items."""
+    given = call.argument("x", 0)
+    # `permutation(n)` gives row numbers, `permutation(array)` the array's own rows. For a plain name it
+    # could be either.
+    is_length = given is not None and (
+        given.text.startswith("len(") or given.text.isdigit() or ".shape[0]" in given.text
+    )
+    return Unknown(name=DRAWN) if is_length else UNKNOWN
+
+
+@method(LibraryObject, "permutation")
+def _drawn_permutation(call: Call) -> Value:
+    made = call.receiver
+    return _permutation(call) if isinstance(made, LibraryObject) and made.path in GENERATORS else UNKNOWN

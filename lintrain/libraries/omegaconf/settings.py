@@ -6,13 +6,13 @@ import os.path
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
+from lintrain.interpreter import classes, objects
+from lintrain.interpreter.core import dispatch, storing
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import DEEPEST, Reader
+from lintrain.interpreter.core.registry import attribute_of, decorating, function, method_of, stored_attribute_of
 from lintrain.interpreter.functions import attribute_default
-from lintrain.interpreter.registry import attribute_of, decorating, function, method_of, stored_attribute_of
-from lintrain.interpreter.weights import DEEPEST
 from lintrain.knowledge.setting_files import read_yaml_settings
 from lintrain.libraries.stdlib.paths import path_of
 from lintrain.libraries.stdlib.setting_files import as_value, settings_in
@@ -35,9 +35,6 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 NOT_PLAIN = lazy_pattern(r"\$\{|\?\?\?$")
 """Values that stand for another one, or have to be given: `${model.size}`, `???`."""
 
@@ -48,13 +45,14 @@ READ = partial(read_yaml_settings, numbers_without_point=True)
 def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Settings) or (name not in value.entries and method_of(value, name)):
         return None
-    return value.entries.get(name) or operations.child(reader, value, name)
+    return value.entries.get(name) or dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(Settings)
 def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Settings):
-        owner.entries[name] = operations.weakly(reader, owner.entries.get(name), value)
+        # Settings are often changed under `if args.debug:`, and then hold one of two values.
+        owner.entries[name] = storing.weakly(reader, owner.entries.get(name), value)
 
 
 def settings_of(
@@ -65,12 +63,13 @@ def settings_of(
     if isinstance(value, Mapping | Instance | Sequence):
         reader.spend()
     match value:
+        # Settings that contain themselves (`cfg.parent = cfg`) would have no end.
         case Mapping() | Instance() | Sequence() if not levels:
             return UNKNOWN
         case Mapping():
             entries: dict[Literal, Value] = {key: inside(held) for key, held in value.entries.items()}
             return Settings(entries, value.is_complete, origin=value.origin)
-        case Instance() if objects.is_dataclass(value.cls):
+        case Instance() if classes.is_dataclass(value.cls):
             return inside(mapping_of(value.attributes, is_complete=True))
         case Sequence():
             return Sequence([inside(item) for item in value.items], value.kind, value.is_complete)
@@ -112,6 +111,8 @@ def _merge(call: Call) -> Value:
         if isinstance(part, Settings):
             _merge_into(made, part)
         elif isinstance(argument.value, LibraryObject) and argument.value.path.endswith(("from_cli", "from_dotlist")):
+            # Only what was merged so far is turned into defaults: a later argument overrides the command
+            # line for certain.
             defaults = settings_of(call.reader, made, attribute_default)
             made = Settings(defaults.entries, False) if isinstance(defaults, Settings) else made
         else:
@@ -153,6 +154,8 @@ def _composed(reader: Reader, location: Location, root: Path, name: str) -> Valu
             for group, option in item.entries.items():
                 chosen = text_of(option)
                 part = _file(reader, location, root / str(group) / f"{chosen}.yaml") if chosen else UNKNOWN
+                # The file and its group both set it, and which wins depends on where `_self_` stands in the
+                # list.
                 main.entries[group] = UNKNOWN if group in main.entries else part
         elif text_of(item) != "_self_":
             return Unknown(name="cfg")  # another file of the same level

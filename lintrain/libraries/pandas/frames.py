@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Argument, Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     attribute_of,
     function,
     method_of,
@@ -17,6 +17,7 @@ from lintrain.interpreter.registry import (
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.files import content_of
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Column, Kind
 from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, in_part
 from lintrain.pipeline.values.python import (
@@ -31,9 +32,6 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 FORMS = {"pandas.read_csv": "csv", "pandas.read_json": "json", "pandas.read_parquet": "parquet"}
 FILE = frozenset({"filepath_or_buffer", "path_or_buf", "path"})
 """What the functions that read a file call it."""
@@ -44,6 +42,7 @@ DATES = lazy_pattern(r"date$|modified$|timestamp|.*(_at|_time)$")
 
 def depth_of(reader: Reader) -> int:
     """How far from certain the code under evaluation is: the conditions and loops around it."""
+    # Loops count as well: the second iteration sees a frame that the first one has changed.
     return len(reader.conditions) + len(reader.loops) + reader.uncalled
 
 
@@ -51,6 +50,7 @@ def depth_of(reader: Reader) -> int:
 def _make(call: Call) -> Value:
     """`pd.DataFrame({"text": [...], "label": [...]})`."""
     given = call.value("data", 0)
+    # Any other argument (`columns=`, `index=`, `dtype=`) may choose or convert columns.
     if not isinstance(given, Mapping) or call.is_open or len(call.positional) + len(call.keywords) != 1:
         return LibraryObject(call.path, call.values(), origin=call.location)
     call.reader.spend(len(given.entries))
@@ -78,6 +78,7 @@ def _read(call: Call) -> Value:
 
 def _as_read(column: Column, form: str) -> Column:
     """A column as pandas has it, which knows no class labels, and makes dates of what is called so."""
+    # `read_json` converts columns with such names to dates (pandas 2 and 3: `convert_dates=True`).
     if form == "json" and DATES.match(column.name):
         return Column(column.name)
     return replace(column, kind=Kind.INTEGER) if column.kind is Kind.CLASS else column
@@ -95,6 +96,8 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
         return UNKNOWN
     match key:
         case Constant(value=str(name), is_default=False):
+            # The series keeps its frame: `frame["a"][0] = 1` may change the frame, depending on the version
+            # of pandas.
             return Series(value.columns[name], value) if name in value.columns else UNKNOWN
         case Sequence(items=items, is_complete=True):
             return _chosen(reader, value, [literal(item) for item in items], location)
@@ -122,6 +125,7 @@ def same_rows(reader: Reader, frame: DataFrame, location: Location) -> DataFrame
 
 def some_rows(reader: Reader, frame: DataFrame, location: Location) -> DataFrame:
     """A frame with some of the rows, in an order of its own."""
+    # A part of the rows need not contain every class, and is not sorted by what the whole was sorted by.
     columns = {name: in_part(column) for name, column in reader.counted(frame.columns).items()}
     return DataFrame(columns, frame.is_complete, None, None, False, depth_of(reader), origin=location)
 
@@ -164,6 +168,7 @@ def _store(reader: Reader, owner: Value, key: Value, value: Value, location: Loc
 
 def _put(reader: Reader, frame: DataFrame, name: str, column: Column) -> None:
     is_certain = depth_of(reader) <= frame.depth
+    # The column is there or not: the frame may hold more than is known, and nothing is known of this one.
     if not is_certain and name not in frame.columns:
         frame.is_complete = False
         return
@@ -191,6 +196,8 @@ def _store_attribute(reader: Reader, owner: Value, name: str, value: Value, loca
     if name in owner.columns:
         _put(reader, owner, name, _column(name, value))
         return
+    # `frame.columns = ["text", "label"]` renames by position, so both the new names and the old order must
+    # be certain.
     names = [literal(item) for item in value.items] if isinstance(value, Sequence) and value.is_complete else []
     is_certain = depth_of(reader) <= owner.depth and owner.is_complete and len(names) == len(owner.columns)
     if name != "columns" or not is_certain or not all(isinstance(each, str) for each in names):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.pandas.frames import depth_of, same_rows, some_rows
 from lintrain.libraries.pandas.series import kind_as
@@ -34,6 +34,7 @@ def _given(call: Call, made: DataFrame | None) -> Value:
         return UNKNOWN
     if is_missing(in_place) or literal(in_place) is False:
         return made or UNKNOWN
+    # With `inplace=` unknown, or under a condition, the frame is either the old one or the new one.
     if made is None or not is_true(in_place) or depth_of(call.reader) > frame.depth:
         frame.forget()
     else:
@@ -49,6 +50,8 @@ def _same(call: Call) -> Value:
         return UNKNOWN
     made = same_rows(call.reader, frame, call.location)
     if call.path.endswith("reset_index"):
+        # `reset_index()` without `drop=True` adds the old index as a column, `index` or the name that it
+        # has.
         made.is_complete = frame.is_complete and is_true(call.value("drop"))
         made.is_numbered = True
     return _given(call, made)
@@ -64,6 +67,7 @@ def _fewer(call: Call) -> Value:
     if call.path.endswith("dropna") and (call.positional or not is_missing(call.value("axis"))):
         return _given(call, None)
     made = some_rows(call.reader, frame, call.location)
+    # `sample(frac=1)` is how a frame is shuffled: the rows are all still there, in no order.
     if call.path.endswith("sample") and literal(call.value("frac", 1)) == 1 and not is_true(call.value("replace", 2)):
         made.columns, made.rows = dict(frame.columns), frame.rows
     return _given(call, made)
@@ -82,6 +86,7 @@ def _rename(call: Call) -> Value:
     pairs = [(str(new.get(name, name)), column) for name, column in frame.columns.items()]
     made.columns = {name: column.named(name) for name, column in pairs}
     made.sorted_by = str(new.get(frame.sorted_by, frame.sorted_by)) if frame.sorted_by else None
+    # Two columns with one name afterwards: which of them `frame["x"]` gives is not followed.
     return _given(call, made if len(made.columns) == len(pairs) else None)
 
 
@@ -94,6 +99,7 @@ def _drop(call: Call) -> Value:
     by_axis = literal(call.value("axis", 1)) in {1, "columns"}
     asked = call.value("labels", 0) if by_axis else call.value("columns")
     if isinstance(asked, Absent):
+        # Without `columns=` and `axis=` the labels are those of rows.
         is_of_rows = isinstance(call.value("axis", 1), Absent)
         return _given(call, some_rows(call.reader, frame, call.location) if is_of_rows else None)
     items = asked.items if isinstance(asked, Sequence) and asked.is_complete else [asked]
@@ -169,6 +175,7 @@ def _together(call: Call) -> Value:
     if any(_kinds(other) != _kinds(first) or not other.is_complete for other in others):
         return UNKNOWN
     made = some_rows(call.reader, first, call.location)
+    # Otherwise the index has each number several times, and becomes a column in `Dataset.from_pandas`.
     made.is_numbered = is_true(call.value("ignore_index"))
     return made
 
@@ -178,7 +185,7 @@ def _kinds(frame: DataFrame) -> dict[str, Kind]:
 
 
 def part_of(call: Call, value: Value) -> Value | None:
-    """Some rows of a frame, of a column or of its values, drawn at random; None of anything else."""
+    """Some rows of a frame, of a column or of its values, sampled at random; None of anything else."""
     match value:
         case DataFrame():
             return some_rows(call.reader, value, call.location)

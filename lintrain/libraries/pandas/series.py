@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     attribute_of,
     element_of,
     function,
@@ -31,9 +31,6 @@ from lintrain.pipeline.values.python import (
     is_true,
     literal,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 CONVERTED = {"int": Kind.INTEGER, "uint": Kind.INTEGER, "float": Kind.FLOAT, "str": Kind.TEXT}
 """Kinds by the beginning of a type's name."""
@@ -103,6 +100,7 @@ def _given(call: Call, made: Value) -> Value:
     in_place = call.value("inplace")
     if is_missing(in_place) or literal(in_place) is False:
         return made
+    # With an unknown `inplace=` the values may have changed too, so they are forgotten in any case.
     if isinstance(call.receiver, Series):
         _forget(call.receiver)
     return Constant(None)
@@ -124,6 +122,7 @@ def _as_type(call: Call) -> Value:
     if not isinstance(series, Series):
         return UNKNOWN
     kind = kind_as(call.value("dtype", 0))
+    # The same kind keeps all that is known (class names, what was written). Another kind starts anew.
     kept = series.column if kind is series.column.kind else Column(series.column.name, kind)
     return Series(kept, origin=call.location)
 
@@ -132,6 +131,7 @@ def _as_type(call: Call) -> Value:
 def _filled(call: Call) -> Value:
     """Text stays text where text is put into its gaps."""
     series, filling = call.receiver, literal(call.value("value", 0))
+    # `fillna("")` keeps text. `fillna(0)` on text makes a column of both.
     is_text = isinstance(series, Series) and series.column.kind is Kind.TEXT and isinstance(filling, str)
     return _given(call, series if is_text else computed())
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.libraries.peft.notes import note_adapter
 from lintrain.libraries.torch.freezing import freeze
 from lintrain.libraries.transformers.models import make_model
@@ -28,6 +28,7 @@ def _adapt(call: Call) -> Value:
     given = call.value("model", 0)
     config = call.value("config") if call.path.endswith("from_pretrained") else call.value("peft_config", 1)
     _put_into(call, given, config)
+    # PEFT wraps the model but changes it in place too: what is done to either afterwards is done to both.
     return given
 
 
@@ -52,6 +53,8 @@ def _prepare(call: Call) -> Value:
     given = call.value("model", 0)
     for model in options_of(given):
         if isinstance(model, Model):
+            # Recorded as freezing, since a model that is prepared and never gets an adapter has nothing to
+            # train.
             freeze(call.reader, model, Constant(False), call.location)
             call.reader.act(Act.PREPARE, call.location, model)
     return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Value

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.pandas.methods import part_of
 from lintrain.libraries.torch.creation import data
 from lintrain.pipeline.values.data import ColumnValues
@@ -30,9 +29,10 @@ class Scaling(LibraryObject):
 
 @function("sklearn.model_selection.train_test_split")
 def _split(call: Call) -> Value:
-    """Two parts of each array, its rows drawn at random."""
+    """Two parts of each array, its rows sampled at random."""
     escape(call)
     arrays = [argument.value for argument in call.positional]
+    # Lists of file names and the like are split too, but nothing that rules ask about depends on those.
     if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues) for array in arrays):
         return LibraryObject(call.path, call.values(), origin=call.location)
     return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.location)
@@ -43,6 +43,7 @@ def _some_rows(call: Call, array: Value) -> Value:
         return part_of(call, array) or UNKNOWN
     if array.shape.is_open or not array.shape.sizes:
         return replace(array)
+    # The first axis has an unknown number of rows now, the others keep their sizes.
     return replace(array, shape=Shape((None, *array.shape.sizes[1:]), False))
 
 

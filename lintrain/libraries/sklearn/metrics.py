@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.libraries.evaluate.metrics import note_metric_call
 from lintrain.pipeline.values.python import LibraryObject, Sequence, Value
 from lintrain.pipeline.values.training import Metric

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
+    attribute_of,
+    decorating,
+    entries_of,
+    function,
+    method,
+    stored_attribute_of,
+)
 from lintrain.interpreter.functions import attribute_default
-from lintrain.interpreter.registry import attribute_of, decorating, entries_of, function, method, stored_attribute_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -29,10 +37,6 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.startup.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 
 CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": int, "builtins.float": float}
 """What argparse makes of a default that is text, by the option's `type`."""
@@ -86,17 +90,21 @@ def _option_name(call: Call) -> str | None:
     if stored:
         return stored
     flags = [text_of(argument.value) or "" for argument in call.positional]
+    # argparse takes the first long flag, or else the first short one: `-b, --batch-size` is stored as
+    # `batch_size`.
     long = [flag for flag in flags if flag.startswith("--")] or flags
     return long[0].lstrip("-").replace("-", "_") if long and long[0] else None
 
 
 def _option_default(call: Call) -> Value:
     default = call.value("default")
+    # A required option has no default that anyone sees, even if the code names one.
     if _is_always_given(call):
         return Unknown(name=_option_name(call) or "")
     if isinstance(default, Absent):
         action = text_of(call.value("action"))
         is_switch = action in {"store_true", "store_false"}
+        # Without `action=` and `default=` the value is None, and the user may give another one.
         return Constant(action == "store_false" if is_switch else None, True, origin=call.location)
     if isinstance(default, Constant):
         return Constant(_typed(call, default), True, origin=call.location)
@@ -116,6 +124,7 @@ def _typed(call: Call, default: Constant) -> Literal:
     kind = call.value("type")
     if isinstance(default.value, str) and isinstance(kind, Library):
         try:
+            # `default="1e-4", type=float` gives a number: argparse converts defaults that are text.
             return CONVERSIONS.get(kind.path, str)(default.value)
         except ValueError:
             return default.value
@@ -158,6 +167,7 @@ def _option(reader: Reader, value: Value, name: str, location: Location) -> Valu
     if name == "__dict__":
         return _held(value)
     if name not in value.options:
+        # Kept under its name, so that `args.seed` is the same unknown thing wherever the script reads it.
         value.options[name] = Unknown(name=f"args.{name}")
     return value.options[name]
 
@@ -165,6 +175,7 @@ def _option(reader: Reader, value: Value, name: str, location: Location) -> Valu
 @stored_attribute_of(Namespace)
 def _store_option(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Namespace):
+        # Under a condition the stored value may be the one or the option's own: it counts as a default.
         owner.options[name] = value if not reader.conditions else attribute_default(value)
 
 
@@ -207,4 +218,6 @@ def _click_option(reader: Reader, made: Function, mark: LibraryObject) -> None:
     long = own or [name.lstrip("-").partition("/")[0] for name in names if name.startswith("--")]
     default = mark.arguments.get("default")
     if long and isinstance(default, Constant) and not is_true(mark.arguments.get("required", UNKNOWN)):
+        # Decorators are applied from the bottom up. The one next to the function wins, as a parameter has
+        # one option.
         made.defaults.setdefault(long[0].replace("-", "_"), Constant(default.value, True, origin=mark.origin))

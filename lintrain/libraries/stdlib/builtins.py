@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
+from lintrain.interpreter import classes, objects
+from lintrain.interpreter.core import dispatch, operations, storing
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
 from lintrain.pipeline.values.counts import Count, Real, Whole
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -59,7 +60,11 @@ def _len(call: Call) -> Value:
             if isinstance(value, Instance):
                 return objects.special(call.reader, value, "__len__", [], call.location) or UNKNOWN
             count = method_of(value, "__len__")
-            return UNKNOWN if count is None else call.reader.call(Bound(value, "__len__"), [], location=call.location)
+            return (
+                UNKNOWN
+                if count is None
+                else dispatch.call(call.reader, Bound(value, "__len__"), [], location=call.location)
+            )
 
 
 @function("builtins.range")
@@ -90,13 +95,13 @@ def _enumerate(call: Call) -> Value:
     first = 0 if isinstance(start, Absent) else literal(start)
     items = operations.known_items(over, MOST_NUMBERS)
     if items is None or not isinstance(first, int):
-        return Sequence([Sequence([UNKNOWN, operations.element(call.reader, over)], "tuple")], "list", False)
+        return Sequence([Sequence([UNKNOWN, dispatch.element(call.reader, over)], "tuple")], "list", False)
     return Sequence([Sequence([Constant(first + index), item], "tuple") for index, item in enumerate(items)])
 
 
 @function("builtins.zip")
 def _zip(call: Call) -> Value:
-    row = operations.element(call.reader, call.spread) if len(call.positional) == 0 and call.is_open else UNKNOWN
+    row = dispatch.element(call.reader, call.spread) if len(call.positional) == 0 and call.is_open else UNKNOWN
     if isinstance(row, Sequence) and row.is_complete:
         # `zip(*rows)`: as many columns as a row has items
         return Sequence([Sequence([item], "tuple", False) for item in row.items])
@@ -104,7 +109,7 @@ def _zip(call: Call) -> Value:
     if parts and not call.is_open and all(part is not None for part in parts):
         rows = zip(*(part for part in parts if part is not None), strict=False)
         return Sequence([Sequence(list(row), "tuple") for row in rows])
-    each = [operations.element(call.reader, argument.value) for argument in call.positional]
+    each = [dispatch.element(call.reader, argument.value) for argument in call.positional]
     return Sequence([Sequence(each, "tuple", not call.is_open)], "list", False)
 
 
@@ -119,10 +124,12 @@ def _collection(call: Call) -> Value:
     over = call.positional[0].value
     items = operations.known_items(over, MOST_NUMBERS)
     if items is not None:
+        # `sorted` and `set` put the items in an order that is not computed, so each place may hold any of
+        # them.
         order_holds = call.path in {"builtins.list", "builtins.tuple"}
         kept = items if order_holds else [join(items)] * len(items) if items else []
         return Sequence(list(kept), kind, kind != "set", origin=call.location)
-    return Sequence([operations.element(call.reader, over)], kind, False, origin=call.location)
+    return Sequence([dispatch.element(call.reader, over)], kind, False, origin=call.location)
 
 
 @function("builtins.dict")
@@ -143,6 +150,8 @@ MADE: dict[str, type[Unknown]] = {"builtins.int": Whole, "builtins.float": Real}
 def _convert(call: Call) -> Value:
     value = call.value("object", 0)
     if not isinstance(value, Constant):
+        # A count of rows or steps stays one: `int(len(train) / batch_size)` is still about the length of
+        # `train`.
         kept = isinstance(value, Count) and call.path in {"builtins.int", "builtins.float"}
         made = MADE.get(call.path)
         return value if kept else made() if made else UNKNOWN
@@ -194,6 +203,8 @@ def _isinstance(call: Call) -> Value:
     kinds = kind.items if isinstance(kind, Sequence) else [kind]
     classes = [each for each in kinds if isinstance(each, Class)]
     if isinstance(value, Instance) and len(classes) == len(kinds):
+        # A base that was not understood may derive from the class that is asked for, so only a yes is
+        # certain.
         is_one = any(each in classes for each in value.cls.lineage())
         return Constant(is_one) if is_one or not value.cls.has_unknown_base else UNKNOWN
     if isinstance(value, Constant) and not value.is_default and all(_is_plain_type(each) for each in kinds):
@@ -218,9 +229,9 @@ def _getattr(call: Call) -> Value:
     if name is None or not call.positional:
         return UNKNOWN
     value, default = call.positional[0].value, call.value("default", 2)
-    if isinstance(value, Instance) and not isinstance(default, Absent) and objects.lacks(value, name):
+    if isinstance(value, Instance) and not isinstance(default, Absent) and classes.lacks(value, name):
         return default
-    return operations.attribute(call.reader, value, name, call.location)
+    return dispatch.attribute(call.reader, value, name, call.location)
 
 
 @function("builtins.setattr")
@@ -229,11 +240,13 @@ def _setattr(call: Call) -> Value:
         return Constant(None)
     owner, name, value = (argument.value for argument in call.positional)
     known = text_of(name)
+    # `for k, v in vars(args).items(): setattr(self, k, v)`: with an unknown name every plain attribute may
+    # have changed.
     for each in (known,) if known is not None else _attribute_names(owner):
         held = (
-            value if known is not None else join([operations.attribute(call.reader, owner, each, call.location), value])
+            value if known is not None else join([dispatch.attribute(call.reader, owner, each, call.location), value])
         )
-        operations.store_attribute(call.reader, owner, each, held, call.location)
+        storing.store_attribute(call.reader, owner, each, held, call.location)
     return Constant(None)
 
 
@@ -247,7 +260,7 @@ def _attribute_names(owner: Value) -> list[str]:
 
 @function("builtins.next")
 def _next(call: Call) -> Value:
-    return operations.element(call.reader, call.value("iterator", 0))
+    return dispatch.element(call.reader, call.value("iterator", 0))
 
 
 @function("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm")

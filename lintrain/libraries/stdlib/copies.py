@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import objects
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter import classes
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import function
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -19,9 +18,6 @@ from lintrain.pipeline.values.python import (
     mapping_of,
 )
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 DEEPEST = 4
 """Levels of lists and dictionaries that a deep copy is followed into."""
 
@@ -29,21 +25,25 @@ DEEPEST = 4
 @function("dataclasses.asdict")
 def _as_dictionary(call: Call) -> Value:
     value = call.value("obj", 0)
-    if not isinstance(value, Instance) or not objects.is_dataclass(value.cls):
+    if not isinstance(value, Instance) or not classes.is_dataclass(value.cls):
         return UNKNOWN
-    held = {name: value.attributes.get(name, UNKNOWN) for name in objects.fields_of(value.cls)}
+    held = {name: value.attributes.get(name, UNKNOWN) for name in classes.fields_of(value.cls)}
     return mapping_of(held, is_complete=True)
 
 
 def copied(reader: Reader, value: Value, levels: int = DEEPEST) -> Value | None:
     """A deep copy of literals, lists and dictionaries; None where something else is in it, or it is too deep."""
     match value:
+        # An unknown thing is kept as it is: following it by identity is worth more than the difference to
+        # its copy.
         case Constant() | Unknown():
             return value
         case Sequence() if levels:
             reader.spend()
             items = [copied(reader, item, levels - 1) for item in value.items]
             known = [item for item in items if item is not None]
+            # A copy of a part would seem complete, so one item that cannot be copied makes the whole
+            # unknown.
             return Sequence(known, value.kind, value.is_complete) if len(known) == len(items) else None
         case Mapping() if levels:
             reader.spend()

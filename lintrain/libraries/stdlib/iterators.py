@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value, join
 
 MOST_ITEMS = 32
@@ -19,8 +19,12 @@ def _map(call: Call) -> Value:
     known = [operations.known_items(each, MOST_ITEMS) for each in over]
     items = [each for each in known if each is not None]
     is_complete = len(items) == len(known)
-    rows = zip(*items, strict=False) if is_complete else [[operations.element(call.reader, each) for each in over]]
-    return _iterator([call.reader.call(mapped, list(row), location=call.location) for row in rows], is_complete)
+    # Item by item while all are known. Otherwise once, with the element that stands for all: the function's
+    # effects are recorded in either case.
+    rows = zip(*items, strict=False) if is_complete else [[dispatch.element(call.reader, each) for each in over]]
+    return _iterator(
+        [dispatch.call(call.reader, mapped, list(row), location=call.location) for row in rows], is_complete
+    )
 
 
 @function("builtins.filter")
@@ -28,10 +32,12 @@ def _filter(call: Call) -> Value:
     over, test = call.value("iterable", 1), call.value("function", 0)
     items = operations.known_items(over, MOST_ITEMS)
     if items is None:
-        return _iterator([operations.element(call.reader, over)], False)
+        return _iterator([dispatch.element(call.reader, over)], False)
     is_plain = isinstance(test, Constant) and test.value is None
-    tests = items if is_plain else [call.reader.call(test, [item], location=call.location) for item in items]
+    tests = items if is_plain else [dispatch.call(call.reader, test, [item], location=call.location) for item in items]
     truths = [operations.truth(each) for each in tests]
+    # Items that are certainly dropped are gone. Those that may be kept stay, and make the result
+    # incomplete.
     kept = [item for item, is_true in zip(items, truths, strict=True) if is_true is not False]
     return _iterator(kept, None not in truths)
 
@@ -45,7 +51,7 @@ def _chain(call: Call) -> Value:
 def _flattened(call: Call) -> Value:
     over = call.value("iterable", 0)
     items = operations.known_items(over, MOST_ITEMS)
-    return _joined(call, [operations.element(call.reader, over)] if items is None else items, items is not None)
+    return _joined(call, [dispatch.element(call.reader, over)] if items is None else items, items is not None)
 
 
 def _joined(call: Call, parts: list[Value], is_complete: bool) -> Value:
@@ -53,7 +59,9 @@ def _joined(call: Call, parts: list[Value], is_complete: bool) -> Value:
     for part in parts:
         items = operations.known_items(part, MOST_ITEMS)
         is_complete = is_complete and items is not None
-        found.extend([operations.element(call.reader, part)] if items is None else items)
+        found.extend([dispatch.element(call.reader, part)] if items is None else items)
+    # A loop over the parts gets any of the items: their order is lost as soon as one part has an unknown
+    # length.
     return _iterator(found if is_complete else [join(found)] if found else [UNKNOWN], is_complete)
 
 
@@ -62,7 +70,7 @@ def _some(call: Call) -> Value:
     """Any number of what is given."""
     over = call.value("iterable", 0)
     is_repeat = call.path == "itertools.repeat"
-    return _iterator([over if is_repeat else operations.element(call.reader, over)], False)
+    return _iterator([over if is_repeat else dispatch.element(call.reader, over)], False)
 
 
 def _iterator(items: list[Value], is_complete: bool) -> Sequence:

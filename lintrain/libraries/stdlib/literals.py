@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.arithmetic import LONGEST
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, function, method
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.arithmetic import LONGEST
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, method
 from lintrain.interpreter.retention import note_append
 from lintrain.model.location import Location
 from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MOST_ITEMS = 64
 """A list up to this length is known item by item."""
@@ -23,6 +20,7 @@ MOST_ITEMS = 64
 
 @method(Sequence, "append")
 def _append(call: Call) -> Value:
+    # Before the list changes, so that the note sees whether the loop made it anew.
     note_append(call.reader, call.node, call.value("object", 0), call.reader.frame.scope)
     return _extend(call, [call.value("object", 0)])
 
@@ -37,6 +35,8 @@ def _extend(call: Call, items: list[Value], *, is_known: bool = True) -> Value:
     receiver = call.receiver
     if isinstance(receiver, Sequence):
         receiver.items.extend(items)
+        # In a loop the list grows with each iteration, and the body is read once: more items than these may
+        # be in it.
         certain = is_known and not call.reader.loops and not call.reader.conditions
         receiver.is_complete = receiver.is_complete and certain
     return Constant(None)
@@ -72,6 +72,7 @@ def _get(call: Call) -> Value:
     if not isinstance(receiver, Mapping):
         return UNKNOWN
     if not isinstance(key, Constant):
+        # `pop` and `setdefault` with an unknown key change some entry. `get` changes none.
         receiver.is_complete = receiver.is_complete and name == "get"
         return UNKNOWN
     if key.value in receiver.entries:
@@ -85,6 +86,8 @@ def _get(call: Call) -> Value:
 
 def _take(call: Call, receiver: Mapping, key: Constant) -> Value:
     """`pop`: gone afterwards, or perhaps there, where the call may be skipped."""
+    # Removed in either case: rules ask for what is certainly there, and an incomplete dictionary proves
+    # nothing missing.
     receiver.is_complete = receiver.is_complete and not call.reader.conditions
     return receiver.entries.pop(key.value)
 
@@ -95,6 +98,7 @@ def _update(call: Call) -> Value:
     if isinstance(receiver, Mapping):
         for argument in call.positional:
             is_known = operations.update(call.reader, receiver.entries, argument.value)
+            # Once something unknown was added, no key is certainly missing, whatever comes later.
             receiver.is_complete = is_known and receiver.is_complete
         named = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
         receiver.entries.update(named)
@@ -140,7 +144,7 @@ def _string_method(call: Call) -> Value:
 
 
 def _changed_by(call: Call, receiver: Constant, text: str) -> Value:
-    """What a method gives that is told how, by literals."""
+    """What a method with literal arguments returns."""
     known = [each.value for each in call.positional if isinstance(each.value, Constant)]
     texts = [each.value for each in known if isinstance(each.value, str) and len(each.value) <= MOST_ITEMS]
     if len(texts) != len(call.positional) or call.keywords or call.is_open:

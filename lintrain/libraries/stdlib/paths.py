@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os.path
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.arithmetic import LONGEST
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, function, method, operated
+from lintrain.interpreter.core.arithmetic import LONGEST
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, method, operated
 from lintrain.model.location import Location
 from lintrain.pipeline.values.files import FilePath, OpenFile
 from lintrain.pipeline.values.python import (
@@ -19,9 +19,6 @@ from lintrain.pipeline.values.python import (
     Value,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 READING = {"r", "rt", "tr", "rb", "br"}
 
@@ -57,6 +54,7 @@ def _below(call: Call) -> Value:
 
 @method(FilePath, "resolve", "absolute", "expanduser")
 def _same(call: Call) -> Value:
+    # The path stays as it is written: an absolute one would name the machine that lintrain runs on.
     return call.receiver
 
 
@@ -104,6 +102,8 @@ def _open_path(call: Call) -> Value:
 
 
 def _opened(call: Call, path: FilePath | None, mode: Value) -> Value:
+    # A file that is written may hold anything afterwards, so only one that is opened for reading is looked
+    # into.
     reads = isinstance(mode, Absent) or text_of(mode) in READING
     if path is None or not reads:
         return LibraryObject("builtins.open", call.values(), origin=call.location)

@@ -8,17 +8,14 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import function
 from lintrain.knowledge.setting_files import read_json_settings, read_yaml_settings
 from lintrain.knowledge.yaml_values import UNREAD
 from lintrain.pipeline.values.files import FilePath, OpenFile
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Sequence, Value
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MOST_VALUES = 2_000
 """Values of one file; what holds more is data."""
@@ -39,8 +36,10 @@ def _yaml(call: Call) -> Value:
 
 
 def settings_in(call: Call, path: FilePath, read: Read) -> Value:
-    """The values in a file; Unknown where it is not there or not understood."""
+    """The values in a file; Unknown if it is missing or not understood."""
     content = read_near(call.reader, path.text, read)
+    # A second mention of the name may be the line that writes the file, so its values can differ when the
+    # script runs.
     return as_value(call, content, is_default=path.is_default or _is_named_twice(call.reader, path.text))
 
 
@@ -69,6 +68,7 @@ def _count(content: object, left: int) -> int:
     elif isinstance(content, list):
         held = list(content)  # pyright: ignore[reportUnknownArgumentType] - any JSON
     for each in held:
+        # Counted before any value is made: a data file of a gigabyte must not become a million objects.
         if left <= 0:
             break
         left = _count(each, left)

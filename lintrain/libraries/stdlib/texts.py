@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import method, operated
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import method, operated
 from lintrain.model.location import Location
 from lintrain.pipeline.record import TokenTest
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value
 from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 @operated(Text)
@@ -30,9 +26,12 @@ def _with_token(reader: Reader, left: Value, operator: str, right: Value, locati
     """A token put into text, or compared with ids."""
     for side in (left, right):
         if isinstance(side, SpecialToken) and operator in {"Eq", "NotEq"}:
+            # `labels == tokenizer.pad_token_id` is a test of tokens, and rules ask whether padding is
+            # masked with it.
             reader.record.token_tests.append(TokenTest(side, location))
             return None
     tokens = [side for side in (left, right) if isinstance(side, SpecialToken)]
+    # Ids are numbers, so adding two of them makes no text.
     if operator != "Add" or all(token.name.endswith("_id") for token in tokens):
         return None
     return None if isinstance(right, ColumnValues) else operations.text_of_parts(reader, (left, right), location)
@@ -49,7 +48,7 @@ def _literal_with(reader: Reader, left: Value, operator: str, right: Value, loca
 @method(Text, "strip", "lstrip", "rstrip", "replace", "lower", "upper", "format")
 @method(Templated, "strip", "lstrip", "rstrip", "replace", "lower", "upper")
 def _changed(call: Call) -> Value:
-    """Another text of the same parts, as far as anyone can tell."""
+    """Another text, taken to be made of the same parts."""
     given = tuple(argument.value for argument in call.positional)
     if given and call.path.rpartition(".")[2] in {"strip", "lstrip", "replace"}:
         given = (*given, call.receiver)  # its beginning may have gone

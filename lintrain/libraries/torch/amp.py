@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.modules import runs_inside_a_forward
-from lintrain.interpreter.registry import function, method
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.registry import function, method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
@@ -38,6 +37,8 @@ def scaled_step(call: Call) -> None:
     given = call.argument("optimizer", 0)
     subject = given.value if given else UNKNOWN
     texts = {"text": Constant(given.text if given else ""), "scaler_text": Constant(call.receiver_text)}
+    # The event is one of the optimizer, with the scaler as a detail: all rules about steps hold for scaled
+    # ones.
     call.reader.act(Act.STEP, call.location, subject, named=Constant(True), scaler=call.receiver, **texts)
 
 
@@ -62,6 +63,7 @@ def _update(call: Call) -> Value:
 @method(Unknown, "update")
 def _update_unknown(call: Call) -> Value:
     """`scaler.update()` where the scaler came in by a parameter."""
+    # Dictionaries and progress bars have an `update` too. A scaler's takes at most one argument.
     if is_scaler(call.receiver, call.receiver_text) and len(call.positional) < 2:
         return _update(call)
     if not runs_inside_a_forward(call.reader):

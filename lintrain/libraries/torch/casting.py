@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, ModelPart
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Constant, Library, Unknown, Value, text_of
@@ -16,6 +16,8 @@ def cast(call: Call) -> None:
     """Note that a call changes, or may change, the number format of a model's weights."""
     dtype = _asked_for(call)
     if isinstance(call.receiver, ModelPart):
+        # A part of the model gets another format: what the whole has then is mixed, so the format of the
+        # whole is unknown.
         dtype = UNKNOWN if not isinstance(dtype, Absent) else dtype
         subject = call.receiver.model
     else:
@@ -25,7 +27,7 @@ def cast(call: Call) -> None:
 
 
 def _asked_for(call: Call) -> Value:
-    """The format that a call asks for; Absent where it only moves, Unknown where that cannot be told."""
+    """The format that a call asks for; Absent where it only moves, Unknown if that is not known."""
     name = call.path.rpartition(".")[2]
     if name in BY_METHOD:
         return Constant(BY_METHOD[name])
@@ -38,6 +40,8 @@ def _asked_for(call: Call) -> Value:
     if formats:
         return Constant(formats[0])
     named = call.keywords.get("dtype")
+    # `model.to(device)` only moves. With a second argument that is not known, `to(device, dtype)`, it may
+    # cast.
     return UNKNOWN if named is not None or any(isinstance(value, Unknown) for value in given[1:]) else ABSENT
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.registry import (
+from lintrain.interpreter import objects
+from lintrain.interpreter.core import dispatch, operations, storing
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     attribute_of,
     element_of,
     entries_of,
@@ -35,9 +36,6 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.tensors import Shape
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 MOST_COLLATIONS = 16
 """Loops over one loader for which its collate function is read anew."""
 
@@ -45,11 +43,14 @@ MOST_COLLATIONS = 16
 def collated(reader: Reader, loader: Loader) -> Value | None:
     """One batch of a loader, by its own collate function; None where that is not understood, or the libraries' own."""
     location = loader.origin
+    # Read for each loop over the loader, since each may do other things to the batch, but with a bound: a
+    # collate function may itself contain loops over loaders.
     if location is None or takes_one_row(loader) or not _is_own(loader.collate) or loader.collations >= MOST_COLLATIONS:
         return None
     loader.collations += 1
     with reader.aside():
         row = row_of(reader, loader.dataset, location)
+        # The default of `batch_size` is 1, and a sampler may give batches of any size.
         many = is_many(loader.arguments.get("batch_size"), 1) and "sampler" not in loader.arguments
         content = read_collate(reader, loader.collate, row, location, is_of_many=many)
     is_whole = isinstance(content, Sequence) and content.is_complete and bool(content.items)
@@ -64,9 +65,11 @@ def takes_one_row(loader: Loader) -> bool:
 def read_collate(reader: Reader, collate: Value, row: Value, location: Location, *, is_of_many: bool) -> Value:
     """What a collate function gives for a list of such rows; `is_of_many` where these are certainly several."""
     since, before = len(reader.record.encodings), len(reader.record.misuses)
-    content = reader.call(collate, [Sequence([row], "list", False, origin=location)], location=location)
+    content = dispatch.call(reader, collate, [Sequence([row], "list", False, origin=location)], location=location)
     for encoding in reader.record.encodings[since:]:
         texts = encoding.inputs
+        # The list has one row that stands for all. Only here is it known whether the tokenizer gets several
+        # texts, and so needs padding.
         encoding.has_several = is_of_many and isinstance(texts, Sequence) and not texts.is_complete
     for index, misuse in enumerate(reader.record.misuses[before:], before):
         if is_of_many and misuse.use == "stacked":
@@ -100,11 +103,13 @@ def row_of(reader: Reader, dataset: Value, location: Location) -> Value:
     row: Value | None = None
     match dataset:
         case Dataset() | Sequence():
-            row = operations.element(reader, dataset)
+            row = dispatch.element(reader, dataset)
         case Instance():
             row = objects.special(reader, dataset, "__getitem__", [Whole(name="index")], location)
         case TorchDataset(name="TensorDataset", parts=parts) if parts:
             row = Sequence([_one(part) for part in parts], "tuple")
+        # A `Subset` and the parts of `random_split` give the rows of the data set that they were taken
+        # from.
         case TorchDataset(parts=(whole,)):
             row = row_of(reader, whole, location)
         case _:
@@ -128,17 +133,17 @@ def content_of(value: Value) -> Value:
 
 @attribute_of(Collated)
 def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
-    return reader.attribute(content_of(value), name, location)
+    return dispatch.attribute(reader, content_of(value), name, location)
 
 
 @subscript_of(Collated)
 def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
-    return reader.subscript(content_of(value), key, location)
+    return dispatch.subscript(reader, content_of(value), key, location)
 
 
 @element_of(Collated)
 def _each(reader: Reader, value: Value) -> Value:
-    return reader.element(content_of(value))
+    return dispatch.element(reader, content_of(value))
 
 
 @unpacked(Collated)
@@ -148,7 +153,7 @@ def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
 
 @stored_item_of(Collated)
 def _store(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
-    operations.store_item(reader, content_of(owner), key, value, location)
+    storing.store_item(reader, content_of(owner), key, value, location)
 
 
 @entries_of(Collated)

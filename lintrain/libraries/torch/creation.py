@@ -1,11 +1,11 @@
-"""Tensors and arrays that a script makes itself: their shapes and kinds of number, as far as the call tells."""
+"""Tensors and arrays that a script makes itself: their shapes and kinds of number, as far as the call shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceType
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.interpreter.shapes import ANY, integer, viewed
 from lintrain.interpreter.tracing import DATA, kind_given
 from lintrain.pipeline.record import Misuse
@@ -18,6 +18,7 @@ from lintrain.pipeline.values.tensors import Operation, Shape
 
 def data(call: Call, shape: Shape, kind: str) -> Value:
     """A tensor of numbers that no model made; Unknown where autograd shall follow it."""
+    # A leaf that learns is a parameter rather than data, and its gradient is what matters.
     if is_true(call.value("requires_grad")):
         return UNKNOWN
     made = Operation(DATA, call.location, call.text)
@@ -61,6 +62,7 @@ def _line(call: Call) -> Value:
 def _kind_of_number(value: Value) -> str:
     """The kind of a single number; empty for what is none, or may be a list."""
     match value:
+        # Before `int`, since True is an int to Python but makes a tensor of booleans.
         case Constant(value=bool()):
             return "bool"
         case Constant(value=int()) | Whole():
@@ -77,6 +79,8 @@ def note_stacked_rows(call: Call, given: Value) -> None:
     """Record token rows of unequal length that are put into one tensor: `torch.tensor([row["input_ids"] for …])`."""
     match given:
         case Sequence(items=[ColumnValues(column=column, dataset=Rows(is_batch=False) as rows, stretch="") as row]):
+            # Only without padding and from several rows: one row alone, or rows of one length, make a
+            # tensor.
             is_ragged = column.kind is Kind.TOKENS and column.padding is Padding.NONE and not given.is_complete
             is_certain = not call.reader.guards and len(call.reader.conditions) <= rows.depth
             if is_ragged and is_certain and call.path.startswith("torch."):

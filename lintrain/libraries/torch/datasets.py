@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Argument, Call
-from lintrain.interpreter.registry import Transfer, element_of, family, function, method
+from lintrain.interpreter.core import operations
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import Transfer, element_of, family, function, method
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Sequence, Unknown, Value
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 MOST_SPLITS = 8
-"""Parts of a split that are told apart."""
+"""Parts of a split that are known one by one."""
 
 
 @function("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
@@ -42,7 +39,7 @@ def _subset(call: Call) -> Value:
 
 @function("torch.utils.data.random_split", "torch.utils.data.dataset.random_split")
 def _split(call: Call) -> Value:
-    """Parts of one data set, drawn at random; a Hugging Face data set stays what it is."""
+    """Parts of one data set, sampled at random; a Hugging Face data set stays what it is."""
     dataset = call.value("dataset", 0)
     lengths = operations.known_items(call.value("lengths", 1), MOST_SPLITS)
     if lengths is None:

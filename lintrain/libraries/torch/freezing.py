@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.modules import MODULE, is_module
-from lintrain.interpreter.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
+from lintrain.interpreter.core import storing
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.modules import MODULE, is_module
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
 from lintrain.pipeline.values.python import (
@@ -24,29 +23,28 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 REQUIRES_GRAD = "requires_grad"
 
 MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "required_grad", "requiers_grad"})
 """Attributes that torch does not know, meant for `requires_grad`."""
 
 CHOOSES = lazy_pattern(r"\b(if|continue|break|try|while|and|or)\b")
-"""Words in the text of a loop that may leave some parameters out."""
+"""Keywords in the text of a loop that may leave some parameters out."""
 
 
 def freeze(
     reader: Reader, model: Value, wanted: Value, location: Location, *, part: str = "", is_all: bool = True
 ) -> None:
     """Note that parameters of a model are frozen or freed: all of it, or of its part of that name."""
+    # Also if what is wanted is unknown: the model may be frozen then, and rules that need it to learn stay
+    # silent.
     if isinstance(model, Model) and not (isinstance(wanted, Constant) and wanted.value is True):
         model.frozen.append(location)
     reader.act(Act.FREEZE, location, model, wanted=wanted, part=Constant(part), is_all=Constant(is_all))
 
 
 def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
-    """`module.requires_grad = False` sets an attribute that nobody reads; other attributes may be new parts."""
+    """`module.requires_grad = False` sets an attribute that torch never reads; other attributes may be new parts."""
     if name == REQUIRES_GRAD or name in MISSPELT:
         use = REQUIRES_GRAD if literal(value) is False else "unfreeze" if literal(value) is True else ""
         if use:
@@ -74,6 +72,7 @@ def _each_parameter(reader: Reader, value: Value) -> Value:
 def _store_on_parameter(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Parameter):
         return
+    # `p.grad = None` clears the gradient, and is code that handles gradients by itself at the same time.
     if name == "grad":
         reader.act(Act.ZERO_GRAD, location, owner)
         reader.act(Act.GRADIENT, location, owner)
@@ -100,7 +99,8 @@ def _switch(reader: Reader, parameter: Parameter, wanted: Value, location: Locat
 
 
 def _is_each(reader: Reader, parameter: Parameter) -> bool:
-    """Whether the loop around goes through all parameters and leaves none out."""
+    """Whether the loop around iterates over all parameters and leaves none out."""
+    # Only the innermost loop: an outer one may repeat the inner loop for some models and not for others.
     return any(
         isinstance(loop.over, Parameters) and _gives(loop, parameter) and not _leaves_out(reader, loop)
         for loop in reader.loops[-1:]
@@ -112,6 +112,8 @@ def _gives(loop: Loop, parameter: Parameter) -> bool:
 
 
 def _leaves_out(reader: Reader, loop: Loop) -> bool:
+    # The text of the loop is searched, since a condition may choose by name: `if "classifier" not in
+    # name:`.
     return CHOOSES.search(reader.code(loop.location)) is not None
 
 
@@ -137,6 +139,6 @@ def _switch_module(call: Call) -> Value:
 def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Instance):
         return
-    owner.attributes[name] = operations.weakly(reader, owner.attributes.get(name), value)
+    owner.attributes[name] = storing.weakly(reader, owner.attributes.get(name), value)
     if is_module(owner) and (name == REQUIRES_GRAD or name in MISSPELT) and owner.cls.lookup(name) is None:
         note_module_attribute(reader, owner, name, value, location)

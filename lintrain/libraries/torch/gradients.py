@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import attribute_of, function, method, stored_attribute_of
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, method, stored_attribute_of
 from lintrain.interpreter.tracing import detached
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Parameter, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MODEL_NAME = lazy_pattern(
     r"(^|[._])(model|net|network|encoder|decoder|classifier|generator|discriminator|backbone|critic|actor|policy|"
@@ -29,6 +26,8 @@ MODEL_NAME = lazy_pattern(
 @method(Value, "backward", "manual_backward")
 def _backward(call: Call) -> Value:
     """`loss.backward()`, also of what is not understood; `engine.backward(loss)` has the loss for its argument."""
+    # `loss.backward(retain_graph=True)` has keywords only; the engines of DeepSpeed and Fabric get the loss
+    # by position.
     loss = call.positional[0].value if call.positional else call.receiver
     text = call.positional[0].text if call.positional else call.receiver_text
     call.reader.act(Act.BACKWARD, call.location, call.receiver, loss=loss, text=Constant(text))
@@ -54,6 +53,7 @@ INFINITE = lazy_pattern(r"float\(.\+?inf|\binf\b", re.IGNORECASE)
 @function("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
 def _clip(call: Call) -> Value:
     limit = call.value("max_norm", 1)
+    # `clip_grad_norm_(parameters, float("inf"))` returns the norm and changes nothing.
     if not _is_endless(limit, call.text):
         call.reader.act(Act.CLIP, call.location, call.value("parameters", 0), text=Constant(call.text))
     return UNKNOWN
@@ -80,7 +80,7 @@ def _gradient_of(reader: Reader, value: Value, name: str, location: Location) ->
     if name != "grad":
         return Bound(value, name)
     reader.act(Act.GRADIENT, location, value)
-    return operations.child(reader, value, name)
+    return dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(Unknown)

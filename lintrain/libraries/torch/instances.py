@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from lintrain.interpreter import invocation
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.modules import MODULE, runs_inside_a_forward
-from lintrain.interpreter.registry import ancestry, instance_called, instance_method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.registry import instance_called, instance_method, method
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.model import Parameters, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, text_of
-from lintrain.startup.lazy_pattern import lazy_pattern
-
-TRANSFORMERS_MODULE = lazy_pattern(r"transformers\.\w*(PreTrainedModel|Model|For[A-Z]\w+)$")
-
-
-@ancestry("torch")
-def _layer_base(path: str) -> str | None:
-    package, _, name = path.rpartition(".")
-    return MODULE if package == "torch.nn" and name[:1].isupper() and path != MODULE else None
-
-
-@ancestry("transformers")
-def _model_base(path: str) -> str | None:
-    return MODULE if TRANSFORMERS_MODULE.match(path) else None
-
-
-@ancestry("lightning")
-def _lightning_base(path: str) -> str | None:
-    return MODULE if path == "lightning.LightningModule" else None
+from lintrain.pipeline.modules import MODULE
+from lintrain.pipeline.values.model import Module, Parameters, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Function, Instance, Unknown, Value, text_of
 
 
 @instance_called(MODULE)
@@ -41,7 +23,9 @@ def _run(call: Call) -> Value:
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
         return UNKNOWN
-    result = invocation.invoke(call, found[1], module, found[0])
+    # The forward is followed whenever the module is called, so that losses and shapes in it are known for
+    # these inputs.
+    result = invocation.run_function(call, found[1], module, found[0])
     return Tensor(model=module, text=call.text, origin=call.location) if isinstance(result, Unknown) else result
 
 
@@ -67,5 +51,52 @@ def _look(call: Call) -> Value:
 def _add(call: Call) -> Value:
     name = text_of(call.value("name", 0))
     if isinstance(call.receiver, Instance) and len(call.positional) > 1:
+        # A name of its own for each unknown one: all of them are parts, and none may replace another.
         call.receiver.attributes[name or f"?{len(call.receiver.attributes)}"] = call.positional[1].value
     return Constant(None)
+
+
+@method(Module, "train", "eval")
+@instance_method(MODULE, "train", "eval")
+def _set_mode(call: Call) -> Value:
+    act = _mode_of(call)
+    call.reader.act(act, call.location, call.receiver, text=Constant(call.receiver_text))
+    return call.receiver
+
+
+@method(Unknown, "train", "eval")
+def _set_unknown_mode(call: Call) -> Value:
+    """`.train()` and `.eval()` of something unknown: with other arguments they are not those of a module."""
+    if len(call.positional) + len(call.keywords) > 1 or call.is_open or (call.keywords and "mode" not in call.keywords):
+        call.reader.act(Act.ESCAPE, call.location, call.receiver)
+        return UNKNOWN
+    return _set_mode(call)
+
+
+def _mode_of(call: Call) -> Act:
+    """`.train(False)` is `.eval()`; a mode that is not known may be either."""
+    mode = call.value("mode", 0)
+    if call.path.endswith(".eval"):
+        return Act.EVAL_MODE
+    if isinstance(mode, Absent):
+        return Act.TRAIN_MODE
+    # `model.train(mode)` with an unknown mode: after it, neither mode is certain.
+    if not isinstance(mode, Constant) or mode.is_default:
+        return Act.ESCAPE
+    return Act.TRAIN_MODE if mode.value else Act.EVAL_MODE
+
+
+@method(Value, "zero_grad", "zero_grads", "clear_grad", "clear_gradients", "cleargrads", "optimizer_zero_grad")
+@instance_method(MODULE, "zero_grad")
+def _zero_grad(call: Call) -> Value:
+    """Gradients are cleared, also those of what is not understood, like a model that a library made."""
+    call.reader.act(Act.ZERO_GRAD, call.location, call.receiver, text=Constant(call.receiver_text))
+    return Constant(None)
+
+
+@method(Module, "requires_grad_")
+@method(Unknown, "requires_grad_")
+@instance_method(MODULE, "requires_grad_")
+def _freeze(call: Call) -> Value:
+    call.reader.act(Act.FREEZE, call.location, call.receiver, wanted=UNKNOWN, part=Constant(""), is_all=Constant(False))
+    return call.receiver

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.shapes import ANY, flattened, integer, resized_last, unsqueezed
 from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Model, Module, Tensor
@@ -86,6 +86,7 @@ def _entering(given: Value, module: Module) -> Tensor:
 def _through_all(call: Call, module: Module, tensor: Tensor) -> Value:
     """The parts in order; what is not understood leaves a tensor of which nothing is known."""
     parts = module.parts
+    # A part that is a list of layers of unknown length may hold anything, so the shape is lost.
     if "Sequential" in {type(part).__name__ for part in parts}:
         return _plain(call, module)
     current: Value = tensor
@@ -108,12 +109,15 @@ def _after(module: Module, before: Tensor, call: Call) -> Tensor:
         return replace(before, made=made_before, shape=ANY if name == "Unflatten" else shape)
     if name == "Softmax" and integer(module.arguments.get("dim", module.arguments.get("0", UNKNOWN))) == 0:
         made = replace(made, name="softmax over rows")
+    # A layer with parameters has gradients of its own, even if what goes in was detached.
     cut = None if LEARNS.fullmatch(name) else before.cut
     return replace(before, made=made, shape=_shape(module, before.shape), kind="float", cut=cut, is_reshaped=False)
 
 
 def _operation(module: Module, name: str, call: Call) -> Operation:
     """A layer that is called itself works where it is called; one inside a Sequential stands where it was made."""
+    # Findings point at the operation: the call if the script makes it itself, else the line where the layer
+    # was made.
     if call.receiver is module:
         return Operation(name, call.location, call.text, call.positional[0].text if len(call.positional) == 1 else "")
     return Operation(name, module.origin or call.location)
@@ -137,7 +141,7 @@ def _shape(module: Module, shape: Shape) -> Shape:
 
 
 def size_of(module: Module) -> int | None:
-    """The number of outputs of a linear layer, where the script says it."""
+    """The number of outputs of a linear layer, if the script gives it."""
     position = 0 if module.name == "LazyLinear" else 1
     return integer(_argument(module, "out_features", position))
 
@@ -152,6 +156,7 @@ def _recurrent(module: Module, before: Tensor, location: Location, text: str) ->
     directions = module.arguments.get("bidirectional")
     known = directions is None or isinstance(literal(directions), bool)
     width = size * (2 if directions is not None and literal(directions) else 1) if size is not None and known else None
+    # Two axes in the input may be one row without a batch, so the front stays open.
     shape = Shape((None, None, width), False) if before.shape.rank == 3 else Shape((None, width), True)
     if "proj_size" in module.arguments:
         shape = ANY

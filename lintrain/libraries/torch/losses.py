@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
+from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.shapes import ANY
 from lintrain.pipeline.values.model import Module, Role, Tensor
 from lintrain.pipeline.values.python import Absent, Constant, Sequence, Unknown, Value, text_of
@@ -32,6 +32,7 @@ def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     reader = call.reader
     off = reader.without_grad > 0
     used = LossCall(name, call.location, prediction, target, options, call.text, off)
+    # With `*args` prediction and target may be anywhere, and a rule would compare the wrong ones.
     if not call.is_open:
         reader.record.losses.append(used)
     made = Operation(name, call.location, call.text)
@@ -59,6 +60,7 @@ def _cut_of(prediction: Value, target: Value) -> Operation | None:
     """What took the loss off the graph: what did it to the prediction, where the target can have no gradient either."""
     if not isinstance(prediction, Tensor) or prediction.cut is None:
         return None
+    # If gradients can flow into the target, the loss still has a graph.
     return prediction.cut if is_data(target) else None
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.modules import is_module, runs_inside_a_forward
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     called,
@@ -28,6 +27,7 @@ from lintrain.libraries.torch.losses import function_loss, module_loss
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import is_module
 from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -40,9 +40,6 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 LOSSES = frozenset(
     {
@@ -101,6 +98,8 @@ def _make_module(call: Call) -> Value:
     parts = [part for argument in call.positional for part in _parts_of(argument.value)]
     parts.extend([UNKNOWN] if call.is_open else [])
     if call.path.rpartition(".")[2] not in CONTAINERS:
+        # Arguments of plain layers are sizes. An unknown size must not count as an unknown module inside
+        # the layer.
         parts = [] if call.path.startswith("torch.nn.") else [part for part in parts if is_module(part)]
     return Module(call.path, parts, call.values(), origin=call.location)
 
@@ -124,6 +123,7 @@ def _wrap(call: Call) -> Value:
     given = call.value("module", 0)
     if call.path.endswith(("DistributedDataParallel", "FullyShardedDataParallel")):
         call.reader.act(Act.SHARE, call.location, given, how=Constant(call.path))
+    # `torch.compile(model=...)` has another name for its parameter than the wrappers do.
     return call.value("model") if isinstance(given, Absent) else given
 
 
@@ -174,6 +174,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
 
 def _inner(module: Module) -> Module:
     """A part that is not known more closely."""
+    # It has an empty path, and the whole as its part: `model.layer1` overlaps with the model without being
+    # all of it.
     return Module("", [module], origin=module.origin)
 
 
@@ -194,6 +196,7 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
 
 @element_of(Module)
 def _each(reader: Reader, value: Value) -> Value:
+    # One part stands for all in a loop over a ModuleList, so the loop's body is followed with a real layer.
     known = [part for part in value.parts if is_module(part)] if isinstance(value, Module) else []
     return known[0] if known else UNKNOWN
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     base_call,
@@ -34,9 +35,6 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 LEARNING_RATES = {
     "torch.optim.ASGD": 1e-2,
@@ -100,6 +98,7 @@ def _trained(parameters: Value, seen: set[int] | None = None) -> list[Value]:
     seen = set() if seen is None else seen
     if id(parameters) in seen:
         return []
+    # Lists in groups in lists may share items, and each shared one would double the work.
     seen.add(id(parameters))
     match parameters:
         case Parameters() | Parameter():
@@ -125,6 +124,8 @@ def _is_part(parameters: Value) -> bool:
     match parameters:
         case Parameters():
             return parameters.is_part or any(isinstance(module, ModelPart) for module in parameters.of)
+        # A list of parameters may have been filtered: only `model.parameters()` itself is certainly all of
+        # them.
         case _:
             return True
 
@@ -154,6 +155,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     if not isinstance(value, Optimizer):
         return None
     if name in {"param_groups", "defaults"}:
+        # `for group in optimizer.param_groups: group["lr"] = ...` sets rates by hand, so the rate of the
+        # call is not certain any more.
         value.has_groups = True
         return UNKNOWN
     if name == "optimizer":
@@ -171,7 +174,9 @@ def _step(call: Call) -> Value:
     """A step; the closure that it is given runs first."""
     closure = call.value("closure", 0)
     if isinstance(closure, Function | Bound):
-        call.reader.call(closure, [], location=call.location)
+        # The closure contains the forward and backward passes of optimizers like LBFGS: its events come
+        # before the step.
+        dispatch.call(call.reader, closure, [], location=call.location)
     elif not isinstance(closure, Absent):
         call.reader.act(Act.ESCAPE, call.location, call.receiver)
     call.reader.act(Act.STEP, call.location, call.receiver, text=Constant(call.receiver_text), named=Constant(True))

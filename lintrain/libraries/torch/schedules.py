@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, family, function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import Transfer, family, function, method
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value, options_of
@@ -60,6 +60,8 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
     optimizer = call.value("optimizer", parameters.index("optimizer"))
     for option in options_of(optimizer):
         if isinstance(option, Optimizer) and call.path.rpartition(".")[2] in OWN_RATES:
+            # `OneCycleLR` overwrites `lr` with its own: rules about the optimizer's rate would judge a
+            # number that is never used.
             option.has_groups = True
     given = call.named(*parameters)
     schedule = Scheduler(call.path, optimizer, given, not call.is_open, call.text, origin=call.location)
@@ -69,7 +71,7 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
 
 @method(Scheduler, "step", "step_update")
 def _step(call: Call) -> Value:
-    """A step of the schedule; one that is `told` an epoch or a loss goes by that."""
+    """A step of the schedule; one that gets an epoch or a loss (`told`) depends on that."""
     told = Constant(bool(call.positional or call.keywords or call.is_open))
     call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(call.receiver_text), told=told)
     return UNKNOWN

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import CALLED, function, method, stored_attribute_of, stored_item_of, subscript_of
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
+    CALLED,
+    function,
+    method,
+    stored_attribute_of,
+    stored_item_of,
+    subscript_of,
+)
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import ACTIVATIONS, DATA, normalised, traced
 from lintrain.libraries.torch.creation import note_stacked_rows
@@ -17,9 +23,6 @@ from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Slice, Unknown, Value
 from lintrain.pipeline.values.tensors import Derived, Shape
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 
 def activated(call: Call) -> Value:
@@ -69,10 +72,12 @@ def _reshape(call: Call) -> Value:
 
 @method(Unknown, "to", "cuda")
 def _move(call: Call) -> Value:
-    """Of a tensor or of a model: what else it may be is told as before."""
+    """A move of a tensor or of a model: both cases are recorded."""
     moved = call.receiver
     name = call.path.rpartition(".")[2]
-    call.receiver = operations.child(call.reader, moved, name)
+    # `x.to(device)` may move a tensor or call a model's method: the call is recorded for the second case,
+    # and the value is derived for the first.
+    call.receiver = dispatch.child(call.reader, moved, name)
     CALLED[Unknown](call)
     return _derived(moved, name, call)
 
@@ -105,6 +110,7 @@ def _are_data(given: Sequence) -> bool:
     """Whether all items are tensors of data with the same axes."""
     tensors = [item for item in given.items if isinstance(item, Tensor) and item.made and item.made.name == DATA]
     shapes = {(tensor.shape, tensor.kind) for tensor in tensors}
+    # Tensors of unequal shapes make `torch.stack` raise, so only equal ones have a known result.
     return len(tensors) == len(given.items) and len(shapes) == 1 and not tensors[0].shape.is_open
 
 
@@ -120,6 +126,7 @@ def _put_together(call: Call, given: Sequence, shaped: Callable[[Shape], Shape])
 @stored_item_of(Derived)
 def _change_in_place(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`labels[:, :-1] = ids[:, 1:]` makes other tokens of them; a literal like -100 only masks some."""
+    # Labels that are filled with other tokens are no longer a copy of the inputs.
     if isinstance(owner, Derived) and not isinstance(value, Constant):
         owner.of, owner.by = UNKNOWN, "change"
 
@@ -134,7 +141,7 @@ def _derived(of: Value, by: str, call: Call) -> Value:
 def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`x["labels"]` is the same thing each time; `x[:, 1:]` is a slice of it."""
     if isinstance(key, Constant) and isinstance(value, Unknown):
-        return operations.child(reader, value, f"[{key.value!r}]")
+        return dispatch.child(reader, value, f"[{key.value!r}]")
     keys = key.items if isinstance(key, Sequence) else [key]
     if value is UNKNOWN or not any(isinstance(each, Slice) for each in keys):
         return UNKNOWN

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.modules import runs_inside_a_forward
-from lintrain.interpreter.registry import called, method
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.registry import called, method
 from lintrain.libraries.torch.amp import is_scaler, scaled_step
 from lintrain.libraries.torch.gradients import MODEL_NAME
 from lintrain.pipeline.events import Act
@@ -28,9 +28,10 @@ def _step(call: Call) -> Value:
     name = call.receiver_text
     for argument in call.positional:
         if isinstance(argument.value, Function):
-            call.reader.call(argument.value, [], location=call.location)
+            dispatch.call(call.reader, argument.value, [], location=call.location)
     if is_scaler(call.receiver, name) and len(call.positional) == 1:
         scaled_step(call)
+    # By name, in this order: `lr_scheduler.step()` must not count as a step of an optimizer called `lr...`.
     elif SCHEDULE.search(name):
         call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver)
     elif not OTHER_STEPS.search(name):
@@ -48,6 +49,7 @@ def _call(call: Call) -> Value:
     if is_named and call.node is not None and not _takes_a_model(call):
         if not is_inner:
             call.reader.act(Act.FORWARD, call.location, callee)
+        # A new unknown thing for each forward pass: two outputs of one model are different tensors.
         return Unknown(name="output")
     if not is_inner:
         call.reader.act(Act.ESCAPE, call.location, UNKNOWN, callee=callee)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import objects, operations
-from lintrain.interpreter.call import Call
+from lintrain.interpreter import classes, objects
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, base_call, function, method, method_of, stored_attribute_of
 from lintrain.interpreter.functions import attribute_default
-from lintrain.interpreter.registry import attribute_of, base_call, function, method, method_of, stored_attribute_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -21,9 +21,6 @@ from lintrain.pipeline.values.python import (
     join,
 )
 from lintrain.pipeline.values.training import TrainingArguments
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 ARGUMENTS = (
     "transformers.TrainingArguments",
@@ -58,12 +55,13 @@ def _own_arguments(call: Call) -> Value:
     if not isinstance(cls, Class):
         return UNKNOWN
     made = make_arguments(call, _library_class(cls), own_defaults(call, cls))
+    # Its own constructor may set any argument after the call.
     made.is_complete = made.is_complete and not {"__init__", "__post_init__"} & set(_own_names(cls))
     return made
 
 
 def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> TrainingArguments:
-    """The arguments object of a call; `defaults` stand where the call says nothing."""
+    """The arguments object of a call; `defaults` are used for arguments that the call does not give."""
     given = call.named("output_dir")
     made = TrainingArguments(
         path,
@@ -85,6 +83,8 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
         path, defaults = _library_class(kind), own_defaults(call, kind)
     else:
         return None
+    # Everything may come from the command line, so nothing that is not set in the class has a certain
+    # value.
     values = {name: attribute_default(value) for name, value in defaults.items()}
     made = TrainingArguments(path, values, {}, False, call.text, origin=call.location)
     call.reader.record.arguments.append(made)
@@ -102,7 +102,7 @@ def _own_names(cls: Class) -> list[str]:
 
 def own_defaults(call: Call, cls: Class) -> dict[str, Value]:
     """The fields that a script's subclass gives a default of its own."""
-    defaults = {name: objects.field_default(call, cls, name) for name in objects.fields_of(cls)}
+    defaults = {name: objects.field_default(call, cls, name) for name in classes.fields_of(cls)}
     return {name: value for name, value in defaults.items() if not isinstance(value, Absent)}
 
 
@@ -113,7 +113,7 @@ def _read(reader: Reader, value: Value, name: str, location: Location) -> Value 
     known = value.values.get(name)
     if known is None and name == "predict_with_generate" and value.is_complete:
         return Constant(False)
-    return known if known is not None else operations.child(reader, value, name)
+    return known if known is not None else dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(TrainingArguments)
@@ -121,6 +121,7 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
     if isinstance(owner, TrainingArguments):
         before = owner.values.get(name, UNKNOWN)
         owner.values[name] = join([before, value]) if reader.conditions else value
+        # Findings point at the last place that sets the argument, since that one decides.
         owner.locations[name] = location
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import function
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function
 from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Value
 
@@ -44,6 +44,7 @@ def _language_modeling(call: Call) -> Value:
 @function(FLATTENING)
 def _flattening(call: Call) -> Value:
     """Puts all rows into one: nothing is left to pad."""
+    # Counts as padding: rules ask whether rows of unequal length fit into a batch, and here they do.
     return _made(call, pads=True, makes_labels=True)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lintrain.interpreter import objects
-from lintrain.interpreter.call import Call
+from lintrain.interpreter import classes, objects
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.functions import attribute_default
-from lintrain.interpreter.registry import function, method
 from lintrain.knowledge.setting_files import read_json_settings, read_yaml_settings
 from lintrain.libraries.stdlib.paths import path_of
 from lintrain.libraries.stdlib.setting_files import settings_in
@@ -44,7 +44,7 @@ def _class_parser(call: Call) -> Value:
 
 @method(ClassParser, "parse_args_into_dataclasses", "parse_args_and_config")
 def _from_command(call: Call) -> Value:
-    """One object for each class; the words that no class knows come last where they are asked for."""
+    """One object for each class; arguments that no class has come last, if the call asks for them."""
     made = _filled(call, None)
     asked = is_true(call.value("return_remaining_strings")) or is_true(call.value("return_remaining_args"))
     return Sequence([*made, Sequence([], "list", False)] if asked else made, "tuple")
@@ -70,7 +70,7 @@ def _filled(call: Call, given: Mapping | None) -> list[Value]:
     if not isinstance(parser, ClassParser):
         return []
     own = [kind for kind in parser.classes if _is_own(kind)]
-    claimed = {name for kind in own if isinstance(kind, Class) for name in objects.fields_of(kind)}
+    claimed = {name for kind in own if isinstance(kind, Class) for name in classes.fields_of(kind)}
     made = [_made(call, kind, given) for kind in parser.classes]
     for each in made:
         if given is not None and isinstance(each, TrainingArguments) and len(own) == len(made) - 1:
@@ -81,7 +81,7 @@ def _filled(call: Call, given: Mapping | None) -> list[Value]:
 
 
 def _is_own(kind: Value) -> bool:
-    return isinstance(kind, Class) and objects.is_dataclass(kind) and not kind.library_bases
+    return isinstance(kind, Class) and classes.is_dataclass(kind) and not kind.library_bases
 
 
 def _may_change(value: Value) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import called, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import called, method
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding, Rows, Tokenizer
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -104,7 +104,7 @@ def _stacks(encoding: Encoding) -> bool:
 
 
 def padding_of(call: Call) -> Padding:
-    """How far a tokenizer call pads; `pad_to_max_length=True` is the old way to say it."""
+    """How far a tokenizer call pads; `pad_to_max_length=True` is the old spelling."""
     if is_true(call.value("pad_to_max_length")):
         return Padding.FIXED
     given = call.value("padding")
@@ -167,7 +167,7 @@ def _ids(call: Call) -> Value:
 
 @method(Tokenizer, "pad")
 def _pad(call: Call) -> Value:
-    """`tokenizer.pad(rows)`: the same columns, padded; to the longest row where nothing else is said."""
+    """`tokenizer.pad(rows)`: the same columns, padded; by default to the longest row."""
     given = call.argument("padding")
     padding = padding_of(call) if given or call.is_open else Padding.LONGEST
     held = call.value("encoded_inputs", 0)

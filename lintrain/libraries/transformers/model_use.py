@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.handing import escape
-from lintrain.interpreter.registry import (
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
     attribute_of,
     called,
     element_of,
@@ -34,9 +32,6 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 HEADS = frozenset({"classifier", "score", "classification_head", "head", "fc", "out_proj", "lm_head", "num_labels"})
 """Attributes that a script sets to give a model another head."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.modules import runs_inside_a_forward
-from lintrain.interpreter.registry import attribute_of, called, held_by, method, subscript_of, unpacked
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, called, held_by, method, subscript_of, unpacked
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.transformers.model_use import HEADS
 from lintrain.model.location import Location
@@ -17,9 +17,6 @@ from lintrain.pipeline.values.model import Model, ModelOutput, Role, Task, Tenso
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
 from lintrain.pipeline.values.tensors import CLASSES, Operation, Shape
 from lintrain.pipeline.values.training import ModelCall
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 PER_TOKEN = frozenset({Task.CAUSAL_LM, Task.MASKED_LM, Task.SEQ2SEQ_LM, Task.TOKEN_CLASSIFICATION})
 """Heads whose logits have the shape [rows, tokens, classes]."""
@@ -59,7 +56,7 @@ def _output(reader: Reader, value: Value, name: str, location: Location) -> Valu
         return None
     role = {"loss": Role.LOSS, "logits": Role.LOGITS, "last_hidden_state": Role.HIDDEN}.get(name)
     if role is None:
-        return operations.child(reader, value, name)
+        return dispatch.child(reader, value, name)
     value.reads.add(name)
     if role is Role.HIDDEN:
         return Tensor(role, value.model, reader.code(location), origin=location)
@@ -89,11 +86,11 @@ def _output_item(reader: Reader, value: Value, key: Value, location: Location) -
     if not isinstance(value, ModelOutput) or not isinstance(key, Constant):
         return UNKNOWN
     if isinstance(key.value, str):
-        return operations.attribute(reader, value, key.value, location)
+        return dispatch.attribute(reader, value, key.value, location)
     first = {True: "loss", False: "logits"}.get(value.has_labels) if value.has_labels is not None else None
     names = {0: first, 1: "logits" if value.has_labels else None}
     name = names.get(key.value) if isinstance(key.value, int) else None
-    return operations.attribute(reader, value, name, location) if name else UNKNOWN
+    return dispatch.attribute(reader, value, name, location) if name else UNKNOWN
 
 
 @unpacked(ModelOutput)

@@ -1,10 +1,10 @@
-"""What a Trainer's metric function will get: the model's predictions and the labels, as far as the script tells."""
+"""What a Trainer's metric function will get: the model's predictions and the labels, as far as they are known."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter.registry import attribute_of, subscript_of, unpacked
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, subscript_of, unpacked
 from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Config, Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import (
@@ -22,14 +22,11 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.training import Predictions, TrainerRun
 
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
-
 EXTRA_OUTPUTS = ("output_hidden_states", "output_attentions")
 """Arguments of a model or its configuration that make it give more than logits (transformers: `PreTrainedConfig`)."""
 
 ENCODER_DECODERS = ("bart", "t5", "pegasus", "marian", "blenderbot", "led-", "prophetnet", "m2m100", "nllb")
-"""Families whose output carries the encoder's states beside the logits (`encoder_last_hidden_state`)."""
+"""Families whose output also contains the encoder's states (`encoder_last_hidden_state`)."""
 
 FORWARD_OVERRIDES = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "predict"})
 """Methods of Trainer that decide what the predictions are."""
@@ -41,7 +38,7 @@ def read_metric_function(reader: Reader, run: TrainerRun, location: Location) ->
     if isinstance(function, Unknown | Absent | Constant):
         run.metrics = ABSENT if is_missing(function) else UNKNOWN
         return
-    run.metrics = reader.call(function, [predictions_of(reader, run, location)], location=location)
+    run.metrics = dispatch.call(reader, function, [predictions_of(reader, run, location)], location=location)
 
 
 def predictions_of(reader: Reader, run: TrainerRun, location: Location) -> Predictions:
@@ -52,7 +49,7 @@ def predictions_of(reader: Reader, run: TrainerRun, location: Location) -> Predi
     is_tuple = isinstance(made, Sequence)
     preprocess = run.value("preprocess_logits_for_metrics")
     if not is_missing(preprocess):
-        made = reader.call(preprocess, [made, labels], location=location)
+        made = dispatch.call(reader, preprocess, [made, labels], location=location)
     return Predictions(model, is_tuple, made, labels, origin=location)
 
 
@@ -78,7 +75,7 @@ def raw_predictions(reader: Reader, run: TrainerRun, location: Location) -> Valu
 
 
 def _generates(run: TrainerRun) -> bool | None:
-    """Whether evaluation generates text instead of one forward pass; None where that cannot be told."""
+    """Whether evaluation generates text instead of one forward pass; None if unknown."""
     if run.path != "transformers.Seq2SeqTrainer":
         return False if isinstance(run.model, Model) else None
     settings = run.settings
@@ -97,12 +94,12 @@ def _passes_outputs_on(reader: Reader, run: TrainerRun, location: Location) -> b
         return False
     method = Bound(run.instance, "compute_loss", found[1], found[0])
     given: dict[str, Value] = {"return_outputs": Constant(True)}
-    result = reader.call(method, [run.value("model"), Unknown(name="inputs")], given, location=location)
+    result = dispatch.call(reader, method, [run.value("model"), Unknown(name="inputs")], given, location=location)
     return isinstance(result, Sequence) and len(result.items) == 2 and isinstance(result.items[1], ModelOutput)
 
 
 def gives_more_than_logits(model: Model) -> bool | None:
-    """Whether the model's output holds other arrays beside the logits; None where that cannot be told."""
+    """Whether the model's output contains other arrays than the logits; None if unknown."""
     asked = [_asked_for(model, name) for name in EXTRA_OUTPUTS]
     if True in asked:
         return True

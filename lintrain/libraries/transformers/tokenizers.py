@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lintrain.interpreter import operations
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import Transfer, attribute_of, family, method, method_of, stored_attribute_of
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import Transfer, attribute_of, family, method, method_of, stored_attribute_of
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Tokenizer
@@ -14,9 +13,6 @@ from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Mapping, Value, join
 from lintrain.pipeline.values.tokens import SPECIAL_TOKENS, SpecialToken, TokenSetting
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-if TYPE_CHECKING:
-    from lintrain.interpreter.reader import Reader
 
 MADE = lazy_pattern(r"transformers\.\w*(?:Tokenizer(?:Fast)?|Processor|FeatureExtractor)(?:\.from_pretrained)?$")
 
@@ -66,7 +62,7 @@ def _get(reader: Reader, value: Value, name: str, location: Location) -> Value |
     if name in SPECIAL_TOKENS:
         return SpecialToken(name=name, owner=value, origin=location)
     known = value.attributes.get(name, value.arguments.get(name))
-    return known or operations.child(reader, value, name)
+    return known or dispatch.child(reader, value, name)
 
 
 @method(Tokenizer, "add_special_tokens")

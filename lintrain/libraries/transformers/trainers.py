@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter import invocation
-from lintrain.interpreter.call import Call
-from lintrain.interpreter.registry import base_call, function, instance_method
+from lintrain.interpreter import invocation, objects
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import (
+    attribute_of,
+    base_call,
+    function,
+    instance_method,
+    method,
+    method_of,
+    stored_attribute_of,
+)
 from lintrain.libraries.torch.collation import is_many, read_collate
-from lintrain.libraries.transformers.predictions import read_metric_function
+from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
+from lintrain.model.location import Location
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Bound,
     Class,
+    Constant,
     Function,
     Instance,
     Partial,
     Value,
     is_missing,
+    join,
 )
 from lintrain.pipeline.values.training import TrainerRun
 
@@ -81,7 +95,7 @@ def _give(run: TrainerRun, call: Call) -> None:
 def _made(call: Call, run: TrainerRun) -> TrainerRun:
     """The run, once its arguments are known: its model made, its metric function read."""
     if is_missing(run.value("model")) and not is_missing(run.value("model_init")):
-        run.attributes["model"] = call.reader.call(run.value("model_init"), [], location=call.location)
+        run.attributes["model"] = dispatch.call(call.reader, run.value("model_init"), [], location=call.location)
     if not isinstance(run.value("compute_metrics"), Absent):
         read_metric_function(call.reader, run, call.location)
     _read_collator(call, run)
@@ -122,7 +136,7 @@ def _construct(call: Call, run: TrainerRun, instance: Instance) -> None:
         _give(run, call)
         return
     run.is_complete = False
-    invocation.invoke(call, found[1], instance, found[0])
+    invocation.run_function(call, found[1], instance, found[0])
     named = {argument.value: argument for argument in [*call.positional, *call.keywords.values()]}
     run.arguments = {name: named.get(argument.value, argument) for name, argument in run.arguments.items()}
     run.attributes = {name: value for name, value in instance.attributes.items() if name in PARAMETERS[run.path]}
@@ -138,3 +152,71 @@ def _library_constructor(call: Call) -> Value:
 
 for path in PARAMETERS:
     instance_method(path, "__init__")(_library_constructor)
+
+
+@attribute_of(TrainerRun)
+def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
+    """What was set on it, a method of the script's subclass, an argument of its constructor, a method of Trainer."""
+    if not isinstance(value, TrainerRun):
+        return None
+    if name in value.attributes:
+        return value.attributes[name]
+    if value.instance is not None:
+        found = value.instance.cls.lookup(name)
+        if found is not None:
+            return objects.bind_member(reader, value.instance, name, *found, location)
+    if method_of(value, name) is not None:
+        return None
+    known = value.value(name)
+    return dispatch.child(reader, value, name) if isinstance(known, Absent) or known is UNKNOWN else known
+
+
+@stored_attribute_of(TrainerRun)
+def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
+    """`trainer.eval_dataset = …`; a function put over a method counts as an override."""
+    if not isinstance(owner, TrainerRun):
+        return
+    before = owner.value(name)
+    kept = UNKNOWN if isinstance(before, Absent) else before
+    owner.attributes[name] = join([kept, value]) if reader.conditions else value
+    if isinstance(value, Function) and name not in {"compute_metrics", "data_collator"}:
+        owner.overrides |= {name}
+    if name == "compute_metrics":
+        read_metric_function(reader, owner, location)
+
+
+@method(TrainerRun, "train", "hyperparameter_search")
+def _train(call: Call) -> Value:
+    if isinstance(call.receiver, TrainerRun):
+        call.receiver.train_calls.append(call.location)
+        call.reader.act(Act.TRAIN, call.location, call.receiver, **call.values("resume_from_checkpoint"))
+    return UNKNOWN
+
+
+@method(TrainerRun, "evaluate")
+def _evaluate(call: Call) -> Value:
+    """Evaluating may be given a data set of its own."""
+    if isinstance(call.receiver, TrainerRun):
+        given = call.values("eval_dataset")
+        dataset = call.value("eval_dataset", 0)
+        call.reader.act(Act.EVALUATE, call.location, call.receiver, **{**given, "eval_dataset": dataset})
+    return UNKNOWN
+
+
+@method(TrainerRun, "predict")
+def _predict(call: Call) -> Value:
+    if not isinstance(call.receiver, TrainerRun):
+        return UNKNOWN
+    call.reader.act(Act.EVALUATE, call.location, call.receiver, test_dataset=call.value("test_dataset", 0))
+    return predictions_of(call.reader, call.receiver, call.location)
+
+
+@method(TrainerRun, "save_model", "save_state", "push_to_hub", "create_model_card")
+def _save(call: Call) -> Value:
+    call.reader.act(Act.SAVE, call.location, call.receiver)
+    return UNKNOWN
+
+
+@method(TrainerRun, "add_callback", "remove_callback", "log", "log_metrics", "save_metrics", "is_world_process_zero")
+def _harmless(call: Call) -> Value:
+    return Constant(None)

@@ -33,7 +33,7 @@ class Dataset(Value):
     are the columns that a format leaves out. `read_as_text` holds the columns that some code hands to a tokenizer, and
     is shared by the data sets with the same columns. `is_unchanged` where its last operation left rows and columns
     alone, None where that is not known. `sorted_by` names the column that it was sorted by when it was loaded,
-    `is_unlabelled` says that its labels are all -1.
+    `is_unlabelled` if its labels are all -1.
     `cut` tells which rows its last step kept, where it took some that lie side by side. `needs` are the columns
     that its transform certainly reads. `depth` counts the conditions
     around the place where it was made.
@@ -211,7 +211,7 @@ class Tokenizer(Value):
 
 @dataclass(eq=False, slots=True)
 class Encoding(Value):
-    """What a tokenizer call gave: token columns by name, and what code put beside them."""
+    """What a tokenizer call gave: token columns by name, and what code added to them."""
 
     tokenizer: Value = UNKNOWN
     columns: dict[str, Column] = field(default_factory=lambda: {})

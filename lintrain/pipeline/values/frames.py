@@ -65,7 +65,7 @@ class TextMethods(Value):
 
 
 def forget_frames(value: Value) -> None:
-    """Note that anything may have happened to the frames in a list, whose items nobody can tell apart."""
+    """Note that anything may have happened to the frames in a list, whose items cannot be told apart."""
     match value:
         case DataFrame():
             value.forget()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -14,7 +14,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Loader(Value):
     """A torch DataLoader: its data set, how it collates, and its other arguments by name.
 
-    `is_complete` where no others can have been given; `places` tells where each argument's value stands.
+    `is_complete` where no others can have been given; `locations` are those of the arguments' values.
     """
 
     dataset: Value = UNKNOWN

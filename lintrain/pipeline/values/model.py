@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from enum import StrEnum
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.startup.lazy_dataclass import dataclass
@@ -47,8 +47,8 @@ class Config(Value):
 class Model(Value):
     """A model of a library: `path` is its class, `how` the method that made it (`from_pretrained`, `from_config`, "").
 
-    `num_labels` is the size of its head as the script says it (a number, the length of a list), Absent where it does
-    not. `is_adapted` with PEFT; `frozen` lists the places where parameters are frozen; `attributes` what was set on it.
+    `num_labels` is the size of its head as the script gives it (a number, the length of a list), Absent where it does
+    not. `is_adapted` with PEFT; `frozen` lists where parameters are frozen; `attributes` what was set on it.
     """
 
     path: str
@@ -208,7 +208,7 @@ class Tensor(Value):
     """An array or tensor: what it holds, and the model that it came out of (UNKNOWN where none).
 
     `made` is the operation that its numbers come from, None where that is not known; `cut` the one that took it off
-    autograd's graph; `is_sliced` says that some of its rows or tokens were left out. `kind` is the kind of its numbers
+    autograd's graph; `is_sliced` if some of its rows or tokens were left out. `kind` is the kind of its numbers
     (`float`, `int`), empty where it is not known.
     `is_cleaned` where the script chose among its entries or replaced some, so that no -100 need be among them.
     `hits_of` are the labels that it says of, place by place, whether they were met, where no -100 was left out.

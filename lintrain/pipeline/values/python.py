@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.ancestry import MOST_CLASSES, ancestry_of
+from lintrain.pipeline.values.closure import Closure
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.interpreter.scope import Scope
     from lintrain.source.source import Source
 
 MOST_OPTIONS = 4
-"""A value that may be more than this many things is Unknown: no rule can say anything of it."""
+"""A value that may be more than this many things is Unknown: no rule can judge it."""
 
 Literal = str | int | float | bool | bytes | complex | None
 
@@ -78,7 +78,7 @@ class Range(Sequence):
 class Mapping(Value):
     """A dictionary by its literal keys; `is_complete` where no other keys can be in it.
 
-    `written` are the places of the keys, as long as nothing in the script but a call that expands it names it.
+    `written` are the locations of the keys, as long as nothing in the script but a call that expands it names it.
     """
 
     entries: dict[Literal, Value]
@@ -95,7 +95,7 @@ class Function(Value):
     """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    scope: Scope
+    scope: Closure
     defaults: dict[str, Value] = field(default_factory=lambda: {})
     decorators: tuple[Value, ...] = ()
     source: Source | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lintrain.interpreter.call import Argument
 from lintrain.model.location import Location
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, Value
@@ -31,7 +31,7 @@ class TrainingArguments(Value):
 class Metric(Value):
     """A metric of `evaluate`, or a metric function of scikit-learn, by its name (None where it is not literal).
 
-    `takes_classes` tells whether its predictions must be classes; False where it wants scores or texts, None where
+    `takes_classes` if its predictions must be classes; False where it wants scores or texts, None where
     that is not known.
     """
 
@@ -50,7 +50,7 @@ class Metric(Value):
 
 @dataclass(frozen=True, slots=True)
 class MetricCall:
-    """One use of a metric: what it was given as predictions and references, and the code at those places.
+    """One use of a metric: what it was given as predictions and references, and their code.
 
     `average` is how several classes are made one number; `is_written` where the script has the call itself.
     """
@@ -133,7 +133,7 @@ class TrainerRun(Value):
     collated: Value = UNKNOWN
 
     def value(self, name: str) -> Value:
-        """What stands for an argument: set later, given in the call, Absent, or Unknown where it cannot be told."""
+        """What stands for an argument: set later, given in the call, Absent, or Unknown if that is not known."""
         if name in self.attributes:
             return self.attributes[name]
         if name in self.arguments:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
+from lintrain._version import __version__
 from lintrain.check.edits import TextEdit, TextEdits
 from lintrain.check.result import CheckResult, Crash, Reported
 from lintrain.model.claims import plain_claim
@@ -33,7 +34,6 @@ from lintrain.report.machine.paths import from_root
 from lintrain.source.source import Source
 from lintrain.source.suppression import Suppression
 from lintrain.source.written_places import FindSource
-from lintrain.startup.version import __version__
 
 EditsOf = Callable[[Source, Fix], Sequence[TextEdit]]
 

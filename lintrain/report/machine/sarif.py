@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from lintrain._version import __version__
 from lintrain.report.machine.document import (
     CheckReport,
     CrashEntry,
@@ -27,7 +28,6 @@ from lintrain.report.machine.wording import cell_of, one_line, remarks_of
 from lintrain.report.text.pages import Page
 from lintrain.source.written_places import FindSource
 from lintrain.startup.lazy_pattern import lazy_pattern
-from lintrain.startup.version import __version__
 from lintrain.text.json_values import plain
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
+from lintrain._version import __version__
 from lintrain.check.result import Reported
 from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.findings import findings
@@ -13,7 +14,6 @@ from lintrain.report.page.markup import Markup, joined, tag, with_code
 from lintrain.report.page.parts import table
 from lintrain.report.page.whole import whole_page
 from lintrain.source.written_places import FindSource
-from lintrain.startup.version import __version__
 from lintrain.text.shown import shown
 
 

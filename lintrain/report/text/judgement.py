@@ -6,11 +6,11 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+from lintrain._version import __version__
 from lintrain.report.text.look import Look
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import plain
 from lintrain.settings.formats import FOR_PEOPLE
-from lintrain.startup.version import __version__
 from lintrain.verdicts.judgement import Judgement
 
 if TYPE_CHECKING:

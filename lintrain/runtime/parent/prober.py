@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from lintrain._version import __version__
 from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.runtime.parent.downloads import download_folders, paths_of_downloads
@@ -28,7 +29,6 @@ from lintrain.runtime.parent.warden import warden
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.startup.version import __version__
 
 KEPT = "kept"
 """In the temporary folder: what the child kept."""

@@ -1,0 +1,91 @@
+"""What is stored in values: attributes and items, for certain or only maybe."""
+
+from __future__ import annotations
+
+from lintrain.interpreter.core.arithmetic import is_none
+from lintrain.interpreter.core.module_parts import note_kept, note_part
+from lintrain.interpreter.core.reader import Reader, weighed
+from lintrain.interpreter.core.registry import STORED_ATTRIBUTES, STORED_ITEMS, of_type
+from lintrain.model.location import Location
+from lintrain.pipeline.values.frames import DataFrame, Indexer, Series
+from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Either, Mapping, Sequence, Value, join
+
+
+def store_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
+    """`owner.name = value`."""
+    for option in owner.options if isinstance(owner, Either) else (owner,):
+        handler = of_type(STORED_ATTRIBUTES, option)
+        note_part(reader, option, value, location)
+        note_kept(reader, option, name, value, location)
+        # What is known of a frame is true at one point of the script. In an attribute other methods may
+        # change it first.
+        if isinstance(value, DataFrame) and (reader.uncalled or reader.conditions):
+            value.forget()  # methods that change it may run in any order
+        if handler:
+            handler(reader, option, name, weighed(reader, value), location)
+        elif isinstance(option, Class):
+            option.attributes[name] = weakly(reader, option.attributes.get(name), value)
+
+
+def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
+    """What an attribute holds after a store that may have been skipped: such as one in an unused method."""
+    # A weak update keeps what was there: after `if a: self.x = 2` the attribute is 1 or 2. A strong one
+    # replaces it. None is not kept: `self.model = None` in the constructor only declares the attribute.
+    is_certain = not reader.conditions and not reader.uncalled
+    if before is None or is_certain or before is value or is_none(before):
+        return value
+    return join([before, value])
+
+
+def store_item(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
+    """`owner[key] = value`."""
+    note_part(reader, owner, value, location)
+    if isinstance(owner, Either):
+        # The owner is one of several, so each may be the one that is changed: frames forget what was known
+        # of the key.
+        for option in owner.options:
+            if isinstance(option, DataFrame | Series | Indexer):
+                store_item(reader, option, key, UNKNOWN, location)
+        return
+    handler = of_type(STORED_ITEMS, owner)
+    if handler:
+        handler(reader, owner, key, weighed(reader, value), location)
+        return
+    match owner, key:
+        case Mapping(), _:
+            _store_entry(reader, owner, key, value)
+        case Sequence(), _:
+            # `items[i] = x`: which item goes is not known, so the list keeps all of them and may hold
+            # others.
+            owner.is_complete = False
+            owner.items.append(value)
+        case _:
+            pass
+
+
+def _store_entry(reader: Reader, owner: Mapping, key: Value, value: Value) -> None:
+    """`owner[key] = value`."""
+    if not isinstance(key, Constant):
+        _store_somewhere(reader, owner, key, value)
+        return
+    before = owner.entries.get(key.value)
+    owner.entries[key.value] = weakly(reader, before, value) if reader.conditions else value
+
+
+def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -> None:
+    """`owner[key] = value` where the key is one of several, or not known: any entry may be another one now."""
+    options = key.options if isinstance(key, Either) else (key,)
+    keys = [option.value for option in options if isinstance(option, Constant)]
+    if len(keys) < len(options):
+        owner.is_complete = False
+        keys = list(owner.entries)
+        reader.spend(len(keys))
+    loop = reader.loops[-1] if reader.loops else None
+    # `for name in ("train", "test"): data[name] = f(data[name])` sets every key: each option of the loop's
+    # element is reached for certain, although each single pass stores under only one of them.
+    is_each = loop is not None and loop.each is key and len(keys) == len(options)
+    # A condition inside that loop may skip some of the keys; one around the loop skips all or none of them.
+    is_certain = is_each and not any(condition.depth >= len(reader.loops) for condition in reader.conditions)
+    for name in keys:
+        before = owner.entries.get(name)
+        owner.entries[name] = value if is_certain or before is None else join([before, value])

@@ -1,0 +1,87 @@
+"""Functions that the file defines and does not call: read last, with parameters that are not known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from lintrain.interpreter import decorators, functions, objects
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.project_state import UNCALLED_BUDGET
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.invocation import run_function
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Returned
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.files import Settings
+from lintrain.pipeline.values.python import Class, Constant, Function, Unknown, Value
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+NAME = lazy_pattern(r"(?<![\w.])\w+")
+METHOD = lazy_pattern(r"(?:self|cls)\.(\w+)")
+
+BUILDS = lazy_pattern(r"_*(setup|build|init|prepare|create|make)")
+"""Names of methods that make what other methods use."""
+
+
+def read_uncalled(reader: Reader) -> None:
+    """Read the functions that the file defines and does not call, with parameters that are not known.
+
+    Those that nothing in the file speaks of come first, and of them those that build what the others use: what they
+    call is read where they call it.
+    """
+    reader.uncalled = True
+    reader.modules.leave(UNCALLED_BUDGET)
+    text = reader.record.source.text
+    owners = {owner is not None for _, owner in reader.defined}
+    methods = set(METHOD.findall(text)) if True in owners else set[str]()
+    names = Counter(NAME.findall(text) if False in owners else ())
+    first = [
+        (function, owner)
+        for function, owner in reader.defined
+        if (function.name not in methods if owner else names[function.name] == 1)
+    ]
+    # Order matters: `build_model` sets attributes that `train` reads, and what was read as a call from
+    # there is not read again alone, with parameters that are not known.
+    _read_all(reader, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
+    # Reading a function may define others.
+    while reader.defined:
+        waiting, reader.defined = reader.defined, []
+        _read_all(reader, waiting)
+
+
+def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:
+    for function, owner in functions:
+        if function.node not in reader.visited:
+            value = _read_alone(reader, function, owner)
+            if owner is not None:
+                reader.record.returned.append(Returned(owner, function, value))
+
+
+def _read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:
+    """What a function that the file does not call returns: parameters are unknown, defaults may be overruled."""
+    location = function.origin or reader.source.location(reader.source.tree.body[0])
+    call = Call(reader, None, location)
+    node = function.node
+    names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    receiver = _receiver(reader, owner, function, location) if owner is not None and names else None
+    if function.node in reader.visited and function.name == "__init__":
+        return Constant(None)
+    for name in names[1:] if receiver is not None else names:
+        default = function.defaults.get(name)
+        # A literal is likely what the function runs with, but a caller elsewhere may give another: it
+        # counts as a default.
+        value = functions.attribute_default(default) if isinstance(default, Constant | Settings) else Unknown(name=name)
+        call.keywords[name] = Argument(value, location)
+    return run_function(call, function, receiver, owner)
+
+
+def _receiver(reader: Reader, owner: Class, function: Function, location: Location) -> Value | None:
+    """What a method gets as its first argument: an object of the class, made with arguments that are not known."""
+    kinds = {decorators.path_of(decorator) for decorator in function.decorators}
+    if kinds & {"builtins.staticmethod", "builtins.classmethod"}:
+        return owner if "builtins.classmethod" in kinds else None
+    if owner.node not in reader.instances:
+        call = Call(reader, None, location, receiver=owner, is_open=True)
+        objects.make_instance(call, owner)
+    return reader.instances[owner.node]

@@ -1,0 +1,189 @@
+"""Modules of torch: what they contain, whether they have weights, and whether train and eval mode differ in one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
+
+from lintrain.pipeline.values.model import Model, ModelPart, Module
+from lintrain.pipeline.values.python import (
+    Class,
+    Constant,
+    Either,
+    Instance,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+)
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+MODULE = "torch.nn.Module"
+
+MOST_PARTS = 400
+"""Parts of a module that are looked at."""
+
+CALM = lazy_pattern(
+    r"(Lazy)?(Conv(Transpose)?\dd|Linear|Bilinear)|(Adaptive)?(Avg|Max|LP)Pool\dd|MaxUnpool\dd|(Group|Layer|RMS)Norm|"
+    r"Embedding(Bag)?|(Zero|Reflection|Replication|Constant|Circular)Pad\dd|Pixel(Unshuffle|Shuffle)|Upsample\w*|"
+    r"Identity|Flatten|Unflatten|Fold|Unfold|Sequential|ModuleList|ModuleDict|"
+    r"[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|GLU|SiLU|Mish|(Log)?Softmax|(Log|Hard)?[Ss]igmoid|"
+    r"(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|\w+Loss"
+)
+"""Classes of `torch.nn` that do the same in train mode as in eval mode."""
+
+QUIET_WITHOUT_DROPOUT = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
+"""Classes that only differ between the modes when they are given a dropout."""
+
+
+WITH_PARAMETERS = lazy_pattern(
+    r"torch\.nn\.((Lazy)?(Conv(Transpose)?\dd|Linear)|Bilinear|Embedding(Bag)?|(Group|Layer|RMS)Norm|"
+    r"(Lazy|Sync)?BatchNorm(\dd)?|RNN|LSTM|GRU|(RNN|LSTM|GRU)Cell|MultiheadAttention|Transformer\w*|PReLU)"
+)
+"""Layers of torch that have weights to learn."""
+
+TRANSFORMERS_MODULE = lazy_pattern(r"transformers\.\w*(PreTrainedModel|Model|For[A-Z]\w+)$")
+
+
+def lineage_of(paths: Iterable[str]) -> Iterator[str]:
+    """Library classes by their dotted names, each followed by `torch.nn.Module` if it derives from that."""
+    for path in paths:
+        yield path
+        if _derives_from_module(path):
+            yield MODULE
+
+
+def _derives_from_module(path: str) -> bool:
+    match path.partition(".")[0]:
+        case "torch":
+            package, _, name = path.rpartition(".")
+            return package == "torch.nn" and name[:1].isupper() and path != MODULE
+        case "transformers":
+            return TRANSFORMERS_MODULE.match(path) is not None
+        case _:
+            return path == "lightning.LightningModule"
+
+
+def is_module(value: Value) -> bool:
+    """Whether a value is certainly a module of torch."""
+    if isinstance(value, Instance):
+        return MODULE in lineage_of(value.cls.library_bases)
+    return isinstance(value, Module) or (isinstance(value, Model) and value.framework == "torch")
+
+
+def is_module_class(cls: Class) -> bool:
+    """Whether a class of the script makes modules."""
+    return MODULE in lineage_of(cls.library_bases)
+
+
+def modules_in(value: Value) -> Iterator[Value]:
+    """A value and everything inside it that may be a module, each once."""
+    pending, seen = [value], set[int]()
+    while pending and len(seen) < MOST_PARTS:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        pending.extend(_parts(part))
+
+
+def _parts(value: Value) -> list[Value]:
+    match value:
+        case Instance():
+            return list(value.attributes.values())
+        case Module():
+            return [*value.parts, *value.attributes.values()]
+        case ModelPart():
+            return [value.model]
+        case Sequence():
+            return value.items
+        case Mapping():
+            return list(value.entries.values())
+        case Either():
+            return list(value.options)
+        case _:
+            return []
+
+
+def overlap(one: Value, other: Value) -> bool:
+    """Whether two modules share anything, so that a mode set on one may show in the other."""
+    return not shared_parts(one).isdisjoint(shared_parts(other))
+
+
+def shared_parts(value: Value) -> frozenset[int]:
+    """The identities of what a value holds, itself included, that other modules may hold too."""
+    return frozenset(id(part) for part in modules_in(value) if _can_be_shared(part))
+
+
+def _can_be_shared(part: Value) -> bool:
+    """The one nameless Unknown stands for many things, and a literal belongs to no module."""
+    return isinstance(part, Instance | Module | Model) or (isinstance(part, Unknown) and bool(part.name))
+
+
+def ignores_mode(value: Value) -> bool:
+    """Whether a module certainly does the same in train mode and in eval mode."""
+    parts = list(modules_in(value))
+    return is_module(value) and len(parts) < MOST_PARTS and all(_part_ignores_mode(part) for part in parts)
+
+
+def _part_ignores_mode(part: Value) -> bool:
+    match part:
+        case Instance():
+            return not part.cls.has_unknown_base and not any(
+                _speaks_of_modes(owner.node) for owner in part.cls.lineage()
+            )
+        case Module():
+            return _module_ignores_mode(part)
+        case Sequence() | Mapping():
+            return part.is_complete
+        case LibraryObject():
+            return part.path.startswith("torch.nn.Parameter")
+        case Model() | ModelPart() | Unknown() | Either():
+            return False
+        case _:
+            return True
+
+
+def _speaks_of_modes(node: ast.ClassDef) -> bool:
+    words = ("drop", "training", "norm", "bn")
+    names = [part.attr if isinstance(part, ast.Attribute) else part.id for part in ast.walk(node) if _is_name(part)]
+    return any(word in name.lower() for name in names for word in words)
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:
+    return isinstance(node, ast.Attribute | ast.Name)
+
+
+def _module_ignores_mode(module: Module) -> bool:
+    if not module.path.startswith("torch.nn."):
+        return False
+    dropout = module.arguments.get("dropout")
+    if module.name in QUIET_WITHOUT_DROPOUT:
+        return dropout is None or (isinstance(dropout, Constant) and dropout.value == 0)
+    if module.name.startswith("Dropout"):
+        rate = module.arguments.get("p", module.arguments.get("0"))
+        return isinstance(rate, Constant) and not rate.is_default and rate.value == 0
+    return CALM.fullmatch(module.name) is not None
+
+
+def has_parameters(value: Value) -> bool:
+    """Whether a value is certainly a module with weights of its own."""
+    if not is_module(value):
+        return False
+    parts = list(modules_in(value))
+    return any(_has_weights(part) for part in parts)
+
+
+def _has_weights(part: Value) -> bool:
+    match part:
+        case Module():
+            return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith("torchvision.models.")
+        case Model():
+            return True
+        case Instance():
+            return False  # its attributes are looked at themselves
+        case _:
+            return False

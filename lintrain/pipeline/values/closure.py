@@ -1,0 +1,42 @@
+"""What functions close over, as far as values need to know of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import field
+
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+class Closure:
+    """The names that a function closes over: a `Scope` of the interpreter, which is made of values itself.
+
+    A value only carries it from where the function is defined to where it is called.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def release(self) -> None:
+        """Drop the values of its names and the scope around it."""
+
+
+@dataclass(eq=False, slots=True)
+class Circles:
+    """The closures of one reading that hold what holds them: functions, and names that modules are still asked for.
+
+    Functions hold syntax trees, so that the garbage collector would look through whole trees if nothing cut the circle.
+    """
+
+    closures: list[Closure] = field(default_factory=lambda: [])
+
+    def add(self, closure: Closure) -> None:
+        """Another such closure; functions that are defined in a row share theirs."""
+        if not self.closures or self.closures[-1] is not closure:
+            self.closures.append(closure)
+
+    def end(self) -> None:
+        """Release all of them, once no rule asks any more."""
+        for closure in self.closures:
+            closure.release()
+        self.closures.clear()

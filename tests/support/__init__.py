@@ -1,0 +1,1 @@
+"""What several tests use: projects, servers, probes and readings made for them."""

@@ -1,0 +1,166 @@
+"""A process with the libraries imported that forks one child per command: `python -m tests.support.warm.server SOCKET`.
+
+The child gets folder, environment, arguments and streams of the client and runs the probe's `sitecustomize`, as Python
+would have at its start. One command runs at a time, and ends with its client: when that is killed, so is the child. The
+server ends when its standard input closes.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import builtins
+import gc
+import json
+import os
+import random
+import re
+import runpy
+import select
+import signal
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+ALWAYS = ("torch.utils.data", "transformers.trainer", "transformers.trainer_seq2seq", "datasets", "evaluate")
+SLOW = (
+    "accelerate",
+    "keras",
+    "lightning",
+    "peft",
+    "pytorch_lightning",
+    "sentence_transformers",
+    "setfit",
+    "sklearn.metrics",
+    "trl",
+)
+IMPORTED = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
+SITE = Path(__file__).parents[3] / "lintrain" / "runtime" / "child" / "site" / "sitecustomize.py"
+
+
+def main() -> None:
+    """Answer clients, one after the other, until the input ends."""
+    for name in ALWAYS:
+        import_module(name)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(sys.argv[1])
+        listening.listen()
+        while True:
+            ready, _, _ = select.select([listening, sys.stdin], [], [])
+            if sys.stdin in ready:
+                return
+            client, _ = listening.accept()
+            answer(client)
+
+
+def answer(client: socket.socket) -> None:
+    """Run a client's command in a child, and tell its exit status."""
+    asked, streams = received(client)
+    preload(asked)
+    gc.collect()
+    gc.freeze()  # what is imported by now is garbage for no child: none of them has to walk through it, or copy it
+    child = os.fork()
+    if child == 0:
+        client.close()
+        run(asked, streams)
+    for stream in streams:
+        os.close(stream)
+    follow(client, child)
+
+
+def received(client: socket.socket) -> tuple[dict[str, Any], list[int]]:  # Any: what JSON holds
+    """What a client asks for, and its three streams."""
+    length, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(3 * array.array("i").itemsize))
+    streams = array.array("i")
+    for _, _, data in ancillary:
+        streams.frombytes(data)
+    text = b""
+    while len(text) < int.from_bytes(length, "big"):
+        text += client.recv(2**16)
+    return json.loads(text), list(streams)
+
+
+def preload(asked: dict[str, Any]) -> None:
+    """Import what the script names and what takes long."""
+    files = [Path(asked["folder"]) / word for word in asked["words"] if word.endswith((".py", ".json"))]
+    text = "\n".join(file.read_text(errors="replace") for file in files if file.is_file())
+    for name in SLOW:
+        if name.partition(".")[0] in IMPORTED.findall(text.replace('"', "\n").replace("\\n", "\n")):
+            import_module(name)
+
+
+def follow(client: socket.socket, child: int) -> None:
+    """Tell a client how its child ended; kill the child when the client is gone."""
+    with client:
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                code = os.waitstatus_to_exitcode(status)
+                client.sendall(str(code if code >= 0 else 128 - code).encode())
+                return
+            is_gone, _, _ = select.select([client], [], [], 0.01)
+            if is_gone:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return
+
+
+def run(asked: dict[str, Any], streams: list[int]) -> NoReturn:
+    """The child's life: as if Python had been started with these words."""
+    status = 0
+    try:
+        prepare(asked, streams)
+        start(asked["words"])
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException as error:  # noqa: BLE001 - whatever ends a script is its end
+        status = 1
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
+
+
+def prepare(asked: dict[str, Any], streams: list[int]) -> None:
+    """Give the child its session, folder, environment, streams and seeds, then the probe."""
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    random.seed()
+    sys.path[0] = ""
+    runpy.run_path(str(SITE))
+
+
+def start(words: list[str]) -> None:
+    """Run code, a module or a script, the arguments behind it."""
+    match words:
+        case ["-c", code, *_]:
+            sys.argv = words
+            exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        case ["-m", module, *_]:
+            sys.argv = words[1:]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case _:
+            sys.argv = words
+            sys.path[0] = str(Path(words[0]).resolve().parent)
+            run_main(words[0])
+
+
+def run_main(path: str) -> None:
+    """A script as the main module, which stays so for what ends after it."""
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=path, __builtins__=builtins)
+    sys.modules["__main__"] = module
+    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
+
+
+if __name__ == "__main__":
+    main()
