@@ -126,3 +126,17 @@ class ObjectEvidence:
     def moved_at(self, location: Location) -> tuple[MovedModel, ...]:
         """Those that were moved at a place."""
         return tuple(each for each in self.moved if each.location.meets(location))
+
+
+@dataclass(frozen=True, slots=True)
+class StateLoad:
+    """One call of `load_state_dict` on a module, before training: tensors of the module, and names that did not fit.
+
+    `prefix` is what stands before or is missing from every name, "" where no such thing would make them fit.
+    """
+
+    location: Location
+    tensors: int
+    missing: int
+    unexpected: int
+    prefix: str = ""

@@ -18,6 +18,7 @@ from lintrain.evidence.loop import LoopEvidence as LoopEvidence
 from lintrain.evidence.loop import LossEvidence as LossEvidence
 from lintrain.evidence.loop import OptimizerUse as OptimizerUse
 from lintrain.evidence.loop import ReachedWeights as ReachedWeights
+from lintrain.evidence.loop import ScheduleEvidence as ScheduleEvidence
 from lintrain.evidence.loop import ScheduleUse as ScheduleUse
 from lintrain.evidence.loop import TargetAlignment as TargetAlignment
 from lintrain.evidence.memory import DeviceEvidence as DeviceEvidence
@@ -30,6 +31,7 @@ from lintrain.evidence.objects import MadeLoader as MadeLoader
 from lintrain.evidence.objects import MovedModel as MovedModel
 from lintrain.evidence.objects import ObjectEvidence as ObjectEvidence
 from lintrain.evidence.objects import SplitRows as SplitRows
+from lintrain.evidence.objects import StateLoad as StateLoad
 from lintrain.evidence.objects import StepStop as StepStop
 from lintrain.evidence.ranks import RankGather as RankGather
 from lintrain.evidence.ranks import RankSchedule as RankSchedule
@@ -41,7 +43,6 @@ from lintrain.evidence.responses import FutureEvidence as FutureEvidence
 from lintrain.evidence.responses import MaskEvidence as MaskEvidence
 from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
 from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
-from lintrain.evidence.schedule import ScheduleEvidence as ScheduleEvidence
 from lintrain.evidence.stages import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
 from lintrain.evidence.stages import AccumulationEvidence as AccumulationEvidence
 from lintrain.evidence.stages import BackwardEvidence as BackwardEvidence
@@ -60,11 +61,10 @@ from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StageText as StageText
 from lintrain.evidence.stages import StepEvidence as StepEvidence
 from lintrain.evidence.stages import TensorEvidence as TensorEvidence
-from lintrain.evidence.state import StateLoad as StateLoad
-from lintrain.evidence.targets import ScoredTokens as ScoredTokens
 from lintrain.evidence.throughput import ThroughputEvidence as ThroughputEvidence
 from lintrain.evidence.tokens import EdgeEvidence as EdgeEvidence
 from lintrain.evidence.tokens import LabelEvidence as LabelEvidence
+from lintrain.evidence.tokens import ScoredTokens as ScoredTokens
 from lintrain.evidence.tokens import TokenizerEvidence as TokenizerEvidence
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from lintrain.evidence.targets import ScoredTokens
-from lintrain.evidence.tokens import EdgeEvidence, LabelEvidence
+from lintrain.evidence.tokens import EdgeEvidence, LabelEvidence, ScoredTokens
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.str_enum import StrEnum

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from lintrain.runtime.child import compiling, label_conflicts, processes, quick_datasets, quiet, spawned, terminal
+from lintrain.runtime.child import compiling, hub, label_conflicts, processes, quick_datasets, spawned, terminal
 from lintrain.runtime.child.channel import EVENTS, Channel
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.signing import take_key, take_named_key
 from lintrain.runtime.frameworks.keras import keras_patches as keras
 from lintrain.runtime.frameworks.lightning import lightning_patches as lightning
-from lintrain.runtime.frameworks.loop import interceptor as loop
+from lintrain.runtime.frameworks.loop import torch_hooks as loop
 from lintrain.runtime.frameworks.trainer import trainer_patches as trainer
 from lintrain.runtime.measure.objects import object_hooks as objects
 from lintrain.runtime.sandbox.network.programs import KEYS
@@ -41,7 +41,7 @@ def start(request: dict[str, Any]) -> None:
     # The network comes before the keeper: one of its own needs files that the kernel then forbids to write.
     session.network.install(hooks, session.new_keys)
     session.keeper.install(hooks, is_root=session.is_root)
-    quiet.install(session, hooks)
+    hub.install(session, hooks)
     compiling.install(session, hooks)
     terminal.install()
     if session.reproducer is not None:

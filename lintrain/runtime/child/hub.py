@@ -1,7 +1,7 @@
-"""Pushes, uploads and logins of the libraries: called, answered as if they had gone well, and not carried out.
+"""Pushes, uploads and logins of the libraries: answered as if they had succeeded, and not executed.
 
-This keeps a script going that pushes before it trains. That nothing is sent does not depend on it: `network` stops the
-requests.
+A script that pushes before it trains can continue. That nothing is sent does not depend on this: `network` stops the
+requests. Files that libraries write are the task of `files`, but for logs that TensorFlow writes past it.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ SAVED = (
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Stand in for what pushes, as the libraries are imported."""
+    """Replace what pushes, and redirect TensorBoard's logs, as the libraries are imported."""
     hooks.add("huggingface_hub.hf_api", functools.partial(_stop_changes, session))
     hooks.add("huggingface_hub._login", lambda module: _stop_logins(session, module))
     for module, owner in PUSHES:
         hooks.add(module, functools.partial(_stop_pushes, session, owner))
     for module, name in SAVED:
         hooks.add(module, functools.partial(_save_without_upload, session, name))
+    hooks.add("torch.utils.tensorboard.writer", lambda module: _redirect_logs(session, module.SummaryWriter))
 
 
 def _stop_changes(session: ProbeSession, module: Any) -> None:
@@ -159,3 +160,15 @@ def _save_without_upload(session: ProbeSession, name: str, module: Any) -> None:
         return save(self, *args, **kwargs)
 
     owner.save_pretrained, owner.lintrain_saves = save_pretrained, True
+
+
+def _redirect_logs(session: ProbeSession, writer: Any) -> None:
+    """Where TensorFlow is installed, its own code writes the logs, past the guard."""
+    build = writer.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        kwargs["log_dir"] = session.folder("tensorboard")
+        build(self, *args[1:], **kwargs)
+
+    writer.__init__ = init

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from lintrain.evidence.run import FutureEvidence, ResponseEvidence, TargetAlignment
+from lintrain.evidence.run import FutureEvidence, ResponseEvidence, SpreadEvidence, TargetAlignment
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, is_whole, without_shells
@@ -15,7 +15,6 @@ from lintrain.runtime.measure.future_response import future_evidence, next_token
 from lintrain.runtime.measure.mask_response import mask_evidence
 from lintrain.runtime.measure.replay import ask, difference, largest
 from lintrain.runtime.measure.seen import LossCall
-from lintrain.runtime.measure.spread import spread_evidence, spread_of
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_ROWS = 8
@@ -130,3 +129,32 @@ def _rows_to_ask(call: Call, shape: tuple[int, ...]) -> list[int]:
         return first
     padded = int((call.tensors()[call.mask] != 0).sum(dim=1).argmin())
     return sorted({padded, *first[: max(1, most - 1)]})
+
+
+NOT_READ = ("label", "target")
+
+
+def spread_of(answers: tuple[Any, ...]) -> float:
+    """The largest distance of an entry from that of another row, as a share of the largest entry."""
+    scale = largest(answers)
+    apart = max(float((each.float().amax(dim=0) - each.float().amin(dim=0)).max()) for each in answers)
+    return apart / scale if scale else apart
+
+
+def spread_evidence(call: Call, answers: tuple[Any, ...]) -> SpreadEvidence | None:
+    """The spread over the rows of a call; None where no two rows are different."""
+    different = _different_rows(call)
+    if different < 2 or not answers:
+        return None
+    dtype = str(answers[0].dtype).removeprefix("torch.")
+    return SpreadEvidence(rows=different, dtype=dtype, before=spread_of(answers))
+
+
+def _different_rows(call: Call) -> int:
+    """So many rows differ in something that the model reads; labels are none of that."""
+    rows, counts = call.rows(), [0]
+    for path, tensor in call.tensors().items():
+        is_label = any(word in call.name_of(path).lower() for word in NOT_READ)
+        if tensor.ndim and tensor.shape[0] == rows and not is_label:
+            counts.append(int(tensor.reshape(rows, -1).unique(dim=0).shape[0]))
+    return max(counts)

@@ -12,11 +12,12 @@ from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
-from lintrain.runtime.frameworks.keras.keras_responses import responses_of
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
+from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.updates import updates
 from lintrain.runtime.measure.weights import changed, changed_share, pulls, restore, snapshot, trainable
 
@@ -188,3 +189,36 @@ def take_two_steps(run: KerasRun) -> None:
             updates=by_layer,
         )
     )
+
+
+class Asked:
+    """The model as something that is called in inference mode; Keras keeps its state by itself."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __call__(self, x: Any) -> Any:
+        """Its answers, with dropout off."""
+        return self._model(x, training=False)
+
+    def forward(self, x: Any) -> Any:
+        """What torch would call."""
+        return self(x)
+
+    def modules(self) -> list[Any]:
+        """None whose mode has to be set."""
+        return []
+
+    def named_modules(self) -> list[tuple[str, Any]]:
+        """None."""
+        return []
+
+    def buffers(self) -> list[Any]:
+        """None."""
+        return []
+
+
+def responses_of(run: KerasRun) -> Responses:
+    """Questions about the first batch: its inputs alone."""
+    x, _, _ = run.parts(run.batches[0])
+    return Responses(run, Call(Asked(run.keras), (x,), {}), None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
-from lintrain.evidence.run import Stage, StageName
+from lintrain.evidence.run import ScheduleEvidence, Stage, StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import failure_of
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -19,12 +20,12 @@ from lintrain.runtime.frameworks.lightning.facts import (
     planned_epochs,
     planned_steps,
 )
-from lintrain.runtime.frameworks.lightning.schedule import schedule_evidence
 from lintrain.runtime.frameworks.loop.loop_run import AFTER_DATASET, MEASURED_STEPS, LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.gradients import Gradients
 from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.schedule import played_through
 from lintrain.runtime.measure.seen import Iteration
 
 
@@ -195,3 +196,23 @@ def pretrained_part(module: Any) -> Any:
         return None
     inside = {id(weight) for weight in parts[0].parameters()}
     return parts[0] if all(id(weight) in inside for weight in module.parameters()) else None
+
+
+NESTED = ("_schedulers", "schedulers")
+
+
+def schedule_evidence(configured: Any, steps: int | None, epochs: int | None) -> ScheduleEvidence | None:
+    """The rates by optimizer step; None where the run has no known end, or the schedule drives others or a metric."""
+    if steps is None or configured.reduce_on_plateau or any(hasattr(configured.scheduler, name) for name in NESTED):
+        return None
+    if configured.interval == "step":
+        every = int(configured.frequency)
+    elif epochs is None:
+        return None
+    else:
+        every = int(configured.frequency) * max(1, steps // epochs)
+    played = played_through(configured.scheduler, -(-steps // every))
+    if played is None:
+        return None
+    rates = tuple((step * every, rate) for step, rate in played.rates)
+    return replace(played, steps=steps, rates=rates, highest_at=played.highest_at * every)

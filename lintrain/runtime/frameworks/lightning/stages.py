@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lintrain.evidence.run import StageName, StageStatus
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
+from lintrain.runtime.child.frames import is_users, shown
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.lightning.guide import callback_of
-from lintrain.runtime.frameworks.lightning.later import comes_later
 from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
 from lintrain.runtime.frameworks.lightning.monitors import missing_by_shortening
 from lintrain.runtime.frameworks.lightning.quiet import redirect_checkpoints
@@ -181,3 +183,25 @@ def _uncompiled(
         return args, kwargs
     session.shorten("`torch.compile` was left out")
     return ((inner, *args[1:]), kwargs) if args else (args, {**kwargs, "model": inner})
+
+
+def comes_later(methods: tuple[str, ...]) -> Iterator[str]:
+    """Such calls, as "`trainer.test(…)` at train.py:40"."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if is_users(path):
+            for node in ast.walk(_tree(path)):
+                if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                    continue
+                if node.func.attr in methods and node.lineno > frame.f_lineno and "rainer" in ast.unparse(node.func):
+                    yield f"`{ast.unparse(node.func)}(…)` at {shown(path)}:{node.lineno}"
+        frame = frame.f_back
+
+
+def _tree(path: str) -> ast.Module:
+    try:
+        with open(path, encoding="utf-8") as opened:
+            return ast.parse(opened.read())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])

@@ -9,7 +9,7 @@ from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.non_finite import NonFiniteModule, first_non_finite
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall
-from lintrain.runtime.measure.targets_of import tokens_of
+from lintrain.runtime.measure.standard_loss import tokens_of
 
 
 def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses | None:
