@@ -1,4 +1,4 @@
-"""A script probed from Python, in a process of its own, as `lintrain probe` does."""
+"""Probe a script from Python, in a process of its own, as `lintrain probe` does."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 class TokenizerEvidence:
     """The tokenizer of a run: its class, the number of its tokens, and its special ids (None where it has none).
 
-    `checkpoint` is the name or folder that it was loaded from. `adds_bos` and `adds_eos` tell whether it puts these
-    around a text by itself. `shared` is the share of the tokens of the model's own tokenizer that have the same id
-    here, None where that tokenizer is not on this machine.
+    `checkpoint` is the name or folder that it was loaded from. `adds_bos` and `adds_eos` say whether it adds these to
+    a text. `shared` is the share of the tokens of the model's own tokenizer that have the same id here, None if that
+    tokenizer is not on this machine.
     """
 
     name: str
@@ -30,9 +30,10 @@ class TokenizerEvidence:
 class LabelEvidence:
     """Labels of int64 [rows, tokens] next to the ids of the same shape, over the probed batches.
 
-    `supervised` labels are not -100, `copied` of them repeat the id at their place, `masked_inputs` stand where the
-    input is the mask token. `eos_attended` counts end-of-text ids that are attended, `eos_supervised` those with a
-    label; `rows_without` have no supervised label. `pad_supervised` labels are scored where nothing is attended.
+    `supervised` labels are not -100, `copied` of them repeat the id at their position, `masked_inputs` are at
+    positions whose input is the mask token. `eos_attended` counts end-of-text ids that are attended, `eos_supervised`
+    those with a label; `rows_without` have no supervised label. `pad_supervised` labels are scored where nothing is
+    attended.
     """
 
     rows: int
@@ -65,11 +66,11 @@ class EdgeEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ScoredTokens:
-    """Counts over the probed batches; None where labels and tokens do not lie side by side.
+    """Counts over the probed batches; None if labels and tokens do not correspond by position.
 
-    `scored` labels are not -100; `padding` of them stand on padding. `equal_to_inputs` are those that repeat the input
+    `scored` labels are not -100; `padding` of them are on padding. `equal_to_inputs` are those that repeat the input
     of the same position, `equal_to_next` those that repeat the next input (of `with_next` that have one), and
-    `equal_to_decoder` those that the decoder gets at the same position.
+    `equal_to_decoder` those that the decoder receives at the same position.
     """
 
     scored: int
