@@ -106,7 +106,7 @@ def _watch_hard_ends(session: ProbeSession) -> None:
 
 
 def _saying_so(session: ProbeSession, execute: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that puts another program in the place of this one: what was measured until then is sent.
+    """A function that puts another program in place of this one: what was measured until then is sent.
 
     Where nothing was, that program may be the script once more: it gets a key to send with.
     """

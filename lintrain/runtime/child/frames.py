@@ -83,7 +83,7 @@ def users_frame(skip: object = None) -> FrameType | None:
 
 
 def callers_frame(above: int) -> FrameType | None:
-    """The frame so many calls above the one that asks, or None where there are not so many."""
+    """The frame so many calls above the one that asks, or None if there are not so many."""
     frame = inspect.currentframe()
     for _ in range(above + 1):
         frame = frame.f_back if frame else None

@@ -125,7 +125,7 @@ def _stop_pushes(session: ProbeSession, owner: str, module: Any) -> None:
 
 
 def stand_in(session: ProbeSession, name: str, original: Any, answer: Callable[[dict[str, Any]], Any]) -> Any:
-    """A function that notes its call and gives an answer in the place of doing something."""
+    """A function that notes its call and gives an answer in place of doing something."""
 
     @functools.wraps(original)
     def nothing(*args: Any, **kwargs: Any) -> Any:

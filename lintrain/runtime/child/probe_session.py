@@ -183,11 +183,11 @@ class ProbeSession:
         self._report_failure(failure_of(error, None), in_construction=self._is_construction(error))
 
     def refusal(self, error: BaseException) -> str | None:
-        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        """Why an error is of lintrain's making and not the script's; None if it is the script's."""
         return self.network.refusal(error) or self.keeper.refusal(error)
 
     def on_exit(self) -> None:
-        """Report that the script came to its end without a training call."""
+        """Report that the script ended without a training call."""
         if self._ended or not self.is_root:
             return
         if self.timeline is not None and self.timeline.purpose == "ranks":

@@ -14,7 +14,7 @@ ASKED_FOR = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADD
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Answer a script that reads a launcher's variables and has none, and put gloo in the place of other backends."""
+    """Answer a script that reads a launcher's variables and has none, and put gloo in place of other backends."""
     if session.is_root:
         _answer_reads(session)
     hooks.add("torch.distributed.distributed_c10d", lambda module: _patch_groups(session, module))

@@ -28,7 +28,7 @@ ROW_BOUND = ("with_indices", "with_rank")
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Patch `datasets` as soon as the script imports it; nothing where all data is wanted."""
+    """Patch `datasets` as soon as the script imports it; nothing if all data is wanted."""
     if session.sample_rows:
         hooks.add("datasets.arrow_dataset", lambda module: QuickMap(session, module.Dataset).install())
 

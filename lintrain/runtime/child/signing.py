@@ -80,7 +80,7 @@ def leave_key(folder: str, name: str, key: bytes, prefix: str = PREFIX) -> None:
 
 
 def take_key(folder: str) -> Signer | None:
-    """Remove a file with a key and sign with it; None where there is none for this process."""
+    """Remove a file with a key and sign with it; None if there is none for this process."""
     for name in sorted(os.listdir(folder)):
         if name.startswith(PREFIX) and (signer := _taken(folder, name, PREFIX)):
             return signer

@@ -36,7 +36,7 @@ def _words() -> list[str]:
 
 
 def become_root() -> None:
-    """A spawned process trains: it is looked at in the place of the one that started it."""
+    """A spawned process trains: it is looked at in place of the one that started it."""
     if is_spawned():
         os.environ[ROOT_PROCESS] = str(os.getpid())
 

@@ -20,7 +20,7 @@ class NoLossError(TypeError):
 class Parts:
     """A model with the loader, the optimizer and the loss that train it.
 
-    `loss` takes the model's output and the target of the batch; None where the model itself gives its loss.
+    `loss` takes the model's output and the target of the batch; None if the model itself gives its loss.
     `training_step` takes model and batch and gives the loss; it replaces both.
     `steps` is how many optimizer steps the whole run takes.
     """

@@ -32,7 +32,7 @@ class NoTrainingError(Exception):
 
 
 class TrainingRun:
-    """What a script trains, as it stands before its first optimizer step.
+    """What a script trains, as it is before its first optimizer step.
 
     `batch` is the first that its loader gives, collated. The forward pass is made when its loss is first asked for.
     """

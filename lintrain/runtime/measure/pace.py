@@ -60,7 +60,7 @@ class Pace:
     def evidence(
         self, rows: int, tokens: int | None, workers: int, calls: Counter[str], operators: tuple[tuple[str, float], ...]
     ) -> ThroughputEvidence | None:
-        """What was timed; None where there were too few batches."""
+        """What was timed; None if there were too few batches."""
         loading, stepping = self.loading[WARM_UP:], self.stepping[WARM_UP:]
         # Medians: one slow batch, on a cold cache, would decide a mean.
         if not loading or not stepping or not rows:

@@ -1,4 +1,4 @@
-"""The model asked again on a few rows of its first batch: do rows, mask and later tokens matter?"""
+"""The model called again on a few rows of its first batch: do rows, mask and later tokens matter?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ROWS = 8
 MOST_ENTRIES = 2**24
 """Answers of more entries are not kept: fewer rows are asked then (64 MiB in float32)."""
 SECONDS = 3.0
-"""A model whose answer takes longer is not asked again."""
+"""A model whose answer takes longer is not called again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Tokens:
 
 
 class Responses:
-    """What was asked before the steps, to be asked again after them."""
+    """What was asked before the steps, to be called again after them."""
 
     def __init__(self, run: MeasuredRun, call: Call, tokens: Tokens | None) -> None:
         self._run = run
@@ -142,7 +142,7 @@ def spread_of(answers: tuple[Any, ...]) -> float:
 
 
 def spread_evidence(call: Call, answers: tuple[Any, ...]) -> SpreadEvidence | None:
-    """The spread over the rows of a call; None where no two rows are different."""
+    """The spread over the rows of a call; None if no two rows are different."""
     different = _different_rows(call)
     if different < 2 or not answers:
         return None

@@ -11,7 +11,7 @@ IGNORED = -100
 
 
 def count_scored(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> ScoredTokens | None:
-    """Counts over batches whose int64 `labels` are [rows, tokens]; None where they are not."""
+    """Counts over batches whose int64 `labels` are [rows, tokens]; None if they are not."""
     counted: ScoredTokens | None = None
     for batch in batches:
         labels = batch.get("labels")

@@ -12,7 +12,7 @@ from lintrain.runtime.measure.seen import Iteration, LossCall
 
 
 def standard_loss(iteration: Iteration, loss: Any) -> LossCall | None:
-    """The plain cross-entropy that goes backward, alone or divided; None where the loss is made of more."""
+    """The plain cross-entropy that goes backward, alone or divided; None if the loss is made of more."""
     for call in iteration.losses:
         if call.name != "cross_entropy" or call.options.get("weight") is not None:
             continue

@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, str] = {
     "memory": "the peak memory of a training step; with --device-memory the largest batch that fits",
     "throughput": "how long batches and steps take on this machine, and which operations take longest",
 }
-"""What each measures, by the name of its stage, in the order in which they are carried out."""
+"""What each measures, by the name of its stage, in the order in which they are executed."""
 
 
 class NoExtraError(ValueError):

@@ -63,7 +63,7 @@ class KeptVerdicts:
         self._text = text
 
     def of(self, finding: Finding) -> Verdict | None:
-        """The verdict of the last probe on a finding; None where there is none that still holds."""
+        """The verdict of the last probe on a finding; None if there is none that still holds."""
         return self._verdicts.get(json.dumps(_claim(finding)))
 
     @cached_property

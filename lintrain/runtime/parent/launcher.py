@@ -151,7 +151,7 @@ class Launch:
             time.sleep(POLL_SECONDS)
 
     def _own_status(self) -> str:
-        """The exit status that the script is about to end with, or nothing where that is 0 or does not come."""
+        """The exit status that the script is about to end with, or nothing if that is 0 or does not come."""
         try:
             status = self._process.wait(timeout=LAST_WORDS_SECONDS)
         except subprocess.TimeoutExpired:

@@ -17,7 +17,7 @@ class ScriptOutput:
         self._stream, self._echo = stream, echo
         self._chunks: deque[bytes] = deque()
         self._size = 0
-        # A pipe holds 64 KiB: without a reader a script that prints more would wait for ever.
+        # A pipe holds 64 KiB: without a reader a script that prints more would wait forever.
         self._thread = threading.Thread(target=self._drain, daemon=True)
         self._thread.start()
 

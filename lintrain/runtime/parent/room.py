@@ -20,7 +20,7 @@ class Room:
         self._free = dict(_free_on_each((*downloads, str(SHARED_MEMORY))))
 
     def lack(self) -> str:
-        """Which disk is nearly full by now; empty where none is."""
+        """Which disk is nearly full by now; empty if none is."""
         for folder, before in self._free.items():
             left = _free(folder)
             if left is not None and left < before * LEAST_LEFT:

@@ -58,7 +58,7 @@ class Assembly:
         return bool(self.values)
 
     def evidence(self, stopped: str) -> Evidence:
-        """The evidence as it stands; stages without a word are not reached because of `stopped`.
+        """The evidence as it is; stages without a word are not reached because of `stopped`.
 
         Raises UntrustworthyError for values that are no evidence.
         """

@@ -46,7 +46,7 @@ class ScriptInput:
 
 
 def _pair() -> tuple[int | None, int | None]:
-    """Both ends of a terminal as large as ours; nothing where we are in none, or where the system has no such thing."""
+    """Both ends of a terminal as large as ours; nothing if we are in none, or where the system has no such thing."""
     try:
         import pty
         import termios

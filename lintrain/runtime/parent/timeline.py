@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """One optimizer step: what was there before its first forward pass, and what came of it.
+    """One optimizer step: what was there before its first forward pass, and its result.
 
     Digests stand for the bytes of tensors, by name: `weights` (with buffers), `state` of the optimizer, `gradients`;
     the trainable weights `without_gradient` got none. `generators` are the states of random generators. `batch` is the
@@ -111,7 +111,7 @@ class Timeline:
 
 
 class UnmeasuredError(Exception):
-    """A comparison that cannot be made; the text says why, in words that stand after a colon."""
+    """A comparison that cannot be made; the text says why, as text after a colon."""
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _wait_for(process: int) -> None:
 
 
 def _written_down(file: Path) -> int:
-    """The number of a process; 0 where none is written whole."""
+    """The number of a process; 0 if none is written whole."""
     try:
         text = read_start(file, 100).decode("ascii")
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Two starts of one script beside one another: whether the second does the same, and from where on it does not."""
+"""Two starts of one script next to each other: whether the second does the same, and from where on it does not."""
 
 from __future__ import annotations
 

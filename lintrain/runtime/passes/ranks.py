@@ -1,4 +1,4 @@
-"""The processes of one training beside one another: one model, other rows, equal gradients, one of them writes."""
+"""The processes of one training next to each other: one model, other rows, equal gradients, one of them writes."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Gathers:
         self._batches.append([each for each in numbers if isinstance(each, int)] if is_row(numbers) else [])
 
     def gather(self, function: str, carry_out: Callable[[], Any]) -> Any:
-        """Let a function of accelerate gather, and send what came of it; one that calls another counts once."""
+        """Let a function of accelerate gather, and send its result; one that calls another counts once."""
         self._depth += 1
         try:
             found = carry_out()

@@ -129,7 +129,7 @@ def _entries(run: KerasRun, batch: Any) -> dict[str, Any]:
 
 
 def shared_rows(run: KerasRun) -> SharedRows | None:
-    """How many validation rows are training rows too, in inputs and targets; None where they are no arrays."""
+    """How many validation rows are training rows too, in inputs and targets; None if they are no arrays."""
     held_out = run.validation[:2] if is_row(run.validation) else ()
     train = _arrays(run.given["x"], run.given["y"])
     evaluation = _arrays(*held_out) if len(held_out) == 2 else {}
@@ -145,7 +145,7 @@ def shared_rows(run: KerasRun) -> SharedRows | None:
 
 
 def _arrays(x: Any, y: Any) -> dict[str, Any]:
-    """Arrays by name, with a row of each for every row; nothing where one of them is none."""
+    """Arrays by name, with a row of each for every row; nothing if one of them is none."""
     named = {**named_arrays("x", x), **named_arrays("y", y)}
     arrays = {name: values_of(value) for name, value in named.items()}
     known = {name: values for name, values in arrays.items() if values is not None}

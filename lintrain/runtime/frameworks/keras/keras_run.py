@@ -26,7 +26,7 @@ OF_FIT: dict[str, Any] = {
 
 
 def rows_of(x: Any) -> int | None:
-    """The rows of the first array of inputs; None where there is none."""
+    """The rows of the first array of inputs; None if there is none."""
     parts = list(x.values()) if is_mapping(x) else x if is_row(x) else [x]
     return next((int(part.shape[0]) for part in parts if getattr(part, "shape", ())), None)
 

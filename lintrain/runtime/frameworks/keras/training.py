@@ -100,7 +100,7 @@ def _forward(run: KerasRun, batch: Any) -> Seen:
 
 
 def _without_loss(run: KerasRun) -> Seen:
-    """What the loss would have been given, for a run that ends there; nothing where the model itself fails."""
+    """What the loss would have been given, for a run that ends there; nothing if the model itself fails."""
     seen = Seen()
     x, seen.targets, _ = run.parts(run.batches[0])
     try:

@@ -63,13 +63,13 @@ def planned(trainer: Any) -> dict[str, Scalar]:
 
 
 def planned_epochs(trainer: Any) -> int | None:
-    """The epochs of the whole run; None where it has no limit of epochs."""
+    """The epochs of the whole run; None if it has no limit of epochs."""
     epochs = trainer.max_epochs
     return epochs if isinstance(epochs, int) and epochs > 0 else None
 
 
 def planned_steps(trainer: Any) -> int | None:
-    """The optimizer steps of the whole run; None where they are not known."""
+    """The optimizer steps of the whole run; None if they are not known."""
     try:
         return _finite(trainer.estimated_stepping_batches)
     except Exception:  # noqa: BLE001 - Lightning refuses to estimate it for some valid runs

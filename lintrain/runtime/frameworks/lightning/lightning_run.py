@@ -190,7 +190,7 @@ class LightningRun(LoopRun):
 
 
 def pretrained_part(module: Any) -> Any:
-    """The one model of transformers that holds all parameters of a module; None where there is none."""
+    """The one model of transformers that holds all parameters of a module; None if there is none."""
     parts = [part for part in module.children() if hasattr(part, "save_pretrained") and hasattr(part, "config")]
     if len(parts) != 1:
         return None
@@ -202,7 +202,7 @@ NESTED = ("_schedulers", "schedulers")
 
 
 def schedule_evidence(configured: Any, steps: int | None, epochs: int | None) -> ScheduleEvidence | None:
-    """The rates by optimizer step; None where the run has no known end, or the schedule drives others or a metric."""
+    """The rates by optimizer step; None if the run has no known end, or the schedule drives others or a metric."""
     if steps is None or configured.reduce_on_plateau or any(hasattr(configured.scheduler, name) for name in NESTED):
         return None
     if configured.interval == "step":

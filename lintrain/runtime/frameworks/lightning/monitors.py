@@ -16,7 +16,7 @@ SETS_UP = re.compile(r"__init__$|configure_|test_|on_test_|predict_|on_predict_"
 
 
 def missing_by_shortening(trainer: Any, error: BaseException, *, has_validated: bool) -> str | None:
-    """The watched name that an error misses and that code which ran might log later; None where it is truly missing."""
+    """The watched name that an error misses and that code which ran might log later; None if it is truly missing."""
     logged = logged_names(trainer)
     for name in monitors_of(trainer):
         if name not in logged and name in str(error) and _is_logged_somewhere(trainer, name, has_validated):

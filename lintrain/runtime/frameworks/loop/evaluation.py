@@ -89,5 +89,5 @@ def _named(use: Any) -> list[tuple[str, float]]:
 
 
 def rows_in(batch: Any) -> int:
-    """The rows of the first tensor of a batch; 0 where there is none."""
+    """The rows of the first tensor of a batch; 0 if there is none."""
     return next((int(tensor.shape[0]) for tensor in tensors_in(batch) if len(tensor.shape)), 0)

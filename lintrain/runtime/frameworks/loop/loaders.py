@@ -23,7 +23,7 @@ class Loaders:
             self._epochs.setdefault(id(loader), []).append(epoch)
 
     def use_of(self, loader: Any) -> LoaderUse | None:
-        """What is known of a loader; None where the loop has none."""
+        """What is known of a loader; None if the loop has none."""
         if loader is None:
             return None
         return LoaderUse(

@@ -1,4 +1,4 @@
-"""A loop's model asked again, on what its first batch gave it; and where its loss stopped being finite."""
+"""A loop's model called again, on what its first batch gave it; and where its loss stopped being finite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lintrain.runtime.measure.standard_loss import tokens_of
 
 
 def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses | None:
-    """Questions about the last call of the model that autograd recorded; None where there was none."""
+    """Questions about the last call of the model that autograd recorded; None if there was none."""
     forward = _trained(run, iteration)
     if forward is None:
         return None
@@ -32,7 +32,7 @@ def _trained(run: MeasuredRun, iteration: Iteration) -> Forward | None:
 
 
 def non_finite_module_of(run: MeasuredRun, iteration: Iteration | None) -> NonFiniteModule | None:
-    """The first part of the model with an output that is not finite; None where its call cannot be made again."""
+    """The first part of the model with an output that is not finite; None if its call cannot be made again."""
     forward = _trained(run, iteration) if iteration is not None else None
     if forward is None:
         return None

@@ -168,7 +168,7 @@ class CountedStep:
 
 
 def _largest(device: int, fixed: int, passes: int, step: int, rows: int) -> int | None:
-    """The rows that fit, were activations as many for each row; None where a row adds nothing that could be counted."""
+    """The rows that fit, were activations as many for each row; None if a row adds nothing that could be counted."""
     if step > device:
         return 0
     each = (passes - fixed) / rows

@@ -37,7 +37,7 @@ class Passes:
         self.ids, self.mask = ids_and_mask(args, kwargs) or (self.ids, self.mask)
 
     def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Forward | None:
-        """A whole module gave its output; None where it trains nothing, or where enough passes are waiting.
+        """A whole module gave its output; None if it trains nothing, or where enough passes are waiting.
 
         Losses train nothing, and neither do torchvision's transforms, which are modules and work row by row.
         """

@@ -155,7 +155,7 @@ def _function(iteration: Iteration, node: Any) -> LossCall:
 
 
 def form_of(given: Any, wanted: Any) -> Form | None:
-    """How an output becomes what a loss function was given, entry for entry the same; None where no known form does."""
+    """How an output becomes what a loss function was given, entry for entry the same; None if no known form does."""
     if given.dtype.is_floating_point != wanted.dtype.is_floating_point or given.numel() < wanted.numel():
         return None
     with library("torch").no_grad():

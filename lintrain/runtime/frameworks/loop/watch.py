@@ -35,7 +35,7 @@ class Watch(LoopState):
     # loaders
 
     def on_loader_start(self, loader: Any) -> bool:
-        """A loader is iterated; False where its batches need no watching. Its second round may be an evaluation."""
+        """A loader is iterated; False if its batches need no watching. Its second round may be an evaluation."""
         if self.is_guided:
             return False
         if self.run is not None and loader is self.loader:
@@ -240,7 +240,7 @@ class Watch(LoopState):
             self.session.finish()
 
     def on_exit(self) -> bool:
-        """The script came to its end; whether there was a run that is measured now."""
+        """The script ended; whether there was a run that is measured now."""
         if self.run is None:
             return False
         self._settle(self.run)

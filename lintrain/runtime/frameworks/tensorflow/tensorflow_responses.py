@@ -1,4 +1,4 @@
-"""A Keras model on TensorFlow asked again on a few rows of its first batch: do rows and mask matter?"""
+"""A Keras model on TensorFlow called again on a few rows of its first batch: do rows and mask matter?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = ("labels", "label", "targets")
 
 
 class TensorFlowResponses:
-    """What was asked before the steps, to be asked again after them."""
+    """What was asked before the steps, to be called again after them."""
 
     def __init__(self, run: TensorFlowRun) -> None:
         self._run = run

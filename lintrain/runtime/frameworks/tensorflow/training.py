@@ -50,7 +50,7 @@ def measure_forward(run: TensorFlowRun) -> None:
 
 
 def _without_loss(run: TensorFlowRun) -> Seen:
-    """What the loss would have been given, for a run that ends there; nothing where the model itself fails."""
+    """What the loss would have been given, for a run that ends there; nothing if the model itself fails."""
     seen = Seen()
     x, seen.targets, _ = run.parts(run.batches[0])
     try:

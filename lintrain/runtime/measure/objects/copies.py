@@ -148,7 +148,7 @@ def _work(loader: Any, worker: int, of: int, seed: int) -> list[str]:
     ends, digests = time.monotonic() + SECONDS, list[str]()
     for row in _seen(dataset):
         digests.append(f"{zlib.crc32(_bytes(row)):08x}")
-        # A stream may wait for data for ever; what was read until then is compared.
+        # A stream may wait for data forever; what was read until then is compared.
         if time.monotonic() > ends:
             break
     return digests

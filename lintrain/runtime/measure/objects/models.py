@@ -60,7 +60,7 @@ class Models:
         return type(module).__name__, _size(module), self._beside(module, location)
 
     def _beside(self, module: Any, location: Location) -> int | None:
-        """The bytes of those that came past the same place and are held; None where the watch may hold them."""
+        """The bytes of those that came past the same place and are held; None if the watch may hold them."""
         if self._session.has_begun:
             return None
         earlier = [each for each in self._moved.values() if each.location == location and each.module() is not None]

@@ -1,4 +1,4 @@
-"""The user's files under a probe: guarded in Python, held by the kernel, and what came of it in words."""
+"""The user's files under a probe: guarded in Python, held by the kernel, and its result in words."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Keeper:
         self._overlay.written = watched  # type: ignore[method-assign]
 
     def refusal(self, error: BaseException) -> str | None:
-        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        """Why an error is of lintrain's making and not the script's; None if it is the script's."""
         if not self.is_held:
             return None
         # Without Landlock nothing is refused, and an error of access is the script's own.

@@ -54,7 +54,7 @@ class Overlay:
         return text.replace(self._written, "") if isinstance(text, str) else text
 
     def key(self, path: str, *, follows: bool = True) -> str | None:
-        """The key of a path, or None where it is free."""
+        """The key of a path, or None if it is free."""
         absolute = self.meant(os.path.normpath(os.path.join(self.folder(), path)))
         if self._is_free(absolute):
             return None
