@@ -22,10 +22,10 @@ from pathlib import Path
 
 from benchmarks.real_code import clones_in
 from benchmarks.untouched import strays, strays_of_file
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.mending import Mended, mend
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult, FileOutcome
-from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.fix import FixError, apply
 from lintrain.knowledge.versions import find_versions
@@ -102,10 +102,10 @@ def fix_folder(clones: Path, chosen: Sequence[str], name: str) -> Fixed:
     files = Discovery(Excludes(DEFAULT_EXCLUDES, str(folder)), respect_gitignore=False).find([str(folder)])
     rules = load_rules()
     selection = choose(known_names(rules), Choice("benchmark", "/", list(chosen)), Choice("benchmark", "/"))
-    request = Request(files, rules, selection, find_versions)
-    found = Run(request).check()
+    request = CheckRequest(files, rules, selection, find_versions)
+    found = CheckRun(request).check()
     request = replace(request, files=[file.path for file in found.files if any(one.fix for one in file.reported)])
-    outcome = Run(request).check()
+    outcome = CheckRun(request).check()
     mended = mend(request, outcome, unsafe=True)
     troubles = [*_alone(outcome), *_together(request, outcome, mended)]
     offered = Counter(one.finding.rule for one in outcome.reported if one.fix)
@@ -143,7 +143,7 @@ def _alone_in(file: FileOutcome) -> Iterator[str]:
             yield f"{one.finding.location}: {one.finding.rule}: {said}"
 
 
-def _together(request: Request, before: CheckResult, mended: Mended) -> Iterator[str]:
+def _together(request: CheckRequest, before: CheckResult, mended: Mended) -> Iterator[str]:
     """What is wrong with the files when all fixes are written."""
     for path, content in mended.contents.items():
         yield from (f"{path}: {said}" for said in strays_of_file(mended.before[path], content))

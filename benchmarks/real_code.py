@@ -95,8 +95,8 @@ def read_clone(clones: Path, repository: str, options: Sequence[str] = ()) -> Re
 
 
 def _judgement_of(entry: dict[str, Any], repository: str, commit: str) -> Judgement:
-    position = entry["position"]
-    return Judgement(repository, commit, position["path"], position["file_line"], entry["rule"])
+    location = entry["location"]
+    return Judgement(repository, commit, location["path"], location["file_line"], entry["rule"])
 
 
 def commit_of(folder: Path) -> str:

@@ -120,16 +120,19 @@ def test_what_a_comment_cannot_silence_is_reported(project: Path, capsys: pytest
     assert run(["check", "--add-ignores", "why"]) == 1
     written = capsys.readouterr()
     assert written.out.splitlines()[0] == "t.py:1:5: error[syntax-error] '(' was never closed"
-    assert written.err == "lintrain: wrote comments for 1 finding in 1 file\n"
+    assert written.err == "lintrain: suppressed 1 finding in 1 file\n"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--add-ignores", " "], "--add-ignores: write the reason on one line, it stands in every comment"),
-        (["--add-ignores", "a\nb"], "--add-ignores: write the reason on one line, it stands in every comment"),
-        (["--add-ignores", "a", "--fix"], "--add-ignores keeps the code as it is, --fix changes it; one at a time"),
-        (["--add-ignores", "a", "-"], "--add-ignores writes into files; name them instead of `-`"),
+        (["--add-ignores", " "], "--add-ignores: the reason must be one line of text; it is written in every comment"),
+        (
+            ["--add-ignores", "a\nb"],
+            "--add-ignores: the reason must be one line of text; it is written in every comment",
+        ),
+        (["--add-ignores", "a", "--fix"], "--add-ignores and --fix cannot be combined"),
+        (["--add-ignores", "a", "-"], "--add-ignores changes files and cannot be combined with standard input"),
     ],
 )
 def test_what_makes_no_sense_is_refused(capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:

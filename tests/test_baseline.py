@@ -41,11 +41,9 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 
 def test_known_findings_are_hidden_counted_and_shown_on_request(project: Path, said: Said) -> None:
-    assert said("baseline") == f"lintrain: 1 finding put off (1 new, 0 gone) in {FILE}\n"
+    assert said("baseline") == f"lintrain: recorded 1 finding (1 new, 0 removed) in {FILE}\n"
     assert run(["check"]) == 0
-    assert said("check") == (
-        f"no findings in 1 file\nlintrain: {FILE} hides 1 finding (`--no-baseline` shows what it hides)\n"
-    )
+    assert said("check") == (f"no findings in 1 file\nlintrain: {FILE} hides 1 finding (`--no-baseline` shows them)\n")
     assert run(["check", "--no-baseline"]) == run(["check", "--isolated"]) == 1
     assert said("check", "-q") == ""
 
@@ -105,10 +103,10 @@ def test_what_is_mended_is_said_by_a_check_of_the_whole_and_pruned(project: Path
     run(["baseline"])
     (project / "t.py").write_text(HEAD)
     (project / "s.py").write_text(f"{BAD}mistake(2)\n")
-    remark = f"{FILE} knows 1 finding too many, mended by now (`lintrain baseline --prune`)"
+    remark = f"{FILE} has 1 fixed finding (`lintrain baseline --prune` removes them)"
     assert remark in said("check", "--no-cache")
     assert remark not in said("check", "t.py")
-    assert said("baseline", "--prune") == f"lintrain: 1 finding put off (0 new, 1 gone) in {FILE}\n"
+    assert said("baseline", "--prune") == f"lintrain: recorded 1 finding (0 new, 1 removed) in {FILE}\n"
     assert list(json.loads((project / FILE).read_text())["findings"]) == ["s.py"]
     assert "mistake(2)" in said("check")
 
@@ -158,7 +156,7 @@ def test_the_whole_project_is_put_off_from_any_folder_of_it(
     (project / "lintrain.toml").write_text("")
     (project / "sub").mkdir()
     monkeypatch.chdir(project / "sub")
-    assert said("baseline") == f"lintrain: 1 finding put off (1 new, 0 gone) in ../{FILE}\n"
+    assert said("baseline") == f"lintrain: recorded 1 finding (1 new, 0 removed) in ../{FILE}\n"
     assert list(json.loads((project / FILE).read_text())["findings"]) == ["t.py"]
 
 
@@ -217,7 +215,7 @@ def test_a_file_that_is_something_else_is_not_overwritten(
     if not is_named:
         (project / "lintrain.toml").write_text("baseline = 'other.py'\n")
     assert run(["baseline", *(["--baseline", "other.py"] if is_named else [])]) == 2
-    told = "other.py: not a baseline of lintrain, so it is not overwritten; name another file, or remove it\n"
+    told = "other.py: not a lintrain baseline, so it is not overwritten; name another file or remove this one\n"
     assert capsys.readouterr().err.endswith(told)
     assert (project / "other.py").read_bytes() == content
 

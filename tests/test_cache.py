@@ -17,7 +17,7 @@ import lintrain.cli
 from lintrain.cache import runs, stamps
 from lintrain.cache.stamps import SECOND
 from lintrain.rulebook import find_rules
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 from tests.conftest import ROOT
 
 TRAIN = """\
@@ -74,7 +74,7 @@ def read_afresh(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 @pytest.fixture
 def ask(capsysbinary: pytest.CaptureFixture[bytes]) -> Ask:
     def asked(*words: str) -> Answer:
-        code = lintrain.cli.answer(list(words or CHECK))
+        code = lintrain.cli.run_or_repeat(list(words or CHECK))
         said = capsysbinary.readouterr()
         return code, said.out.decode(), said.err.decode()
 
@@ -211,7 +211,7 @@ def test_the_rules_and_lintrain_itself_are_part_of_an_answer(project: Path, ask:
     ask()
     (kept,) = answers(project)
     text = kept.read_bytes()
-    for file in (*(ROOT / "rules").glob("[!_]*/[!_]*.py"), ROOT / "lintrain/check/run.py", ROOT / "rules/data"):
+    for file in (*(ROOT / "rules").glob("[!_]*/[!_]*.py"), ROOT / "lintrain/check/check_run.py", ROOT / "rules/data"):
         assert b"\0%b\0" % os.fsencode(file) in b"\0" + text.partition(b"\n")[2], file
 
 
@@ -402,9 +402,9 @@ now = stamps.NOW
 stamps.NOW = lambda: now() + 10 * stamps.SECOND
 SETTING
 before = set(sys.modules)
-from lintrain.cli import answer
+from lintrain.cli import run_or_repeat
 
-answer(sys.argv[1:])
+run_or_repeat(sys.argv[1:])
 print("loaded:", *set(sys.modules) - before, file=sys.stderr)
 """
 """Asks where every file is old enough, and tells what was imported for the answer."""

@@ -328,7 +328,11 @@ def plain_processes(project: Path) -> Callable[[int], Answer]:
     """Asks in a process of its own; every other one of them has changed a file before."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     later = "import sys, lintrain.cache.stamps as s; n = s.NOW; s.NOW = lambda: n() + 10 * s.SECOND; "
-    command = [sys.executable, "-c", later + "from lintrain.cli import answer; sys.exit(answer(sys.argv[1:]))"]
+    command = [
+        sys.executable,
+        "-c",
+        later + "from lintrain.cli import run_or_repeat; sys.exit(run_or_repeat(sys.argv[1:]))",
+    ]
 
     def asked(number: int) -> Answer:
         words = [*CHECK, *(["--quiet"] if number % 2 else []), *(["--verbose"] if number % 3 else [])]

@@ -32,14 +32,14 @@ def refuse(monkeypatch: pytest.MonkeyPatch, call: str, folder: Path, error: int)
     plain: Callable[..., Any] = getattr(os, call)
     refused: list[str] = []
 
-    def refusing(path: Any, *given: Any, **named: Any) -> Any:
+    def as_command_errors(path: Any, *given: Any, **named: Any) -> Any:
         is_change = call != "open" or given[0] & (os.O_WRONLY | os.O_RDWR)
         if is_change and str(path).startswith(str(folder)):
             refused.append(path)
             raise OSError(error, os.strerror(error), path)
         return plain(path, *given, **named)
 
-    monkeypatch.setattr(os, call, refusing)
+    monkeypatch.setattr(os, call, as_command_errors)
     return refused
 
 

@@ -1,4 +1,4 @@
-"""A run over scripts and the modules that they import: whose findings are whose, which scripts are worth a look."""
+"""A run over scripts and the modules that they import: whose findings are whose, which scripts are worth a style."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.request import Request
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult
-from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.check.tiers import rules_concerned
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.report.text.full import full
-from lintrain.report.text.look import Look
+from lintrain.report.text.findings import full
+from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.source.project import Project
 from lintrain.source.source import Source
@@ -52,12 +52,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request_of(*names: str, select: str = "missing-zero-grad") -> Request:
+def request_of(*names: str, select: str = "missing-zero-grad") -> CheckRequest:
     rules = load_rules()
     selection = choose(
         known_names(rules), Choice("c", str(Path.cwd()), [select, "unused-suppression"]), Choice("l", "/")
     )
-    return Request(names, rules, selection, lambda _: TargetVersions())
+    return CheckRequest(names, rules, selection, lambda _: TargetVersions())
 
 
 def found(outcome: CheckResult) -> list[str]:
@@ -65,14 +65,14 @@ def found(outcome: CheckResult) -> list[str]:
 
 
 def test_a_script_shows_what_is_wrong_in_its_module() -> None:
-    outcome = Run(request_of("main.py")).check()
+    outcome = CheckRun(request_of("main.py")).check()
     assert found(outcome) == ["tools.py:4:9 missing-zero-grad"]
     assert [file.path for file in outcome.files] == ["main.py", "tools.py"]
 
 
 def test_the_texts_are_kept_that_findings_and_their_reasons_lie_in_but_no_tree() -> None:
     Path("apart.py").write_text(PARTS, encoding="utf-8")
-    outcome = Run(request_of("apart.py", "main.py", "parts.py", "tools.py")).check()
+    outcome = CheckRun(request_of("apart.py", "main.py", "parts.py", "tools.py")).check()
     assert outcome.sources.keys() == {"main.py", "parts.py", "tools.py"}
     assert outcome.files[3].source is outcome.sources["tools.py"]
     assert not any("tree" in vars(source) for source in outcome.sources.values())
@@ -80,50 +80,50 @@ def test_the_texts_are_kept_that_findings_and_their_reasons_lie_in_but_no_tree()
 
 def test_two_scripts_and_the_module_itself_say_it_once() -> None:
     Path("again.py").write_text(MAIN, encoding="utf-8")
-    outcome = Run(request_of("again.py", "main.py", "tools.py")).check()
+    outcome = CheckRun(request_of("again.py", "main.py", "tools.py")).check()
     assert found(outcome) == ["tools.py:4:9 missing-zero-grad"]
     assert len(outcome.files) == 3
 
 
 def test_a_module_under_another_spelling_of_its_path_is_the_same_file(files: Path) -> None:
-    outcome = Run(request_of("main.py", str(files / "tools.py"))).check()
+    outcome = CheckRun(request_of("main.py", str(files / "tools.py"))).check()
     assert found(outcome) == [f"{files / 'tools.py'}:4:9 missing-zero-grad"]
     assert len(outcome.files) == 2
 
 
 def test_comments_in_the_module_silence_it() -> None:
     Path("tools.py").write_text(FIT.replace("backward()", "backward()  # lintrain: ignore"), encoding="utf-8")
-    outcome = Run(request_of("main.py")).check()
+    outcome = CheckRun(request_of("main.py")).check()
     assert found(outcome) == []
     assert sum(file.suppressed for file in outcome.files) == 1
 
 
 def test_no_word_on_the_other_comments_of_a_module_that_was_not_asked_for() -> None:
     Path("tools.py").write_text(f"{FIT}x = 1  # lintrain: ignore[missing-step]\n", encoding="utf-8")
-    assert found(Run(request_of("main.py")).check()) == ["tools.py:4:9 missing-zero-grad"]
+    assert found(CheckRun(request_of("main.py")).check()) == ["tools.py:4:9 missing-zero-grad"]
 
 
 def test_a_module_that_was_not_asked_for_is_not_mended() -> None:
-    (alone,) = Run(request_of("main.py")).check().reported
-    (both,) = Run(request_of("main.py", "tools.py")).check().reported
+    (alone,) = CheckRun(request_of("main.py")).check().reported
+    (both,) = CheckRun(request_of("main.py", "tools.py")).check().reported
     assert alone.fix is None
     assert both.fix is not None
 
 
 def test_files_that_are_left_out_are_left_out_as_modules_too() -> None:
     request = replace(request_of("main.py"), leaves_out="tools.py".__eq__)
-    assert found(Run(request).check()) == []
+    assert found(CheckRun(request).check()) == []
 
 
 def test_an_editor_hears_of_its_own_file_only() -> None:
-    outcome = Run(replace(request_of("main.py"), speaks_of_modules=False)).check()
+    outcome = CheckRun(replace(request_of("main.py"), speaks_of_modules=False)).check()
     assert found(outcome) == []
     assert [file.path for file in outcome.files] == ["main.py"]
 
 
 def test_reasons_in_other_files_are_drawn_with_their_path() -> None:
-    outcome = Run(request_of("main.py")).check()
-    text = "\n".join(full(outcome.reported, outcome.sources.get, Look(width=100)))
+    outcome = CheckRun(request_of("main.py")).check()
+    text = "\n".join(full(outcome.reported, outcome.sources.get, Style(width=100)))
     lines = [line.strip() for line in text.splitlines()]
     above = next(index for index, line in enumerate(lines) if line.endswith("parts.py"))
     assert "optimizer = torch.optim.SGD" in lines[above + 1]

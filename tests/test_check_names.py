@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.names import ruff
 from lintrain.check.names.ruff import start_search
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
-from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
 from tests.support.notebooks import notebook
@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def outcome_of(text: str, name: str = "t.py") -> CheckResult:
     Path(name).write_text(text)
     selection = choose(known_names(()), Choice("c", "/", ["undefined-name"]), Choice("l", "/"))
-    return Run(Request([name], (), selection, lambda _: TargetVersions())).check()
+    return CheckRun(CheckRequest([name], (), selection, lambda _: TargetVersions())).check()
 
 
 def said(text: str, name: str = "t.py") -> list[tuple[int, int, str]]:

@@ -10,10 +10,10 @@ import pytest
 
 import lintrain.check.names.ruff
 import lintrain.read
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.mending import Mended, mend
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
-from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.pipeline.record import Pipeline
@@ -31,17 +31,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def request_of(
     texts: dict[str, str], rules: Sequence[RuleFile] = (PLANTED,), select: Sequence[str] = ("ALL",)
-) -> Request:
+) -> CheckRequest:
     for name, text in texts.items():
         Path(name).write_text(text)
     selection = choose(known_names(rules), Choice("c", str(Path.cwd()), list(select)), Choice("l", "/"))
-    return Request(sorted(texts), rules, selection, lambda _: TargetVersions())
+    return CheckRequest(sorted(texts), rules, selection, lambda _: TargetVersions())
 
 
 def outcome_of(
     text: str, name: str = "t.py", rules: Sequence[RuleFile] = (PLANTED,), select: Sequence[str] = ("ALL",)
 ) -> CheckResult:
-    return Run(request_of({name: text}, rules, select)).check()
+    return CheckRun(request_of({name: text}, rules, select)).check()
 
 
 def said(outcome: CheckResult) -> list[tuple[int, str, str]]:
@@ -69,14 +69,14 @@ def test_a_finding_is_reported_with_its_fix_and_why_from_the_page() -> None:
 
 def test_findings_come_in_the_order_of_files_and_places() -> None:
     texts = {"b.py": f"{PLAIN}mistake(); mistake(2)\n", "a.py": f"{PLAIN}\nmistake(3)\n"}
-    outcome = Run(request_of(texts)).check()
+    outcome = CheckRun(request_of(texts)).check()
     locations = [str(one.finding.location) for one in outcome.reported]
     assert locations == ["a.py:4:1", "b.py:3:1", "b.py:3:12"]
 
 
 def test_of_files_without_findings_no_text_is_kept() -> None:
     texts = {"a.py": f"{PLAIN}mistake()\n", "b.py": PLAIN, "c.py": f"{PLAIN}mistake()  # lintrain: ignore -- why\n"}
-    outcome = Run(request_of(texts)).check()
+    outcome = CheckRun(request_of(texts)).check()
     assert [file.path for file in outcome.files] == ["a.py", "b.py", "c.py"]
     assert list(outcome.sources) == ["a.py", "c.py"]
 
@@ -154,7 +154,7 @@ def test_only_selected_rules_are_asked() -> None:
 
 def test_a_syntax_error_is_reported_and_the_other_files_go_on() -> None:
     texts = {"a.py": "x = (\n", "b.py": f"{PLAIN}mistake()\n"}
-    outcome = Run(request_of(texts)).check()
+    outcome = CheckRun(request_of(texts)).check()
     assert [(one.finding.location.path, one.finding.location.line, one.finding.rule) for one in outcome.reported] == [
         ("a.py", 1, "syntax-error"),
         ("b.py", 3, "planted"),
@@ -207,7 +207,7 @@ def test_a_ruff_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, project: P
 
 def mended(text: str, name: str = "t.py", *, unsafe: bool = False) -> Mended:
     request = request_of({name: text})
-    return mend(request, Run(request).check(), unsafe=unsafe)
+    return mend(request, CheckRun(request).check(), unsafe=unsafe)
 
 
 BODY = "def mistake(): ...\ndef gamble(): ...\ndef right(): ...\n"
@@ -228,7 +228,7 @@ def test_unsafe_fixes_are_written_when_asked_for() -> None:
 
 def test_a_fix_that_cannot_be_written_is_named_and_the_others_are_written() -> None:
     request = request_of({"t.py": f"{HEAD}{BODY}mistake()\ngamble()\nmistake()\n"}, (CLUMSY,))
-    result = mend(request, Run(request).check(), unsafe=False)
+    result = mend(request, CheckRun(request).check(), unsafe=False)
     assert result.contents == {"t.py": f"{HEAD}{BODY}right()\ngamble()\nright()\n".encode()}
     assert rules_of(result.outcome) == [(6, "clumsy")]
     (note,) = result.notes
@@ -278,7 +278,7 @@ def test_trees_are_not_kept() -> None:
 
 def test_what_is_odd_about_the_versions_of_a_project_is_a_note() -> None:
     request = replace(request_of({"t.py": PLAIN}), find_targets=lambda _: TargetVersions(notes=("odd lock file",)))
-    assert Run(request).check().notes == ("odd lock file",)
+    assert CheckRun(request).check().notes == ("odd lock file",)
 
 
 def test_each_folder_is_judged_by_the_versions_of_its_own_project(project: Path) -> None:
@@ -288,7 +288,7 @@ def test_each_folder_is_judged_by_the_versions_of_its_own_project(project: Path)
     rules = load_rules()
     texts = {f"{name}/train.py": "from transformers import AdamW\n" for name in ("old", "new")}
     request = replace(request_of(texts, rules, ["removed-name"]), find_targets=find_versions)
-    outcome = Run(request).check()
+    outcome = CheckRun(request).check()
     assert [one.finding.location.path for one in outcome.reported] == ["new/train.py"]
 
 
@@ -308,5 +308,5 @@ def test_a_notebook_is_judged_by_the_versions_that_it_installs(install: str, exp
     cells = [install, f"from transformers import TrainingArguments\n\n{made}"]
     rules = [rule for rule in load_rules() if rule.name == "removed-argument"]
     request = request_of({"t.ipynb": notebook(*cells)}, rules, ["removed-argument"])
-    outcome = Run(replace(request, find_targets=lambda _: find_versions("/", {"datasets": "==5.2.0"}))).check()
+    outcome = CheckRun(replace(request, find_targets=lambda _: find_versions("/", {"datasets": "==5.2.0"}))).check()
     assert len(outcome.reported) == expected

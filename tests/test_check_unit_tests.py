@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.request import Request
-from lintrain.check.run import Run
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import exactly
 from lintrain.rulebook import load_rules
@@ -40,7 +40,7 @@ def rules_that_speak(name: str, module: str, folder: Path) -> list[str]:
     rules = load_rules()
     chosen = ["discarded-map", "removed-name", "retained-graph"]
     selection = choose(known_names(rules), Choice("c", str(folder), chosen), Choice("l", "/"))
-    outcome = Run(Request([str(path)], rules, selection, lambda _: exactly(transformers="5.0"))).check()
+    outcome = CheckRun(CheckRequest([str(path)], rules, selection, lambda _: exactly(transformers="5.0"))).check()
     return [one.finding.rule for one in outcome.reported]
 
 

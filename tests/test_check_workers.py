@@ -14,11 +14,11 @@ import pytest
 
 import lintrain.check.crew
 import lintrain.check.workers
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.crew import Alone, crew_for, processors
 from lintrain.check.files import FileReader
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
-from lintrain.check.run import Run
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.check.workers import Workers, portions
 from lintrain.cli._check import report_text
@@ -26,8 +26,7 @@ from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._request import request_of
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import RuleFile, load_rules, read_rule_file
-from lintrain.settings.formats import FORMATS
-from lintrain.settings.settings import Settings
+from lintrain.settings.settings import FORMATS, Settings
 from tests.support.planted import HEAD
 
 ROOT = Path(__file__).parent.parent
@@ -70,7 +69,7 @@ def outcome_of(names: Sequence[str], rules: Sequence[RuleFile], jobs: int) -> Ch
     for name in names:
         Path(name).write_text(f"{HEAD}trainer = transformers.Trainer()\n")
     selection = choose(known_names(rules), Choice("c", str(Path.cwd()), ["deadly"]), Choice("l", "/"))
-    return Run(Request(names, rules, selection, no_targets, jobs=jobs)).check()
+    return CheckRun(CheckRequest(names, rules, selection, no_targets, jobs=jobs)).check()
 
 
 def deadly_rule() -> RuleFile:
@@ -100,7 +99,7 @@ def test_processes_are_started_only_where_they_pay(monkeypatch: pytest.MonkeyPat
     selection = choose({}, Choice("c", ""), Choice("l", ""))
 
     def processes(names: Sequence[str], jobs: int) -> int:
-        crew = crew_for(FileReader(Request(names, (), selection, no_targets, jobs=jobs)), names)
+        crew = crew_for(FileReader(CheckRequest(names, (), selection, no_targets, jobs=jobs)), names)
         number = len(crew.workers) if isinstance(crew, Workers) else 1
         crew.stop()
         return number
@@ -109,7 +108,7 @@ def test_processes_are_started_only_where_they_pay(monkeypatch: pytest.MonkeyPat
     assert processes(["a.py", "b.py"], 1) == 1
     assert processes(["a.py", "c.py"], 4) == 1
     assert processes(["a.py", "d.ipynb", "gone.py"], 4) == 1
-    assert isinstance(crew_for(FileReader(Request(["a.py"], (), selection, no_targets, jobs=4)), ["a.py"]), Alone)
+    assert isinstance(crew_for(FileReader(CheckRequest(["a.py"], (), selection, no_targets, jobs=4)), ["a.py"]), Alone)
 
 
 def test_a_repository_asks_for_no_more_processes_than_there_are_cpus(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_answers_come_in_the_order_of_the_request_the_largest_file_read_first() 
     for size, name in enumerate(names):
         Path(name).write_text("#" * size * 1000)
     selection = choose({}, Choice("c", ""), Choice("l", ""))
-    crew = crew_for(FileReader(Request(names, (), selection, no_targets, jobs=2)), names)
+    crew = crew_for(FileReader(CheckRequest(names, (), selection, no_targets, jobs=2)), names)
     assert isinstance(crew, Workers)
     assert [list(each) for each in crew.waiting] == [[3], [2], [1], [0]]
     assert [file.path for file in crew.read()] == names
@@ -137,7 +136,7 @@ def test_every_report_is_the_same_to_the_byte(assets: Path) -> None:
     found = sorted(path.as_posix() for path in (ROOT / "fixtures").rglob("*.*") if path.suffix in (".py", ".ipynb"))
     files = [path for path in found if "assets" not in path][::-1]
     request = request_of(options, settings, rules, selection, files)
-    alone, together = (Run(replace(request, jobs=jobs)).check() for jobs in (1, 4))
+    alone, together = (CheckRun(replace(request, jobs=jobs)).check() for jobs in (1, 4))
     assert len(alone.reported) > 30
     assert alone.notes == together.notes
     for form in FORMATS:
@@ -172,7 +171,7 @@ def test_a_process_that_is_not_forked_imports_nothing_from_the_working_folder(mo
     for name in ("a.py", "b.py"):
         Path(name).write_text("x = 1\n")
     selection = choose({}, Choice("c", ""), Choice("l", ""))
-    crew = crew_for(FileReader(Request(["a.py", "b.py"], (), selection, no_targets, jobs=2)), ["a.py", "b.py"])
+    crew = crew_for(FileReader(CheckRequest(["a.py", "b.py"], (), selection, no_targets, jobs=2)), ["a.py", "b.py"])
     assert isinstance(crew, Workers)
     assert [(file.path, file.reading.crashes) for file in crew.read()] == [("a.py", ()), ("b.py", ())]
     assert not Path("was_run").exists()

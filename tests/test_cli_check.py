@@ -12,7 +12,7 @@ import pytest
 
 import lintrain.cli._check
 from lintrain.cli import run
-from lintrain.report.machine.schema import check_report_schema
+from lintrain.report.machine.document import check_report_schema
 from lintrain.rulebook import RuleFile
 from tests.support.notebooks import notebook
 from tests.support.planted import HEAD, ONLY_MEASURED, PLANTED
@@ -87,7 +87,7 @@ def test_json_obeys_the_schema_that_is_printed(project: Path, capsys: pytest.Cap
     (project / "t.py").write_text(BAD)
     assert run(["check", "--output-format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
-    assert [(one["rule"], one["position"]["line"]) for one in report["findings"]] == [("planted", 3)]
+    assert [(one["rule"], one["location"]["line"]) for one in report["findings"]] == [("planted", 3)]
     assert run(["schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
     assert schema == check_report_schema()

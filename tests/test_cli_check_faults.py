@@ -49,15 +49,18 @@ def test_a_rule_that_fails_on_many_files_is_named_once_with_the_first_of_them(
     ("options", "message"),
     [
         (["--select", "plantd"], "the command line: no rule or stage `plantd`; nearest: `planted`"),
-        (["--unsafe-fixes"], "--unsafe-fixes says which fixes --fix or --diff may write; name one of them too"),
-        (["--per-file-ignores", "planted"], "--per-file-ignores planted: write it as `PATTERN:NAME,NAME`"),
-        (["--target", "transformers"], "--target transformers: `` is not a version; write it as `transformers=4.57.6`"),
+        (["--unsafe-fixes"], "--unsafe-fixes needs --fix, --fix-only or --diff"),
+        (["--per-file-ignores", "planted"], "--per-file-ignores planted: expected `PATTERN:NAME,NAME`"),
+        (
+            ["--target", "transformers"],
+            "--target transformers: `` is not a version; expected `PACKAGE=VERSION`, for example `transformers=4.57.6`",
+        ),
         (["--config", "none.toml"], "none.toml: no such configuration file"),
         (
             ["--stdin-filename", "x.py"],
-            "--stdin-filename names what comes through standard input; give `-` as the path",
+            "--stdin-filename needs `-` as the path",
         ),
-        (["-", "x.py"], "`-` reads standard input alone, without other paths"),
+        (["-", "x.py"], "`-` (standard input) cannot be combined with other paths"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_exits_with_2(
@@ -74,7 +77,7 @@ def test_verbose_tells_what_was_suppressed_and_how_long_it_took(
     assert run(["check", "-v"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "t.py: 1 finding suppressed"
-    assert lines[1].startswith("read 1 file in ")
+    assert lines[1].startswith("checked 1 file in ")
 
 
 def lintrain_process(*arguments: str) -> subprocess.Popen[str]:

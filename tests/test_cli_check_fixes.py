@@ -33,7 +33,7 @@ def test_fix_only_says_nothing_of_what_is_left(project: Path, capsys: pytest.Cap
     assert run(["check", "--fix-only"]) == 0
     assert (project / "t.py").read_text().endswith("\nright()\nright()\ngamble()\n")
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "lintrain: 2 findings fixed in 1 file\n")
+    assert (said.out, said.err) == ("", "lintrain: fixed 2 findings in 1 file\n")
 
 
 def test_exit_non_zero_on_fix_tells_that_a_file_changed(project: Path) -> None:
@@ -83,7 +83,7 @@ def test_diff_shows_and_writes_nothing(project: Path, capsys: pytest.CaptureFixt
     assert (project / "t.py").read_text() == BAD
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-2:] == ["-mistake()", "+right()"]
-    assert shown.err == "lintrain: `--fix` would mend 1 finding\n"
+    assert shown.err == "lintrain: `--fix` would fix 1 finding\n"
     (project / "t.py").write_text(CLEAN)
     assert run(["check", "--diff"]) == 0
 

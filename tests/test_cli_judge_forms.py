@@ -14,7 +14,7 @@ from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.model.location import Location
 from lintrain.runtime.parent.record import SCHEMA, Record, write_record
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 
 SCRIPT = """\
 from transformers import Trainer, TrainingArguments
@@ -66,7 +66,7 @@ def test_json_is_the_same_under_both_options(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == short
     assert list(json.loads(short)["sources"]) == ["train.py"]
     assert judged("--json", "--output-format", "sarif") == 2
-    said = "lintrain: --json and --output-format sarif are two forms of the report; name one of them\n"
+    said = "lintrain: --json and --output-format sarif cannot be combined\n"
     assert capsys.readouterr().err == said
 
 
@@ -79,4 +79,4 @@ def test_junit_has_a_test_for_the_probe_itself(capsys: pytest.CaptureFixture[str
 
 def test_a_report_that_cannot_be_written_is_said_before_anything_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
     assert judged("--output-file", "none/report") == 2
-    assert capsys.readouterr().err == "lintrain: none/report: its folder does not exist\n"
+    assert capsys.readouterr().err == "lintrain: none/report: the folder does not exist\n"

@@ -7,18 +7,18 @@ import re
 
 import pytest
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.builtin import BUILTINS
 from lintrain.cli import run
-from lintrain.report.text.look import Look
 from lintrain.report.text.pages import page_text, pages, table
+from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.text.shown import for_terminal
 from tests.support.planted import ONLY_MEASURED, PLANTED
 
 
 def test_the_table_groups_rules_by_stage() -> None:
-    lines = list(table(pages([PLANTED, ONLY_MEASURED]), Look(120)))
+    lines = list(table(pages([PLANTED, ONLY_MEASURED]), Style(120)))
     assert lines[:4] == [
         "garden",
         "  planted             error    text       fix         A call that was planted.",
@@ -30,12 +30,12 @@ def test_the_table_groups_rules_by_stage() -> None:
 
 
 def test_in_a_narrow_terminal_titles_stand_below_their_rules() -> None:
-    lines = list(table(pages([PLANTED]), Look(60)))
+    lines = list(table(pages([PLANTED]), Style(60)))
     assert lines[1:3] == ["  planted             error    text       fix", "    A call that was planted."]
 
 
 def test_no_line_of_the_table_is_wider_than_the_terminal() -> None:
-    assert max(map(len, table(pages(load_rules()), Look(80)))) <= 80
+    assert max(map(len, table(pages(load_rules()), Style(80)))) <= 80
 
 
 def test_rules_are_listed_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +55,7 @@ def test_a_rule_says_how_safe_its_fix_is(name: str, safety: str) -> None:
 
 def test_a_page_is_printed_with_its_sections_and_examples() -> None:
     assert (
-        page_text(pages([PLANTED])[0], Look(30))
+        page_text(pages([PLANTED])[0], Style(30))
         == """\
 planted: A call that was planted.
 
@@ -78,9 +78,9 @@ def test_a_page_in_colours_says_the_same() -> None:
     import re
 
     page = pages([PLANTED])[0]
-    coloured = for_terminal(page_text(page, Look(80, coloured=True)))
+    coloured = for_terminal(page_text(page, Style(80, coloured=True)))
     assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == page_text(page, Look(80))
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == page_text(page, Style(80))
 
 
 @pytest.mark.parametrize("name", [*BUILTINS, "undefined_name"])
@@ -98,12 +98,12 @@ def test_a_page_is_printed_for_programs(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_an_unknown_rule_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "undefind-name"]) == 2
-    assert capsys.readouterr().err == "lintrain: no rule is called `undefind-name`; nearest: `undefined-name`\n"
+    assert capsys.readouterr().err == "lintrain: unknown rule `undefind-name` (did you mean `undefined-name`?)\n"
 
 
 def test_an_unknown_command_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chek"]) == 2
-    assert capsys.readouterr().err == "lintrain: no command `chek`; nearest: `check`\n"
+    assert capsys.readouterr().err == "lintrain: unknown command `chek` (did you mean `check`?)\n"
 
 
 def test_an_unknown_option_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ def test_an_unknown_option_exits_with_2(capsys: pytest.CaptureFixture[str]) -> N
 def test_help_lists_the_commands_and_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = re.sub(" +", " ", capsys.readouterr().out)
-    for line in ("check Read scripts", "explain Explain one rule", "rules List the rules", "schema Print"):
+    for line in ("check Find mistakes", "explain Explain one rule", "rules List the rules", "schema Print"):
         assert line in shown
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"lintrain {__version__}\n"
@@ -122,4 +122,4 @@ def test_help_lists_the_commands_and_the_version_is_told(capsys: pytest.CaptureF
 
 def test_the_exit_codes_are_told_by_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--help"]) == 0
-    assert "Exit codes:\n    0  nothing was found\n" in capsys.readouterr().out
+    assert "Exit codes:\n    0  no findings\n" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lintrain._version import __version__
 from lintrain.cli import run
 from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.model.finding import Finding
@@ -18,7 +19,7 @@ from lintrain.model.verdict import Outcome
 from lintrain.report.machine.document import CheckReport, VerdictEntry, as_json
 from lintrain.report.machine.entries import check_report
 from lintrain.runtime.parent.record import SCHEMA, Record, plain, write_record
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 from tests.support.notebooks import notebook
 from tests.support.reports import CELLS, CODE, NOTEBOOK, SCRIPT, outcome
 
@@ -56,7 +57,7 @@ def write_probe(name: str, *outcomes: Outcome, code: int = 0, more: str = "") ->
     ]
     judged += [replace(judged[-1], message=more)] if more else []
     document: dict[str, Any] = {
-        "format": 1,
+        "format": 2,
         "lintrain": "0.1.0",
         "exit_code": code,
         "reason": "2 mistakes confirmed",
@@ -82,7 +83,7 @@ def test_findings_get_their_verdicts_and_keep_their_fixes() -> None:
     document = merged(write_check(), write_probe("probe.json", Outcome.CONFIRMED, Outcome.REFUTED, code=1))
     assert outcomes(document) == ["confirmed", None, "refuted", None, None]
     assert [one["rule"] for one in document["findings"]][1:3] == ["logits-in-metric", "raw-dataset"]
-    assert [one["position"]["path"] for one in document["findings"]] == [*[SCRIPT] * 4, NOTEBOOK]
+    assert [one["location"]["path"] for one in document["findings"]] == [*[SCRIPT] * 4, NOTEBOOK]
     assert len(document["findings"][0]["fix"]["edits"]) == 2
     assert document["probes"] == [{"script": SCRIPT, "exit_code": 1, "reason": "2 mistakes confirmed"}]
     assert document["summary"]["findings"] == 5
@@ -168,13 +169,19 @@ def test_evidence_is_judged_with_todays_rules(capsys: pytest.CaptureFixture[str]
     assert document["probes"][0]["exit_code"] == 3
 
 
+NOT_A_REPORT = "not a lintrain report; `lintrain check --output-format json` writes one"
+OTHER_FORMAT = f"but lintrain {__version__} reads format 2; write the report again with this version"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x", "is no report: not JSON (Expecting value: line 1 column 1 (char 0))"),
-        ("[]", "is no report; `lintrain check --output-format json` and `lintrain probe` write some"),
-        ('{"summary": {}}', "`format`: field required; was it written by another lintrain?"),
-        ('{"probe": []}', "`format`: input should be 1; was it written by another lintrain?"),
+        ("x", "not a lintrain report: not valid JSON (Expecting value: line 1 column 1 (char 0))"),
+        ("[]", NOT_A_REPORT),
+        ('{"summary": {}}', NOT_A_REPORT),
+        ('{"probe": [], "format": 1}', f"report format 1, {OTHER_FORMAT}"),
+        ('{"summary": {}, "format": 1}', f"report format 1, {OTHER_FORMAT}"),
+        ('{"summary": {}, "format": 2}', "`lintrain`: field required"),
         ('{"schema": 99}', "evidence schema 99 is of a newer lintrain; this one reads 1; probe the script again"),
     ],
 )

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import fields
 from typing import Any
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.runtime.parent.extras import ALL, EXTRAS
 from lintrain.server.client_settings import ClientSettings, ProbeSettings
 from tests.support.node_programs import NODE, ROOT, needs_packages, passes

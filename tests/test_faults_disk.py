@@ -145,7 +145,7 @@ def probed(project: Path, limit: Callable[[], None]) -> tuple[int, str, str]:
 def test_a_probe_that_has_no_room_for_a_file_of_its_own_could_not_judge(project: Path) -> None:
     code, report, said = probed(project, no_room)
     assert (code, report, said.count("\n")) == (3, "", 1)
-    assert said.startswith("lintrain: could not judge: no room for the probe's own files: No usable temporary")
+    assert said.startswith("lintrain: could not judge: no disk space for the probe's files: No usable temporary")
 
 
 def test_a_probe_whose_files_have_no_more_room_ends_with_that(project: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_server_on_a_full_disk_checks_and_says_that_it_cannot_probe(start: Sta
     client = start(str(tmp_path / "cache"), no_room)
     uri = opened(client, tmp_path, MISTAKE)
     assert rules(client, uri) == ["missing-zero-grad"]
-    said = "lintrain: train.py could not be probed: could not judge: no room for the probe's own files: "
+    said = "lintrain: train.py could not be probed: could not judge: no disk space for the probe's files: "
     assert probed(client, uri).startswith(said)
     client.change(uri, 2, {"text": LOOP})
     assert client.diagnostics(uri, 2) == []

@@ -61,8 +61,8 @@ def checked(assets: Path) -> dict[str, Marks]:
     found: dict[str, Marks] = {path: Counter() for path in fixture_files()}
     for project in sorted({project_of(path) for path in found}):
         for finding in check([path for path in found if project_of(path) == project]):
-            position = finding["position"]
-            found[position["path"]][position.get("cell"), position["line"], finding["rule"]] += 1
+            location = finding["location"]
+            found[location["path"]][location.get("cell"), location["line"], finding["rule"]] += 1
     return found
 
 

@@ -18,7 +18,7 @@ import lintrain.check.one_file
 from lintrain.knowledge.plain_yaml import read_yaml
 from lintrain.knowledge.yaml_values import NotPlainError
 from lintrain.runtime.parent.record import EvidenceFileError, read_record
-from lintrain.server.text import Units, changed, line_edits, split_lines
+from lintrain.server.positions import Units, changed, line_edits, split_lines
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import UsageError
 from lintrain.source.reading import UnreadableError, read_bytes

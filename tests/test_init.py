@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from lintrain.cli import run
-from lintrain.settings.hook_entry import hook_entry, with_hook
+from lintrain.settings.new_project import hook_entry, with_hook
 from tests.support.notebooks import notebook
 
 HOOK = {
@@ -43,12 +43,12 @@ def test_a_new_project_gets_its_configuration_and_its_hook(project: Path, capsys
     (project / "requirements.txt").write_text("torch==2.6.0\ntransformers==4.57.6\n")
     assert run(["init"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        ".: 1 script and 1 notebook use a library of training",
+        ".: 1 script and 1 notebook use a training library",
         "  written for torch 2.6.0 (requirements.txt:1)",
         "  written for transformers 4.57.6 (requirements.txt:2)",
-        "lintrain.toml: a new file",
-        ".pre-commit-config.yaml: a new file with the hook `lintrain` (`pre-commit install` switches it on)",
-        "next: `lintrain check` shows today's findings, `lintrain baseline` puts them off",
+        "lintrain.toml: create",
+        ".pre-commit-config.yaml: create with the hook `lintrain` (`pre-commit install` enables it)",
+        "next: `lintrain check` shows the present findings, `lintrain baseline` records them",
     ]
     assert yaml.safe_load((project / ".pre-commit-config.yaml").read_text()) == {"repos": [HOOK]}
     assert run(["check", "--show-settings"]) == 0
@@ -62,8 +62,8 @@ def test_a_second_run_changes_nothing(project: Path, capsys: pytest.CaptureFixtu
     assert run(["init"]) == 0
     assert {path: path.read_bytes() for path in project.iterdir() if path.is_file()} == files
     said = capsys.readouterr().out
-    assert "pyproject.toml: has a configuration of lintrain, left as it is" in said
-    assert ".pre-commit-config.yaml: has the hook `lintrain`, left as it is" in said
+    assert "pyproject.toml: already configures lintrain, not changed" in said
+    assert ".pre-commit-config.yaml: already has the hook `lintrain`, not changed" in said
 
 
 def test_a_dry_run_shows_and_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,10 +86,10 @@ def test_other_people_s_folders_are_left_out_and_silent_versions_named(
     (project / ".gitmodules").write_text('[submodule "apex"]\n\tpath = libs/apex\n\turl = x\n')
     run(["init"])
     assert (project / "lintrain.toml").read_text() == (
-        "# `lintrain check --show-settings` prints every key with what is in force\n"
+        "# `lintrain check --show-settings` prints every key with its value\n"
         'extend-exclude = ["libs/apex", "src/third_party"]\n'
         "\n"
-        "# No lock file, requirements or environment says which versions the scripts run with:\n"
+        "# No lock file, requirements or environment determines these versions:\n"
         "# [target-versions]\n"
         '# torch = "…"\n'
         '# transformers = "…"\n'
@@ -114,7 +114,7 @@ def test_outside_a_repository_there_is_no_hook(
     monkeypatch.chdir(tmp_path)
     assert run(["init"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["lintrain.toml"]
-    assert "no git repository, so no hook" in capsys.readouterr().out
+    assert "no git repository, so no pre-commit hook" in capsys.readouterr().out
 
 
 def test_a_configuration_that_cannot_be_read_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +139,7 @@ def test_a_thousand_blanks_take_no_time(project: Path, capsys: pytest.CaptureFix
 def test_hooks_that_are_no_text_are_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / ".pre-commit-config.yaml").write_bytes(b"repos:\n# \xff\n")
     assert run(["init"]) == 0
-    assert ".pre-commit-config.yaml: not understood, so left as it is; add this" in capsys.readouterr().out
+    assert ".pre-commit-config.yaml: unusual format, not changed; add this" in capsys.readouterr().out
     assert (project / ".pre-commit-config.yaml").read_bytes() == b"repos:\n# \xff\n"
 
 
@@ -162,7 +162,7 @@ def test_what_lies_behind_a_link_out_of_the_project_is_left_alone(
     foreign.write_text("[project]\nname = 'x'\n")
     (project / "pyproject.toml").symlink_to(foreign)
     assert run(["init"]) == 2
-    assert f"a link leads out of the project, so it is left alone; name `{foreign}` itself" in capsys.readouterr().err
+    assert f"not written, because a link leads out of the project; name `{foreign}` itself" in capsys.readouterr().err
     assert foreign.read_text() == "[project]\nname = 'x'\n"
 
 
@@ -192,4 +192,4 @@ def test_a_file_that_is_written_otherwise_is_left_as_it_is(
     (project / ".pre-commit-config.yaml").write_text(text)
     assert run(["init"]) == 0
     assert (project / ".pre-commit-config.yaml").read_text() == text
-    assert "not understood, so left as it is; add this to its `repos`:\n    - repo: local\n" in capsys.readouterr().out
+    assert "unusual format, not changed; add this to its `repos`:\n    - repo: local\n" in capsys.readouterr().out

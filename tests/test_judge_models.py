@@ -37,7 +37,7 @@ FAILED = Evidence(
 @pytest.mark.parametrize(
     ("model", "outcome", "said"),
     [
-        (PLAIN, Outcome.CONFIRMED, "`T5Model` has 2 inputs and no labels among them"),
+        (PLAIN, Outcome.CONFIRMED, "none of the 2 inputs of `T5Model` takes labels"),
         (replace(PLAIN, task="ConditionalGeneration"), Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
         (replace(PLAIN, inputs=("input_ids", "labels")), Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
         (None, Outcome.INCONCLUSIVE, "the forward stage failed: ValueError"),
@@ -74,11 +74,11 @@ def test_inputs_that_only_a_batch_shows_to_be_too_long_are_found_once(longest: i
             True,
             False,
             Outcome.REFUTED,
-            "batches of 600 tokens, padding among them, go through the model of 512 positions",
+            "batches of 600 tokens with padding ran without an error; the model has 512 positions",
         ),
-        (700, True, False, Outcome.CONFIRMED, "700 tokens for 512 positions"),
-        (600, True, True, Outcome.CONFIRMED, "600 tokens for 512 positions"),
-        (600, False, False, Outcome.CONFIRMED, "600 tokens for 512 positions"),
+        (700, True, False, Outcome.CONFIRMED, "the longest input has 700 tokens, the model has 512 positions"),
+        (600, True, True, Outcome.CONFIRMED, "the longest input has 600 tokens, the model has 512 positions"),
+        (600, False, False, Outcome.CONFIRMED, "the longest input has 600 tokens, the model has 512 positions"),
     ],
     ids=["padding takes no positions", "longer rows come later", "rotary positions decay", "nothing went through"],
 )

@@ -98,8 +98,8 @@ def test_an_ignored_mask_must_be_given_and_its_padding_be_felt(mask: MaskEvidenc
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("log", "1 of 1 losses are not finite; first in the output of `log`, whose input is finite from -2 to 3"),
-        ("", "1 of 1 losses are not finite; the model's own output is from -2 to 3, so the loss makes it"),
+        ("log", "1 of 1 losses are not finite; first in the output of `log`, whose input is finite (-2 to 3)"),
+        ("", "1 of 1 losses are not finite; the model's outputs are finite (-2 to 3), so the loss function causes it"),
         (None, "1 of 1 losses are not finite"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_verdict_on_gradients_names_the_operation() -> None:
     )
     assert verdict("nan-loss", replace(MEASURED, backward=backward)).reason == (
         "1 of 1 gradient norms are not finite; first in the gradient of `Sqrt` on the way to `head.bias`, "
-        "which was computed on values from 0 to 4"
+        "for inputs (0 to 4)"
     )
 
 

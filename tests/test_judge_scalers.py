@@ -24,10 +24,10 @@ def verdict(rule: str, evidence: Evidence) -> Verdict:
 
 
 @pytest.mark.parametrize("rule", ["missing-scaler-update", "clip-before-unscale"])
-def test_a_scaler_that_is_switched_off_refutes_nothing(rule: str) -> None:
+def test_a_disabled_scaler_refutes_nothing(rule: str) -> None:
     assert verdict(rule, LOOP).outcome is Outcome.REFUTED
     off = verdict(rule, replace(LOOP, loop=replace(FOLLOWED, scaled=0)))
-    assert (off.outcome, "on cpu the scaler is switched off" in off.reason) == (Outcome.INCONCLUSIVE, True)
+    assert (off.outcome, "on cpu the scaler is disabled" in off.reason) == (Outcome.INCONCLUSIVE, True)
 
 
 @pytest.mark.parametrize("refusal", ["step() has already been called since", "unscale_() is being called after step()"])

@@ -9,8 +9,8 @@ import pytest
 
 import lintrain.cli._check
 from lintrain.cli import run
-from lintrain.report.text.look import Look
 from lintrain.report.text.pages import page_text, pages, table
+from lintrain.report.text.style import Style
 from tests.support.planted import HEAD, ONLY_MEASURED, PLANTED, Planted, rule_file
 
 
@@ -80,7 +80,7 @@ def test_a_young_rule_is_heard_only_on_request(project: Path, capsys: pytest.Cap
 
 def test_who_selects_a_young_rule_by_its_name_is_told_why_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--select", "sapling"]) == 0
-    assert capsys.readouterr().err == "lintrain: `sapling` is in preview, and heard only with --preview\n"
+    assert capsys.readouterr().err == "lintrain: `sapling` is a preview rule and runs only with --preview\n"
     assert run(["check", "--select", "sapling", "--preview"]) == 1
     assert capsys.readouterr().err == ""
 
@@ -90,7 +90,7 @@ def test_where_nothing_is_in_preview_the_option_says_so(
 ) -> None:
     monkeypatch.setattr(lintrain.cli._check, "find_rules", lambda: (PLANTED,))
     run(["check", "--preview"])
-    assert capsys.readouterr().err == "lintrain: no rule of this version is in preview, so --preview adds nothing\n"
+    assert capsys.readouterr().err == "lintrain: this version has no preview rules, so --preview has no effect\n"
 
 
 def test_comments_for_young_rules_are_not_called_unused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,9 +101,9 @@ def test_comments_for_young_rules_are_not_called_unused(project: Path, capsys: p
 
 
 def test_tables_and_pages_say_what_is_in_preview() -> None:
-    lines = list(table(pages([PLANTED, SAPLING]), Look(120)))
+    lines = list(table(pages([PLANTED, SAPLING]), Style(120)))
     assert [line.endswith("A call that was planted. (in preview)") for line in lines[1:3]] == [False, True]
-    young, old = (page_text(page, Look()) for page in pages([SAPLING, PLANTED])[:2])
+    young, old = (page_text(page, Style()) for page in pages([SAPLING, PLANTED])[:2])
     said = "in preview: heard only with `--preview`, and may still change"
     assert said in young.replace("\n", " ")
     assert said not in old

@@ -13,7 +13,7 @@ from lintrain.settings.table import KEYS
 BAD = "from transformers import TrainingArguments\nTrainingArguments('out', lerning_rate=1)\n"
 MENDED = BAD.replace("lerning", "learning")
 FIX = ("check", "--no-cache", "--fix", "--unsafe-fixes")
-REFUSED = "a link leads out of the project, so it is left alone; name `{}` itself to have it written"
+REFUSED = "not written, because a link leads out of the project; name `{}` itself to change it"
 
 LEADING_OUT: dict[str, str] = {
     "select": '["../outside/theirs.py"]',
@@ -129,8 +129,8 @@ def test_a_baseline_that_is_set_out_of_the_project_is_not_written(
     before = contents(outside)
     assert run(["baseline"]) == 2
     assert capsys.readouterr().err == (
-        f"lintrain: {project / 'pyproject.toml'}: `baseline` is `{setting}`, which leads out of the project, "
-        "so it is not written; `--baseline FILE` writes anywhere\n"
+        f"lintrain: {project / 'pyproject.toml'}: `baseline`: `{setting}` is outside of the project; "
+        "pass `--baseline FILE` to write it anyway\n"
     )
     assert contents(outside) == before
 

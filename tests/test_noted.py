@@ -13,8 +13,8 @@ import pytest
 from lintrain.cache.noted import Memory, note, note_asked, note_listed, noted_files
 from lintrain.cache.stamps import FOLDER
 from lintrain.cache.watch import Watch
+from lintrain.check.check_request import CheckRequest
 from lintrain.check.files import FileReader
-from lintrain.check.request import Request
 from lintrain.check.selection import Selection, known_names
 from lintrain.knowledge.versions import VersionFinder
 from lintrain.rulebook import find_rules, rule_folder
@@ -35,7 +35,7 @@ def _selection() -> Selection:
 
 
 def reader_of(files: list[str]) -> FileReader:
-    return FileReader(Request(files, find_rules(), _selection(), VersionFinder().find))
+    return FileReader(CheckRequest(files, find_rules(), _selection(), VersionFinder().find))
 
 
 def heard(watch: Watch) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli import run
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 from tests.support.notebooks import notebook
 from tests.test_cli_report_merge import write_check
 

@@ -52,7 +52,7 @@ def test_a_folder_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_an_evidence_file_in_no_folder_is_refused_before_the_run(tmp_path: Path) -> None:
     probed = probe(tmp_path, "print('ran')", "--evidence", "absent/file.json")
-    assert (probed.code, probed.err) == (2, "lintrain: absent/file.json: its folder does not exist\n")
+    assert (probed.code, probed.err) == (2, "lintrain: absent/file.json: the folder does not exist\n")
 
 
 def test_a_measurement_that_there_is_not_is_refused_by_name(tmp_path: Path) -> None:

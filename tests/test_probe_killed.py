@@ -141,7 +141,7 @@ def test_a_probe_ends_with_the_server_that_started_it(tmp_path: Path, temporary:
 REPRODUCES = """
 import sys
 import time
-from lintrain.cli._written import kept_failure
+from lintrain.cli._probe_files import kept_failure
 from lintrain.evidence.run import Failure
 from lintrain.report.reproduction import SCRIPT, _demand_the_same_error
 

@@ -133,7 +133,7 @@ def test_classes_that_an_accelerated_loop_gives_to_a_metric_of_two_are_confirmed
     assert (probed.code, probed.verdicts) == (1, [("binary-average", line, "confirmed")])
     mended = planted("logits-in-metric", script, "print(accuracy_score", evidence_of(probed))
     assert mended == (Verdict(Outcome.REFUTED, mended.reason, {"shape": [16]}))
-    assert mended.reason == "`accuracy_score` gets predictions of shape [16] (int64), 1 times"
+    assert mended.reason == "`accuracy_score` received predictions of shape [16] (int64) in 1 call"
 
 
 @pytest.mark.slow

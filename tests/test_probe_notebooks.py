@@ -112,7 +112,7 @@ def test_the_course_notebook_is_judged_like_its_script(name: str, code: int, con
     assert (probed.code, [one["rule"] for one in found]) == (code, confirmed)
     marked = json.loads((ROOT / "fixtures" / "course" / name).read_text())["cells"]
     for one in found:
-        line = marked[one["position"]["cell"] - 1]["source"][one["position"]["line"] - 1]
+        line = marked[one["location"]["cell"] - 1]["source"][one["location"]["line"] - 1]
         assert f"# <- {one['rule']}" in line
 
 

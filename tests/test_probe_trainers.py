@@ -107,7 +107,7 @@ def test_a_call_behind_the_end_of_a_probe_is_said_to_be_so(tmp_path: Path) -> No
     assert (finding["rule"], finding["verdict"]["outcome"]) == ("missing-eval-dataset", "inconclusive")
     assert (
         finding["verdict"]["reason"]
-        == "the trainer was made with 0 evaluation data sets; a probe ends before this call"
+        == "the trainer was created without an `eval_dataset`; a probe ends before this call"
     )
 
 

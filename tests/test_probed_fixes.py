@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain import __version__
+from lintrain._version import __version__
 from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
 from lintrain.fix import apply
@@ -15,7 +15,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.text.full import cure_of
+from lintrain.report.text.findings import cure_of
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.server.measured import measured_findings
@@ -26,10 +26,10 @@ from lintrain.verdicts.static_findings import check_script
 from tests.support.mending import location_of
 from tests.support.probing import probe
 
-Facts = Mapping[str, str | int | float | bool | None]
+Claim = Mapping[str, str | int | float | bool | None]
 
 RULES = {each.name: each.rule for each in load_rules()}
-PREDICTION = {"column": "prediction"}
+PREDICTION = {"argument": "prediction"}
 F1 = {"function": "f1_score"}
 LOGITS = {"are_logits": True}
 
@@ -52,10 +52,10 @@ for start in range(0, 64, 16):
 """
 
 
-def mended(rule: str, code: str, facts: Facts, at: str = "") -> str | None:
+def mended(rule: str, code: str, claim: Claim, at: str = "") -> str | None:
     """The code with the fix of a finding that a run showed at all of it, or at a part."""
     text = f"pass\nloss = {code} + 1\n"
-    finding = Finding(rule, Level.ERROR, location_of(text, at or code), "it was seen", facts=facts)
+    finding = Finding(rule, Level.ERROR, location_of(text, at or code), "it was seen", claim=claim or None)
     fix = probed_fix(RULES[rule], finding, Source("train.py", text))
     if fix is None:
         return None
@@ -64,10 +64,10 @@ def mended(rule: str, code: str, facts: Facts, at: str = "") -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "code", "facts", "after"),
+    ("rule", "code", "claim", "after"),
     [
         ("broadcast-loss", "F.mse_loss(net(x), y)", PREDICTION, "F.mse_loss(net(x).squeeze(-1), y)"),
-        ("broadcast-loss", "F.mse_loss(net(x), y)", {"column": "target"}, "F.mse_loss(net(x), y.squeeze(-1))"),
+        ("broadcast-loss", "F.mse_loss(net(x), y)", {"argument": "target"}, "F.mse_loss(net(x), y.squeeze(-1))"),
         ("broadcast-loss", "self.criterion(net(x), y)", PREDICTION, "self.criterion(net(x).squeeze(-1), y)"),
         (
             "broadcast-loss",
@@ -75,18 +75,18 @@ def mended(rule: str, code: str, facts: Facts, at: str = "") -> str | None:
             PREDICTION,
             "loss_fn(target=y,\n  input=ü(x).squeeze(-1))",
         ),
-        ("broadcast-loss", 'mse("ü", target=y)', {"column": "target"}, 'mse("ü", target=y.squeeze(-1))'),
+        ("broadcast-loss", 'mse("ü", target=y)', {"argument": "target"}, 'mse("ü", target=y.squeeze(-1))'),
         ("raw-logits-in-nll-loss", "F.nll_loss(net(x), y)", LOGITS, "F.cross_entropy(net(x), y)"),
         ("binary-average", "f1_score(y, z)", F1, 'f1_score(y, z, average="macro")'),
         ("binary-average", "f1.compute(predictions=z)", F1, 'f1.compute(predictions=z, average="macro")'),
     ],
 )
-def test_the_call_that_a_run_stopped_at_is_mended(rule: str, code: str, facts: Facts, after: str) -> None:
-    assert mended(rule, code, facts) == after
+def test_the_call_that_a_run_stopped_at_is_mended(rule: str, code: str, claim: Claim, after: str) -> None:
+    assert mended(rule, code, claim) == after
 
 
 @pytest.mark.parametrize(
-    ("rule", "code", "facts"),
+    ("rule", "code", "claim"),
     [
         ("broadcast-loss", "model(x, labels=y)", PREDICTION),
         ("broadcast-loss", "F.mse_loss(*pair)", PREDICTION),
@@ -98,13 +98,13 @@ def test_the_call_that_a_run_stopped_at_is_mended(rule: str, code: str, facts: F
         ("binary-average", "metric.compute(predictions=z)", {"function": ""}),
     ],
 )
-def test_another_call_is_left_alone(rule: str, code: str, facts: Facts) -> None:
-    assert mended(rule, code, facts) is None
+def test_another_call_is_left_alone(rule: str, code: str, claim: Claim) -> None:
+    assert mended(rule, code, claim) is None
 
 
 def test_a_place_that_is_no_call_is_left_alone() -> None:
     assert mended("binary-average", "f1_score(y, z)", F1, at="f1_score(y") is None
-    beyond = Finding("binary-average", Level.ERROR, location_of("\n\nf1(y)", "f1(y)"), "it was seen", facts=F1)
+    beyond = Finding("binary-average", Level.ERROR, location_of("\n\nf1(y)", "f1(y)"), "it was seen", claim=F1)
     assert probed_fix(RULES["binary-average"], beyond, Source("train.py", "f1(y)")) is None
     assert probed_fix(RULES["binary-average"], beyond, None) is None
 
@@ -113,8 +113,8 @@ def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) ->
     probed = probe(tmp_path, SPREAD)
     (found,) = [one for one in probed.document["findings"] if one["rule"] == "broadcast-loss"]
     line = SPREAD.split("\n").index("    loss = F.mse_loss(net(rows[start : start + 16]), prices[start : start + 16])")
-    assert (found["position"]["line"], found["verdict"]["outcome"]) == (line + 1, "confirmed")
-    assert (found["fix"]["title"], found["fix"]["safe"]) == ("drop the last axis of the prediction", False)
+    assert (found["location"]["line"], found["verdict"]["outcome"]) == (line + 1, "confirmed")
+    assert (found["fix"]["title"], found["fix"]["safe"]) == ("squeeze the prediction", False)
     (edit,) = found["fix"]["edits"]
     assert (edit["line"], edit["text"]) == (line + 1, ".squeeze(-1)")
     before = SPREAD.split("\n")[line]
@@ -122,10 +122,10 @@ def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) ->
 
 
 def entry_of(line: int, outcome: str) -> dict[str, object]:
-    position = {"path": "train.py", "cell": None, "line": line, "column": 8, "end_line": line, "end_column": 25}
+    location = {"path": "train.py", "cell": None, "line": line, "column": 8, "end_line": line, "end_column": 25}
     verdict: dict[str, object] = {"outcome": outcome, "reason": "as seen", "measured": {}}
     said: dict[str, object] = {"rule": "binary-average", "level": "error", "message": "seen", "why": "", "help": ""}
-    return {**said, "related": (), "position": position, "claim": F1, "verdict": verdict}
+    return {**said, "related": (), "location": location, "claim": F1, "verdict": verdict}
 
 
 def test_only_what_is_confirmed_is_mended_in_an_editor(tmp_path: Path) -> None:

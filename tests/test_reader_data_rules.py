@@ -308,7 +308,7 @@ rows = Reviews(load(), labels())
 def test_the_padding_of_the_tokenized_copy_is_looked_at_where_text_is_given() -> None:
     assert rules_of("Trainer(model, train_dataset=raw['train'])") == ["raw-dataset", "unpadded-batch"]
     assert said("Trainer(model, train_dataset=raw['train'])")[1] == (
-        'unpadded-batch: rows of `tokenized["train"]` differ in length, and nothing pads them'
+        'unpadded-batch: rows of `tokenized["train"]` differ in length and are not padded'
     )
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accuracy.checking import request_of
-from lintrain.check.run import Run
+from lintrain.check.check_run import CheckRun
 from tests.support.notebooks import notebook
 
 
 def said(folder: Path, rule: str) -> list[tuple[str, int]]:
-    outcome = Run(request_of(folder, [rule])).check()
+    outcome = CheckRun(request_of(folder, [rule])).check()
     assert not outcome.crashes
     return [(Path(one.finding.location.path).name, one.finding.location.line) for one in outcome.reported]
 
@@ -191,7 +191,7 @@ def test_no_row_is_added_behind_an_optimizer_that_another_file_makes(tmp_path: P
     making = "import torch\n\n\ndef optimizer_of(model):\n    return torch.optim.SGD(model.parameters(), lr=0.1)\n"
     (tmp_path / f"{name}.py").write_text(making)
     (tmp_path / "train.py").write_text(EMBEDDED.replace("a_rate", name))
-    (one,) = Run(request_of(tmp_path, ["pad-token-is-eos"])).check().reported
+    (one,) = CheckRun(request_of(tmp_path, ["pad-token-is-eos"])).check().reported
     assert (one.finding.location.line, one.fix) == (8, None)
 
 

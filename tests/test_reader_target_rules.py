@@ -1,4 +1,4 @@
-"""Rules about what a loss compares: shapes that spread over each other, and targets of another kind."""
+"""Rules about what a loss compares: shapes that are broadcast against each other, and targets of the wrong dtype."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_a_squeeze_is_offered_where_it_can_be_written_behind_the_prediction(
 def test_both_sides_of_a_spread_comparison_are_shown() -> None:
     code = comparing(1, "torch.randn(96)", SQUARES.format("line(x)"))
     assert related_of("broadcast-loss", code) == [
-        (4, "of shape (N, 1)"),
-        (3, "the targets are made here, in batches of shape (N,)"),
+        (4, "has shape (N, 1)"),
+        (3, "targets are created here, in batches of shape (N,)"),
     ]
     unmade = comparing(1, "torch.randn(96)", SQUARES.format("line(x) * 2"))
     assert [line for line, _ in related_of("broadcast-loss", unmade)] == [3]
@@ -103,7 +103,7 @@ def test_only_targets_that_are_certainly_whole_numbers_are_found(targets: str, g
 
 def test_the_place_where_whole_numbers_are_made_is_shown() -> None:
     code = comparing(1, "torch.randint(2, (96, 1))", BINARY.format("line(x)", "-y"))
-    assert related_of("integer-bce-targets", code) == [(3, "the targets are made here, as whole numbers")]
+    assert related_of("integer-bce-targets", code) == [(3, "integer targets are created here")]
 
 
 def test_a_loss_of_predictions_that_nobody_knows_is_left_alone() -> None:

@@ -48,7 +48,7 @@ def test_a_second_first_token_is_found_where_both_are_certain(name: str, given: 
 
 def test_the_place_where_the_first_token_is_written_is_shown() -> None:
     code = LLAMA.format(name="meta-llama/Llama-3.2-1B", given="", text="tokenizer.bos_token + text")
-    assert related_of("double-bos", code) == [(4, "the token is written here")]
+    assert related_of("double-bos", code) == [(4, "the text gets its BOS token here")]
 
 
 LOADED = """

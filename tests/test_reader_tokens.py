@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.analysis.special_tokens import is_handed_over, lacks_pad, padding_by_eos, parts_of, put_into_data
+from lintrain.analysis.special_tokens import is_handed_over, lacks_pad, location_in_data, padding_by_eos, parts_of
 from lintrain.knowledge.versions import exactly
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
@@ -51,19 +51,19 @@ def test_a_tokenizer_given_to_unknown_code_may_have_been_changed() -> None:
 
 def test_an_end_of_text_is_found_in_text_by_another_name() -> None:
     pipeline = read("EOS = tokenizer.eos_token\ndef form(row):\n    return f\"{row['question']} {EOS}\"\n")
-    location = put_into_data(pipeline, pipeline.tokenizers[0], "eos")
+    location = location_in_data(pipeline, pipeline.tokenizers[0], "eos")
     assert location is not None
     assert location.line == 5
 
 
 def test_an_end_of_text_is_found_in_rows_of_ids() -> None:
     pipeline = read("def close(row):\n    return row['input_ids'] + [tokenizer.eos_token_id]\n")
-    assert put_into_data(pipeline, pipeline.tokenizers[0], "eos") is not None
+    assert location_in_data(pipeline, pipeline.tokenizers[0], "eos") is not None
 
 
 def test_a_printed_end_of_text_is_not_data() -> None:
     pipeline = read("print(f'{tokenizer.pad_token} {tokenizer.eos_token}')\n")
-    assert put_into_data(pipeline, pipeline.tokenizers[0], "eos") is None
+    assert location_in_data(pipeline, pipeline.tokenizers[0], "eos") is None
 
 
 def test_text_put_together_in_steps_keeps_its_parts_in_order() -> None:

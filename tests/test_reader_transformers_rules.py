@@ -69,10 +69,10 @@ def test_a_head_is_left_alone_where_its_size_fits_or_is_not_known(code: str) -> 
     ("code", "words"),
     [
         ("Trainer(build(), train_dataset=three['train'])", "has 2 outputs by default"),
-        ("Trainer(build(num_labels=2), train_dataset=three['train'])", "has 2 outputs, and"),
-        ("Trainer(build(num_labels=4), train_dataset=three['train'])", "has 4 outputs, and"),
+        ("Trainer(build(num_labels=2), train_dataset=three['train'])", "has 2 outputs, but"),
+        ("Trainer(build(num_labels=4), train_dataset=three['train'])", "has 4 outputs, but"),
         ("label_names = ['no', 'maybe', 'yes']\nmodel = build()", "have 3 classes"),
-        ("model = build(num_labels=2, id2label={0: 'a', 1: 'b', 2: 'c'})", "`id2label` names 3"),
+        ("model = build(num_labels=2, id2label={0: 'a', 1: 'b', 2: 'c'})", "`id2label` has 3 names"),
         ("Trainer(model_init=lambda: build(), train_dataset=three['train'])", "has 2 outputs by default"),
         ("Trainer(build(config=AutoConfig.from_pretrained('x', num_labels=5)), train_dataset=three['train'])", "has 5"),
     ],
@@ -139,7 +139,7 @@ T5 = "AutoModelForSeq2SeqLM.from_pretrained('t5-small')"
 def test_a_metric_function_that_decodes_what_was_not_generated_is_found() -> None:
     code = f"Seq2SeqTrainer({T5}, Seq2SeqTrainingArguments('x'), compute_metrics=pick)"
     assert found("missing-predict-with-generate", DECODED + code) == [
-        "texts are compared that the model never generated"
+        "the metric compares texts, but evaluation does not generate any"
     ]
     assert found("tuple-predictions", DECODED + code) == []
 

@@ -15,7 +15,7 @@ from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.document import CheckReport, ProbeEntry
 from lintrain.report.machine.entries import check_report, no_edits
-from lintrain.settings.formats import FOR_PEOPLE, FORMATS
+from lintrain.settings.settings import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import read_bytes
 from tests.support.reports import CODE, NOTEBOOK, SCRIPT, line_in_notebook, outcome
 

@@ -11,9 +11,8 @@ from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.text.columns import clip, columns, printable, window, wrap
-from lintrain.report.text.concise import concise
-from lintrain.report.text.full import full
-from lintrain.report.text.look import Look
+from lintrain.report.text.findings import concise, full
+from lintrain.report.text.style import Style
 from lintrain.report.text.summary import statistics, summary
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
@@ -43,7 +42,7 @@ def finding(at: Location, *reasons: Related, why: str = "", cure: str = "") -> F
 
 def report(one: Reported, *sources: Source, width: int = 100) -> list[str]:
     by_path = {source.path: source for source in sources}
-    (block,) = full([one], by_path.get, Look(width))
+    (block,) = full([one], by_path.get, Style(width))
     return block.split("\n")
 
 
@@ -162,7 +161,7 @@ def test_two_notes_on_one_line_stand_below_each_other() -> None:
 def test_why_is_said_once_in_a_report() -> None:
     source = Source("train.py", TEXT)
     one = Reported(finding(location(source, "raw_datasets"), why="it hurts"))
-    blocks = list(full([one, one], {"train.py": source}.get, Look()))
+    blocks = list(full([one, one], {"train.py": source}.get, Style()))
     assert ["why" in block for block in blocks] == [True, False]
 
 
@@ -173,13 +172,13 @@ def test_a_finding_without_a_source_has_no_frame() -> None:
 
 def test_signs_outside_ascii_are_left_out_where_they_cannot_be_written() -> None:
     source = Source("t.py", "f(a)\n")
-    (block,) = full([Reported(finding(location(source, "a")))], {"t.py": source}.get, Look(unicode=False))
+    (block,) = full([Reported(finding(location(source, "a")))], {"t.py": source}.get, Style(unicode=False))
     assert block.isascii()
 
 
 def test_concise_is_one_line_with_place_level_and_rule() -> None:
     source = read_bytes("n.ipynb", notebook("f(a)").encode())
-    lines = list(concise([Reported(finding(location(source, "a")))], {"n.ipynb": source}.get, Look()))
+    lines = list(concise([Reported(finding(location(source, "a")))], {"n.ipynb": source}.get, Style()))
     assert lines == ["n.ipynb:cell 1:1:3: error[raw-dataset] `raw` reaches Trainer (line 20 of the file)"]
 
 
@@ -212,7 +211,7 @@ def test_the_closing_line_tells_what_can_be_fixed() -> None:
 
 
 def test_statistics_count_by_rule_the_most_frequent_first() -> None:
-    lines = list(statistics(many(Level.NOTE, *[Level.ERROR] * 10), Look()))
+    lines = list(statistics(many(Level.NOTE, *[Level.ERROR] * 10), Style()))
     assert lines == ["10  error    rule-error", " 1  note     rule-note"]
 
 

@@ -12,9 +12,8 @@ from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.machine.document import as_json
+from lintrain.report.machine.document import as_json, check_report_schema
 from lintrain.report.machine.entries import check_report
-from lintrain.report.machine.schema import check_report_schema
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
 from tests.support.notebooks import notebook
@@ -48,8 +47,8 @@ def outcome() -> CheckResult:
 def test_everything_about_a_finding_is_in_the_report() -> None:
     written = json.loads(as_json(check_report(outcome(), outcome().sources.get, fixed=1)))
     (finding,) = written["findings"]
-    assert "f(a)" in notebook(*CELLS).split("\n")[finding["position"].pop("file_line") - 1]
-    assert finding["position"] == {
+    assert "f(a)" in notebook(*CELLS).split("\n")[finding["location"].pop("file_line") - 1]
+    assert finding["location"] == {
         "path": "n.ipynb",
         "cell": 3,
         "line": 2,
@@ -60,7 +59,7 @@ def test_everything_about_a_finding_is_in_the_report() -> None:
         "file_end_line": 48,
         "file_end_column": 9,
     }
-    assert [(reason["position"]["cell"], reason["note"]) for reason in finding["related"]] == [(2, "made here")]
+    assert [(reason["location"]["cell"], reason["note"]) for reason in finding["related"]] == [(2, "made here")]
     assert finding["claim"] == {"num_labels": 2, "known": True, "name": None, "rate": 0.5}
     assert finding["fix"] == {"title": "write it", "safe": True, "edits": []}
     assert [(one["reason"], one["comment"]["line"]) for one in written["suppressed"]] == [("known", 2), ("known", 2)]

@@ -239,4 +239,4 @@ def test_a_folder_that_does_not_exist_is_refused_before_the_script_runs(
     (tmp_path / "train.py").write_text("open('ran', 'w')\n")
     done = command(tmp_path, "probe", "train.py", "--html", "none/report.html")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "lintrain: none/report.html: its folder does not exist\n"
+    assert done.err == "lintrain: none/report.html: the folder does not exist\n"

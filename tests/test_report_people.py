@@ -6,15 +6,15 @@ import pytest
 
 from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.checked import checked_page
-from lintrain.report.page.whole import POLICY
-from lintrain.report.text.look import Look
-from lintrain.report.text.people import people_blocks
+from lintrain.report.page.markup import POLICY
+from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.style import Style
 from tests.support.reports import NOTEBOOK, SCRIPT, line_in_notebook, outcome
 from tests.test_report_page import Elements
 
 
 def lines(name: str) -> list[str]:
-    blocks, between = people_blocks(name, outcome().reported, outcome().sources.get, Look())
+    blocks, between = people_blocks(name, outcome().reported, outcome().sources.get, Style())
     return between.join(blocks).split("\n")
 
 

@@ -22,8 +22,8 @@ from lintrain.evidence.run import (
     StepEvidence,
 )
 from lintrain.report.text.columns import columns
-from lintrain.report.text.look import Look
 from lintrain.report.text.stages import failure_lines, numbers, run_lines, samples
+from lintrain.report.text.style import Style
 from lintrain.text.shown import for_terminal
 
 LONG = "The size of tensor a (1202) must match the size of tensor b (512) at non-singleton dimension 1 of the input"
@@ -43,7 +43,7 @@ def evaluated(*, called: bool, **metrics: float | None) -> Evidence:
 def test_no_line_of_a_probe_is_wider_than_the_terminal(width: int) -> None:
     failed = Stage.failed(StageName.FORWARD, Failure("RuntimeError", LONG, None))
     measured = replace(MEASURED, stages=(failed,), notes=("`push_to_hub` was called but not executed " * 3,))
-    lines = [*run_lines(measured, Look(width=width)), *failure_lines(measured, Look(width=width))]
+    lines = [*run_lines(measured, Style(width=width)), *failure_lines(measured, Style(width=width))]
     assert max(columns(line) for line in lines) <= width
     assert LONG.split() == " ".join(lines[lines.index("the forward stage fails") + 1 :]).split()[1:]
 
@@ -79,7 +79,7 @@ STEPPED = replace(
 
 @pytest.mark.parametrize(("unicode", "drawn"), [(True, "▁▃▅▆▇" + "█" * 19), (False, "_,=+*" + "#" * 19)])
 def test_the_schedule_is_drawn_in_a_line_with_its_rate_at_five_points(*, unicode: bool, drawn: str) -> None:
-    lines = list(run_lines(STEPPED, Look(width=80, unicode=unicode)))
+    lines = list(run_lines(STEPPED, Style(width=80, unicode=unicode)))
     at = next(number for number, line in enumerate(lines) if line.strip().startswith("rate"))
     assert lines[at] == f"{' ' * 27}rate        {drawn} over 101 steps"
     said = " ".join(" ".join(lines[at + 1 :]).split())
@@ -90,7 +90,7 @@ def test_the_schedule_is_drawn_in_a_line_with_its_rate_at_five_points(*, unicode
 def test_a_rate_that_stays_is_not_drawn() -> None:
     same = replace(WARM_UP, rates=((0, 2e-5), (100, 2e-5)), highest_at=0)
     assert not any(
-        line.strip().startswith("rate") for line in run_lines(replace(STEPPED, schedule=same), Look(width=80))
+        line.strip().startswith("rate") for line in run_lines(replace(STEPPED, schedule=same), Style(width=80))
     )
 
 
@@ -98,7 +98,7 @@ def test_a_rate_that_stays_is_not_drawn() -> None:
 def test_the_numbers_of_an_extra_stand_below_each_other(*, coloured: bool) -> None:
     starts = DeterminismEvidence(((1.0, 0.9), (1.0, 0.8)), 10, ("a",), 2, 1, True, ("numpy",))
     measured = replace(MEASURED, determinism=starts, stages=(Stage.passed(StageName.DETERMINISM, 26.4),))
-    lines = [unstyle(for_terminal(line)) for line in run_lines(measured, Look(width=80, coloured=coloured))]
+    lines = [unstyle(for_terminal(line)) for line in run_lines(measured, Style(width=80, coloured=coloured))]
     assert lines[2:] == [
         "  ✓ determinism   26.40 s  losses      1, 0.9 in one start; 1, 0.8 in the other",
         "                           not alike   1 of 10 weights before the first step; 1",
@@ -120,4 +120,4 @@ def test_an_evaluation_that_was_followed_tells_what_its_metrics_got() -> None:
 
 
 def test_a_terminal_without_other_signs_gets_ascii_where_a_line_is_cut() -> None:
-    assert (Look(unicode=False).writable("a lo…"), Look().writable("a lo…")) == ("a lo~", "a lo…")
+    assert (Style(unicode=False).writable("a lo…"), Style().writable("a lo…")) == ("a lo~", "a lo…")

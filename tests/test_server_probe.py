@@ -33,13 +33,13 @@ sys.exit({code})
 
 
 def finding(path: str, line: int, verdict: Json, rule: str = "unused-parameters", facts: Json | None = None) -> Json:
-    position = {"path": path, "cell": None, "line": line, "column": 1, "end_line": line, "end_column": 4}
-    position["file_line"] = line
+    location = {"path": path, "cell": None, "line": line, "column": 1, "end_line": line, "end_column": 4}
+    location["file_line"] = line
     return {
         "rule": rule,
         "level": "warning",
         "message": "2 of 3 tensors never change",
-        "position": position,
+        "location": location,
         "why": "",
         "help": "",
         "related": [],
@@ -110,21 +110,21 @@ def test_what_only_a_run_shows_stays_until_the_text_changes(
 
 def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = LOOP + "loss = torch.nn.functional.mse_loss(net(x), y)\n"
-    found = finding("train.py", 9, CONFIRMED, "broadcast-loss", {"column": "target"})
-    found["position"] |= {"column": 8, "end_column": 47}
+    found = finding("train.py", 9, CONFIRMED, "broadcast-loss", {"argument": "target"})
+    found["location"] |= {"column": 8, "end_column": 47}
     stand_in(monkeypatch, [found])
     client = connect()
     uri = client.open(written(tmp_path, text))
     client.diagnostics(uri)
     start(client, uri)
     assert "broadcast-loss" in rules(client.diagnostics(uri))
-    (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "last axis" in each["title"]]
-    assert action["title"] == "lintrain: drop the last axis of the target (may change a correct run)"
+    (action,) = [each for each in client.actions(uri, span(8, 8, 9)) if "squeeze" in each["title"]]
+    assert action["title"] == "lintrain: squeeze the target (may change a correct run)"
     assert applied(text, action["edit"]["changes"][uri]) == text.replace("y)\n", "y.squeeze(-1))\n")
 
 
 def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Path) -> None:
-    from lintrain import __version__
+    from lintrain._version import __version__
     from lintrain.evidence.ending import Ending, EndingKind
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level

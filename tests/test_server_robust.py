@@ -70,7 +70,7 @@ def test_a_check_that_fails_as_a_whole_is_told_and_the_server_goes_on(
 
     client = connect()
     with monkeypatch.context() as broken:
-        broken.setattr("lintrain.check.run.Run.check", fail)
+        broken.setattr("lintrain.check.check_run.CheckRun.check", fail)
         assert client.diagnostics(client.open(written(tmp_path))) == []
     assert "RuntimeError: no more" in client.messages()[0]
     is_well(client, tmp_path)

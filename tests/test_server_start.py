@@ -26,12 +26,12 @@ main()
 
 PRINTS = """
 import sys
-import lintrain.check.run as run
-before = run.Run.check
+from lintrain.check import check_run
+before = check_run.CheckRun.check
 def check(self):
     print("a rule that prints")
     return before(self)
-run.Run.check = check
+check_run.CheckRun.check = check
 """
 
 

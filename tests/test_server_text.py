@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 from lsprotocol import types as lsp
 
-from lintrain.server.text import Units, changed, line_edits, position, split_lines
-from lintrain.server.texts import Text
+from lintrain.server.open_text import OpenText
+from lintrain.server.positions import Units, changed, line_edits, position, split_lines
 
 ENDS = ("\n", "\r", "\r\n")
 EMOJI = "x = '🙂é' + y"
@@ -77,7 +77,7 @@ def test_edits_of_a_text_with_mixed_line_ends_give_the_lines_of_the_other() -> N
     befores = ["".join(pieces) for pieces in product(("", "a"), ENDS, ("", "a"), ENDS, ("", "a", "b\n"))]
     afters = [lines for size in (1, 2, 3, 4) for lines in product(("", "a", "c"), repeat=size)]
     for before, lines in product(befores, afters):
-        text, newline = before, Text("", 1, before).newline
+        text, newline = before, OpenText("", 1, before).newline
         for edit in reversed(line_edits(before, "\n".join(lines), Units(), newline)):
             text = changed(text, edit.range, edit.new_text, Units())
         assert split_lines(text) == list(lines), (before, lines)

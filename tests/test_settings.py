@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.selection import Choice, choose, configured
-from lintrain.settings.formats import FORMATS
 from lintrain.settings.loading import load_settings
-from lintrain.settings.settings import Settings, UsageError
+from lintrain.settings.settings import FORMATS, Settings, UsageError
 
 ROOT = Path(__file__).parent.parent
 KNOWN = {"raw-dataset": "data", "discarded-map": "data", "high-learning-rate": "optimizer"}

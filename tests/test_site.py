@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lintrain.builtin import BUILTINS
-from lintrain.report.documentation import address_of
+from lintrain.report.text.pages import address_of
 from lintrain.rulebook import load_rules
 from tools.site.__main__ import build
 from tools.site.loads import loads_from_elsewhere

@@ -32,7 +32,7 @@ def watching(tmp_path: Path) -> Iterator[pexpect.spawn]:
 
 
 def settle(child: pexpect.spawn) -> str:
-    child.expect("waiting for changes, Ctrl-C ends", timeout=60)
+    child.expect("waiting for changes, Ctrl-C stops", timeout=60)
     return str(child.before)
 
 
@@ -64,7 +64,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (
         2,
-        "lintrain: --watch needs the package watchfiles: pip install 'lintrain[watch]'\n",
+        'lintrain: --watch needs watchfiles: `pip install "lintrain[watch]"`\n',
     )
 
 
@@ -89,7 +89,7 @@ def test_only_what_can_change_a_report_wakes_it(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("option", "named"), [("--fix", "--fix"), ("--diff", "--diff"), ("-", "`-`")])
+@pytest.mark.parametrize(("option", "named"), [("--fix", "--fix"), ("--diff", "--diff"), ("-", "standard input")])
 def test_it_only_reads_files(capsys: pytest.CaptureFixture[str], option: str, named: str) -> None:
     assert run(["check", "--watch", option]) == 2
-    assert capsys.readouterr().err == f"lintrain: --watch only reads files; leave {named} out\n"
+    assert capsys.readouterr().err == f"lintrain: --watch and {named} cannot be combined\n"

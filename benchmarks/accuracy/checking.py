@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.accuracy.code import Code
 from lintrain.builtin import BUILTINS
-from lintrain.check.request import Request
-from lintrain.check.run import Run
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.selection import Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.model.finding import Finding
@@ -56,7 +56,7 @@ def written(code: Code, text: str) -> Generator[tuple[Path, Path]]:
 def findings_of(code: Code, text: str) -> list[Finding]:
     """What every rule says of a script with this text, its project checked with it."""
     with written(code, text) as (folder, _):
-        outcome = Run(request_of(folder)).check()
+        outcome = CheckRun(request_of(folder)).check()
         if outcome.crashes or any(file.is_exhausted for file in outcome.files):
             raise RuntimeError(f"{code.path}: {outcome.crashes or 'out of its budget'}")
         return [
@@ -66,11 +66,11 @@ def findings_of(code: Code, text: str) -> list[Finding]:
         ]
 
 
-def request_of(folder: Path, chosen: Sequence[str] | None = None) -> Request:
+def request_of(folder: Path, chosen: Sequence[str] | None = None) -> CheckRequest:
     """The check of everything in a folder, by every rule or what is chosen."""
     files = sorted(str(path) for path in folder.rglob("*") if path.suffix in (".py", ".ipynb"))
     names = known_names(rules())
     selection = choose(
         names, Choice("benchmark", "/", chosen or [rule.name for rule in rules()]), Choice("benchmark", "/")
     )
-    return Request(files, rules(), selection, lambda _: installed_versions())
+    return CheckRequest(files, rules(), selection, lambda _: installed_versions())

@@ -15,10 +15,10 @@ from benchmarks.accuracy.checking import request_of, written
 from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.untouched import strays, strays_of_file
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.mending import mend
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult, FileOutcome, Reported
-from lintrain.check.run import Run
 from lintrain.fix import FixError, apply
 from lintrain.source.reading import read_bytes
 from lintrain.source.writing import editable_text
@@ -74,7 +74,7 @@ def fix_one(path: Path, only: Sequence[str] | None) -> list[Mending]:
 def _mended(mutant: Mutant) -> Mending | None:
     with written(mutant.script, mutant.text) as (folder, _):
         request = request_of(folder, ["ALL"])
-        outcome = Run(request).check()
+        outcome = CheckRun(request).check()
         file, own = own_finding(mutant, outcome)
         rule, name = mutant.injection.rule, f"{mutant.name} (line {mutant.lines[0]})"
         if file is None or own is None:
@@ -104,7 +104,7 @@ def own_finding(mutant: Mutant, outcome: CheckResult) -> tuple[FileOutcome | Non
     return None, None
 
 
-def _troubles(request: Request, outcome: CheckResult, own: Reported, *, unsafe: bool) -> Iterator[str]:
+def _troubles(request: CheckRequest, outcome: CheckResult, own: Reported, *, unsafe: bool) -> Iterator[str]:
     """What is wrong after all fixes are written."""
     mended = mend(request, outcome, unsafe=unsafe)
     yield from mended.notes

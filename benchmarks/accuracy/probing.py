@@ -120,8 +120,8 @@ def outcome_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
         one["verdict"]
         for one in document["findings"]
         if one["rule"] == mutant.injection.rule
-        and one["position"]["line"] in mutant.lines
-        and Path(one["position"]["path"]).name == name
+        and one["location"]["line"] in mutant.lines
+        and Path(one["location"]["path"]).name == name
     ]
     outcomes = {verdict["outcome"]: verdict["reason"] for verdict in own}
     for outcome in ("confirmed", "inconclusive", "refuted"):

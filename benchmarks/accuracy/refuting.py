@@ -17,8 +17,8 @@ from benchmarks.accuracy.executing import is_asked_for
 from benchmarks.accuracy.fixing import own_finding
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.accuracy.probing import Prober
+from lintrain.check.check_run import CheckRun
 from lintrain.check.mending import mend
-from lintrain.check.run import Run
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
 from lintrain.runtime.parent.record import EvidenceFileError, read_record
@@ -85,7 +85,7 @@ def _mended(mutant: Mutant) -> tuple[Finding, str] | None:
     """The finding of a mutant and its text when all fixes are written; None where nothing mends it."""
     with written(mutant.script, mutant.text) as (folder, target):
         request = request_of(folder)
-        outcome = Run(request).check()
+        outcome = CheckRun(request).check()
         _, own = own_finding(mutant, outcome)
         if own is None or own.fix is None:
             return None

@@ -1,4 +1,4 @@
-"""When a run evaluates and saves, as its training arguments say it for certain."""
+"""When a run certainly evaluates and saves, according to its training arguments."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.startup.lazy_dataclass import dataclass
 
 EVALUATION_NAMES = ("eval_strategy", "evaluation_strategy")
-"""The argument that says when to evaluate: its name since transformers 4.41, and the one before."""
+"""The argument that sets when to evaluate: its name since transformers 4.41, and its former name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """`no`, `steps`, `epoch` or `best`, by the argument that says it; `place` is None where the default holds."""
+    """`no`, `steps`, `epoch` or `best`, with the argument that sets it; `location` is None for the default."""
 
     name: str
     value: str
     location: Location | None
 
     def reason(self, note: str) -> tuple[Related, ...]:
-        """The place where the script says so."""
+        """The location that sets it, with a note."""
         return (Related(self.location, note, "origin"),) if self.location else ()
 
 
 def evaluation_strategy(settings: TrainingArguments) -> Strategy | None:
-    """When a run evaluates by itself; None where that is not certain."""
+    """When a run evaluates during training; None if that is not certain."""
     for name in EVALUATION_NAMES:
         if not isinstance(settings.value(name), Absent):
             return _strategy(settings, name, "no")
@@ -36,7 +36,7 @@ def evaluation_strategy(settings: TrainingArguments) -> Strategy | None:
 
 
 def saving_strategy(settings: TrainingArguments) -> Strategy | None:
-    """When a run saves checkpoints by itself; None where that is not certain."""
+    """When a run saves checkpoints; None if that is not certain."""
     return _strategy(settings, "save_strategy", "steps")
 
 
@@ -49,7 +49,7 @@ def _strategy(settings: TrainingArguments, name: str, default: str) -> Strategy 
 
 
 def _text_of(value: Value) -> str | None:
-    """A strategy by its text or by its name in the library's enumeration."""
+    """A strategy given as text or as a member of the library's enum."""
     match value:
         case Constant(value=str(text), is_default=False):
             return text.lower()
@@ -60,19 +60,19 @@ def _text_of(value: Value) -> str | None:
 
 
 def keeps_the_best(settings: TrainingArguments) -> bool:
-    """Whether the best checkpoint is certainly told from the others: it is loaded at the end, or alone is saved."""
+    """Whether the best checkpoint is certainly selected: it is loaded at the end, or only the best is saved."""
     saving = saving_strategy(settings)
     return is_true(settings.value("load_best_model_at_end")) or (saving is not None and saving.value == "best")
 
 
 def best_metric(settings: TrainingArguments) -> str | None:
-    """The metric that certainly tells the best checkpoint, without the `eval_` that the Trainer puts before it."""
+    """The metric that certainly selects the best checkpoint, without the Trainer's prefix `eval_`."""
     name = literal(settings.value("metric_for_best_model"))
     return name.removeprefix("eval_") if isinstance(name, str) else None
 
 
 def is_evaluated(pipeline: Pipeline, run: TrainerRun) -> bool:
-    """Whether the script certainly evaluates a run: by a call, or by the strategy of one that it trains."""
+    """Whether the script certainly evaluates a run: by a call, or by its evaluation strategy."""
     if any(event.subject is run for event in pipeline.acts(Act.EVALUATE)):
         return True
     strategy = evaluation_strategy(run.settings) if run.settings else None
@@ -80,7 +80,7 @@ def is_evaluated(pipeline: Pipeline, run: TrainerRun) -> bool:
 
 
 def is_given_in_call(settings: TrainingArguments, name: str) -> bool:
-    """Whether an argument stands in the call that made them, so that the library's own checks have seen it."""
+    """Whether an argument is in the call that creates them, which the library's own checks cover."""
     location = settings.locations.get(name)
     return location is not None and settings.origin is not None and settings.origin.holds(location)
 

@@ -1,4 +1,4 @@
-"""What the rules about Keras ask: how the script calls Keras, and which pretrained models a network holds."""
+"""How a script calls Keras, and which pretrained models a network contains."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 
 def keras_name(pipeline: Pipeline) -> str | None:
-    """The code that stands for Keras in a script (`keras`, `tf.keras`), None where nothing imports it."""
+    """The code that names Keras in a script (`keras`, `tf.keras`); None if nothing imports it."""
     names = [name for source in pipeline.sources.values() for name in source.told(_names)]
     return min(names, key=len) if names else None
 
@@ -53,9 +53,9 @@ def _names_in(node: ast.AST) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class KerasLoss:
-    """The loss that a model is compiled with: its name (`categorical_crossentropy`), and the call that made it.
+    """The loss that a model is compiled with: its name (`categorical_crossentropy`), and the call that creates it.
 
-    `from_logits` is None where that is not known.
+    `from_logits` is None if it is unknown.
     """
 
     name: str
@@ -64,7 +64,7 @@ class KerasLoss:
 
 
 def loss_of(run: KerasRun) -> KerasLoss | None:
-    """The loss of a run by its name, None where it is no known one of Keras."""
+    """The loss of a run; None if it is not a known loss of Keras."""
     loss = run.value("loss")
     if isinstance(loss, Constant) and not loss.is_default:
         name = (text_of(loss) or "").lower()
@@ -86,7 +86,7 @@ def _snake(name: str) -> str:
 
 
 def activation_of(output: Value) -> str | None:
-    """The activation that a layer ends with (`softmax`, `linear` where it has none), None where that is not known."""
+    """The activation of a layer (`softmax`; `linear` if it has none); None if it is unknown."""
     if not isinstance(output, Layer) or "**" in output.arguments:
         return None
     if output.path in {"keras.layers.Softmax", "keras.layers.ReLU"}:
@@ -103,7 +103,7 @@ def activation_of(output: Value) -> str | None:
 
 
 def units_of(output: Value) -> int | None:
-    """The number of values that a dense layer gives, None where that is not known or another layer stands last."""
+    """The number of outputs of a dense layer; None if it is unknown or the layer is of another kind."""
     if not isinstance(output, Layer) or output.path != "keras.layers.Dense":
         return None
     units = literal(output.arguments.get("units", Constant(None)))
@@ -111,7 +111,7 @@ def units_of(output: Value) -> int | None:
 
 
 def backbones(model: Value) -> list[Model]:
-    """The pretrained transformers that a Keras model is, or is built around."""
+    """The pretrained transformers models that a Keras model is or contains."""
     return [part for part in _parts_of(model) if isinstance(part, Model) and part.is_pretrained]
 
 

@@ -1,4 +1,4 @@
-"""What the calls of metrics in an evaluation that was followed say: shared by the rules about metrics."""
+"""Verdicts on the metric calls of an evaluation that was followed: shared by the rules about metrics."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ BINARY_RAISES = "Target is multiclass but average='binary'"
 OF_CLASSES = frozenset(
     {"accuracy", "accuracy_score", "balanced_accuracy_score", "f1", "f1_score", "matthews_corrcoef", "recall"}
 )
-LEAVE_OUT = frozenset({"labels", "sample_weight"})
+SELECT_LABELS = frozenset({"labels", "sample_weight"})
 Judge = Callable[[MetricUse], Verdict]
 
 
 def metric_at(evidence: Evidence, path: str, lines: tuple[int, int], judge: Judge) -> Verdict | None:
-    """What the call of a metric on some lines of a script tells; None for an evaluation that was not followed."""
+    """The verdict on the metric call in these lines of a script; None for an evaluation that was not followed."""
     evaluation = evidence.evaluation
     if evaluation is None or not evaluation.is_followed:
         return None
     uses = evaluation.used_at(path, *lines)
-    return judge(uses[0]) if uses else Verdict.inconclusive("no metric was called on this line in what was followed")
+    return judge(uses[0]) if uses else Verdict.inconclusive("no metric was called in this line during the probe")
 
 
 def metrics_confirmed(evidence: Evidence, judge: Judge) -> Iterator[tuple[Location, MetricUse, Verdict]]:
-    """The calls of metrics that a judge confirms a mistake of, each with its place."""
+    """The metric calls for which a judge confirms the mistake, each with its location."""
     for use in evidence.evaluation.metric_uses if evidence.evaluation else ():
         verdict = judge(use)
         if use.location is not None and verdict.outcome is Outcome.CONFIRMED:
@@ -40,52 +40,55 @@ def metrics_confirmed(evidence: Evidence, judge: Judge) -> Iterator[tuple[Locati
 
 
 def on_scores(use: MetricUse) -> Verdict:
-    """Whether a metric that compares classes got a number for each class."""
+    """Whether a metric that compares classes received one score per class."""
     shape: list[Measured] = [*use.predictions_shape]
     if use.error:
         if use.raises(*SCORES_RAISE) and _are_scores(use):
             return Verdict.confirmed(f"{use.got} raise {use.error} in `{use.function}`", shape=shape)
-        return Verdict.inconclusive(f"`{use.function}` ends with {use.error} on {use.got}")
+        return Verdict.inconclusive(f"`{use.function}` raised {use.error} on {use.got}")
     if use.predictions_dtype and not _are_scores(use):
-        return Verdict.refuted(f"`{use.function}` gets {use.got}, {use.calls} times", shape=shape)
-    return Verdict.inconclusive(f"`{use.function}` gets {use.got} and raises nothing")
+        calls = "1 call" if use.calls == 1 else f"{use.calls} calls"
+        return Verdict.refuted(f"`{use.function}` received {use.got} in {calls}", shape=shape)
+    return Verdict.inconclusive(f"`{use.function}` received {use.got} and raised no error")
 
 
 def _are_scores(use: MetricUse) -> bool:
-    """Whether the predictions have one axis more than the references, of several numbers that are not whole."""
+    """Whether the predictions are floats with one axis more than the references, of several entries."""
     is_wider = len(use.predictions_shape) > max(len(use.references_shape), 1) and use.predictions_shape[-1] > 1
     return is_wider and use.predictions_dtype.startswith(("float", "bfloat"))
 
 
 def on_classes(use: MetricUse) -> Verdict:
-    """Whether a metric of one positive class got more than two."""
+    """Whether a metric of one positive class received more than two classes."""
     if use.classes is None:
-        return Verdict.inconclusive(f"the classes that `{use.function}` gets could not be counted")
-    said = f"{use.classes} classes in {use.references} labels"
+        return Verdict.inconclusive(f"the classes that `{use.function}` received could not be counted")
+    text = f"{use.classes} classes in {use.references} labels"
     if use.error:
         is_this = use.raises(BINARY_RAISES) and use.classes > 2
         return (Verdict.confirmed if is_this else Verdict.inconclusive)(
-            f"{said} raise {use.error}", classes=use.classes
+            f"{text} raise {use.error}", classes=use.classes
         )
     if use.classes < 3:
-        return Verdict.inconclusive(f"only {said} that were looked at")
+        return Verdict.inconclusive(f"only {text}")
     if not use.values:
-        return Verdict.inconclusive(f"{said}, and `{use.function}` gave no number")
+        return Verdict.inconclusive(f"{text}, and `{use.function}` returned no number")
     return Verdict.refuted(
-        f"{said}, and `{use.function}` gives {next(iter(use.values.values())):.3g}", classes=use.classes
+        f"{text}, and `{use.function}` returned {next(iter(use.values.values())):.3g}", classes=use.classes
     )
 
 
 def scored_ignored(evidence: Evidence) -> Iterator[tuple[Location, str, Verdict]]:
-    """Where a metric gives one number for classes among which -100 is scored too, and its name.
+    """The location and name of each metric that also scores labels of -100 in its one number.
 
-    Metrics of torchmetrics leave out what they are told when they are made.
+    Metrics of torchmetrics are excluded, because their constructor may set `ignore_index`.
     """
     for use in evidence.evaluation.metric_uses if evidence.evaluation else ():
         is_of_classes = use.library != "torchmetrics" and use.function in OF_CLASSES
         is_whole = use.predictions_dtype.startswith(("int", "uint")) and use.predictions_shape == use.references_shape
-        is_all = len(use.values) == 1 and not LEAVE_OUT & set(use.options)
+        is_all = len(use.values) == 1 and not SELECT_LABELS & set(use.options)
         if use.location is not None and use.ignored and is_of_classes and is_whole and is_all:
             number = next(iter(use.values.values()))
-            said = f"{use.ignored} of {use.references} labels are -100, and `{use.function}` gives {number:.3g} for all"
-            yield use.location, use.function, Verdict.confirmed(said, ignored=use.ignored)
+            text = (
+                f"{use.ignored} of {use.references} labels are -100, and `{use.function}` scores them too: {number:.3g}"
+            )
+            yield use.location, use.function, Verdict.confirmed(text, ignored=use.ignored)

@@ -1,4 +1,4 @@
-"""What rules ask of tokenizers: what their checkpoint is known for, and the special tokens that the script sets."""
+"""Facts about the checkpoints of tokenizers, and the special tokens that a script sets and writes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text, Token
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 PAD_SETTINGS = frozenset({"pad_token", "pad_token_id"})
+"""Attributes of a tokenizer that set its padding token."""
 
 EOS_TEXTS = {
     "gpt2": ("<|endoftext|>",),
@@ -24,13 +25,14 @@ EOS_TEXTS = {
     "phi": ("<|endoftext|>",),
     "mistral": ("</s>",),
 }
-"""How tokenizers write their end of text, by the model's type; Llama's differ by its generation."""
+"""The text of the EOS token by model type; Llama has another one in each generation."""
 
 ABOUT_PADDING = lazy_pattern(r"pad_token|padding")
+"""Conditions that test for a padding token."""
 
 
 def certain_facts(pipeline: Pipeline, owner: Tokenizer | Model) -> CheckpointFacts | None:
-    """What is known of the checkpoint that a tokenizer or model certainly comes from."""
+    """The facts about the checkpoint of a tokenizer or model; None if the checkpoint is not certain or not known."""
     name = literal(owner.checkpoint)
     if not isinstance(name, str):
         return None
@@ -41,12 +43,12 @@ def certain_facts(pipeline: Pipeline, owner: Tokenizer | Model) -> CheckpointFac
 
 
 def is_handed_over(pipeline: Pipeline, owner: Value) -> bool:
-    """Whether code that is not understood was given a tokenizer or model, and may have changed it."""
+    """Whether unknown code gets a tokenizer or model, and may change it."""
     return any(event.subject is owner for event in pipeline.acts(Act.ESCAPE))
 
 
 def lacks_pad(pipeline: Pipeline, tokenizer: Tokenizer) -> bool:
-    """Whether a tokenizer certainly comes without a padding token and is never given one."""
+    """Whether a tokenizer certainly has no padding token, and the script never sets one."""
     facts = certain_facts(pipeline, tokenizer)
     is_untouched = not any(setting.name in PAD_SETTINGS for setting in tokenizer.settings)
     others = [name for name in tokenizer.attributes if "pad" in name and name != "padding_side"]
@@ -55,7 +57,7 @@ def lacks_pad(pipeline: Pipeline, tokenizer: Tokenizer) -> bool:
 
 
 def padding_by_eos(pipeline: Pipeline, tokenizer: Tokenizer) -> TokenSetting | None:
-    """Where a tokenizer is certainly made to pad with its end of text, and with nothing else later."""
+    """The setting that makes the EOS token the padding token; None if it is not certain or changed later."""
     settings = [setting for setting in tokenizer.settings if setting.name in PAD_SETTINGS]
     if not settings or is_handed_over(pipeline, tokenizer):
         return None
@@ -74,12 +76,12 @@ def _is_eos_of(setting: TokenSetting, tokenizer: Tokenizer, facts: CheckpointFac
 
 
 def is_certain_setting(setting: TokenSetting, *, lacks_own: bool) -> bool:
-    """A setting that only waits for the padding token to be missing is certain where it is known to be."""
+    """Whether a setting certainly runs; with `lacks_own` a test for a missing padding token is true."""
     return all(lacks_own and ABOUT_PADDING.search(condition.code) for condition in setting.conditions)
 
 
-def put_into_data(pipeline: Pipeline, tokenizer: Tokenizer, kind: str) -> Location | None:
-    """The first place where code puts a special token (`eos`, `bos`) of a tokenizer into text or rows of ids."""
+def location_in_data(pipeline: Pipeline, tokenizer: Tokenizer, kind: str) -> Location | None:
+    """The first location that writes a special token (`eos`, `bos`) of a tokenizer into text of the data."""
     facts = certain_facts(pipeline, tokenizer)
     written = EOS_TEXTS.get((facts.model_type or "") if facts else "", ()) if kind == "eos" else ()
     for text in pipeline.texts:
@@ -90,7 +92,7 @@ def put_into_data(pipeline: Pipeline, tokenizer: Tokenizer, kind: str) -> Locati
 
 
 def parts_of(text: Text) -> Iterator[Value]:
-    """The parts that a text was put together of, those of texts in it too, in order."""
+    """The parts of a text in order, with nested texts flattened."""
     for part in text.parts:
         inner = part.column.written if isinstance(part, ColumnValues) else part
         if isinstance(inner, Text):
@@ -112,7 +114,7 @@ def _varies(part: Value) -> bool:
 
 
 def written_texts(encoding: Encoding) -> list[Value]:
-    """The texts that code put together for a tokenizer call: given whole, or as the rows of a list or column."""
+    """The texts that the script builds for a tokenizer call: passed directly, or as rows of a list or column."""
     pending, found = [encoding.inputs], list[Value]()
     while pending:
         value = pending.pop()
@@ -134,5 +136,5 @@ def _is_written(value: Value) -> bool:
 
 
 def opening_of(text: Value) -> Value | None:
-    """The first part of a text that code put together."""
+    """The first part of a text that the script builds."""
     return next(parts_of(text), None) if isinstance(text, Text) else text

@@ -1,4 +1,4 @@
-"""Which token ids a run or a loop reads: the columns of its data, and the tokenizer calls that gave them."""
+"""The token ids that a Trainer or a loop reads: the columns of its data, and the tokenizer calls that created them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TokenFeed:
-    """Rows of token ids that a plain Trainer or a loader is given: `columns` are those of one row.
+    """Rows of token ids that a plain Trainer or a DataLoader reads: `columns` are those of one row.
 
-    `dataset` is the data set of Hugging Face that they are in, None for one of the script's own class; `model` is
-    the one that reads them, None where it is not certain.
+    `dataset` is the Hugging Face dataset that contains them, None for a dataset class of the script; `model` is the
+    model that reads them, None if it is not certain.
     """
 
     location: Location
@@ -33,26 +33,26 @@ class TokenFeed:
 
     @property
     def encoding(self) -> Encoding | None:
-        """The tokenizer call that gave the ids, where nothing but it made them."""
+        """The tokenizer call that created the ids; None if other code may have created or changed them."""
         ids = self.columns.get("input_ids")
         return ids.made_by if ids is not None and isinstance(ids.made_by, Encoding) else None
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer that gave the ids, where it is understood."""
+        """The tokenizer that created the ids; None if it is not known."""
         given = self.encoding.tokenizer if self.encoding else None
         return given if isinstance(given, Tokenizer) else None
 
     @property
-    def is_stacked_plainly(self) -> bool:
-        """Whether its rows certainly become batches as the libraries do it: no collator of the script's own."""
+    def has_library_collator(self) -> bool:
+        """Whether a library's collator certainly creates the batches, and not a custom one."""
         if self.loader is not None and not is_missing(self.collator):
             return isinstance(self.collator, Collator)
         return isinstance(self.collator, Collator) or is_default_collator(self.collator)
 
 
 def token_feeds(pipeline: Pipeline) -> Iterator[TokenFeed]:
-    """The rows that the script's Trainers and loaders read, where every branch gives rows that are understood."""
+    """The rows that the script's Trainers and DataLoaders read, if they are known in every branch."""
     for run in pipeline.runs:
         if run.path in PLAIN_TRAINERS and not run.overrides & OWN_LOADING:
             for parameter in ("train_dataset", "eval_dataset"):
@@ -66,7 +66,7 @@ def token_feeds(pipeline: Pipeline) -> Iterator[TokenFeed]:
 
 
 def _rows_in(pipeline: Pipeline, value: Value) -> Iterator[tuple[Mapping[str, Column], Dataset | None]]:
-    """The columns of what may be given; none at all where one of the options is not understood."""
+    """The columns and the dataset of each possible value; none at all if one of them is unknown."""
     options = [option for option in options_of(value) if not is_missing(option)]
     known: list[tuple[Mapping[str, Column], Dataset | None]] = []
     for option in options:

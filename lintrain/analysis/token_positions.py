@@ -1,4 +1,4 @@
-"""How many tokens the model takes that a feed's rows go to."""
+"""The number of positions of the model that reads the rows of a feed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lintrain.pipeline.values.python import literal
 _LEARNED = frozenset(
     {"albert", "bart", "bert", "camembert", "distilbert", "electra", "gpt2", "gpt_neo", "opt", "roberta", "xlm-roberta"}
 )
-"""Model types whose position embeddings are learned, one for each place."""
+"""Model types with learned position embeddings."""
 
-_PADS_ASIDE = frozenset({"camembert", "opt", "roberta", "xlm-roberta"})
-"""Those of them that count the tokens of a row without its padding: a padded row reaches no further than its text."""
+_SKIPS_PADDING = frozenset({"camembert", "opt", "roberta", "xlm-roberta"})
+"""Model types with learned positions that give padding no position."""
 
 _SHORT = frozenset(
     {
@@ -39,11 +39,11 @@ _SHORT = frozenset(
         "xnli",
     }
 )
-"""Data sets of sentences, none of them near 512 tokens."""
+"""Datasets of sentences, all far shorter than 512 tokens."""
 
 
 def learned_positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, str]:
-    """The learned positions of the model that reads the rows, and the name of its checkpoint."""
+    """The number of learned positions of the model that reads the rows, and the name of its checkpoint."""
     model = feed.model
     if model is not None and (model.config is not None or "config" in model.arguments or not model.is_complete):
         return None, ""
@@ -55,13 +55,13 @@ def learned_positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, 
 
 
 def pads_take_positions(pipeline: Pipeline, feed: TokenFeed) -> bool:
-    """Whether the padding of a row certainly takes positions of the model that reads it, as the text does."""
+    """Whether padding certainly takes positions in the model, as text does."""
     facts = certain_facts(pipeline, feed.model) if feed.model else None
-    return facts is not None and facts.model_type in _LEARNED - _PADS_ASIDE
+    return facts is not None and facts.model_type in _LEARNED - _SKIPS_PADDING
 
 
 def may_be_short(dataset: Dataset | None) -> bool:
-    """Whether rows may well be short: sentences of a well-known data set, or those that the script itself makes."""
+    """Whether rows may be short: sentences of a well-known dataset, or rows that the script creates."""
     root = dataset.lineage[-1] if dataset else None
     if root is None:
         return False

@@ -1,4 +1,4 @@
-"""What the rules about Trainers ask: the script's own methods and functions that a Trainer calls."""
+"""The script's own methods and functions that a Trainer calls."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lintrain.pipeline.values.training import TrainerRun
 
 
 def own_method(run: TrainerRun, name: str) -> Function | None:
-    """A method of Trainer as the script's own subclass has it; None where it has none."""
+    """A method of Trainer that the script's subclass overrides; None if it does not."""
     found = run.instance.cls.lookup(name) if run.instance else None
     return found[1] if found and isinstance(found[1], Function) else None
 
 
 def own_class(run: TrainerRun, name: str) -> Class | None:
-    """The script's class that a method of its trainer stands in."""
+    """The script's class that defines a method of its trainer."""
     found = run.instance.cls.lookup(name) if run.instance else None
     return found[0] if found else None
 
 
 def own_function(value: Value) -> Function | None:
-    """The function of the script that is called in the end: itself, a bound method's, a partial's."""
+    """The function of the script behind a value: the function itself, or that of a bound method or partial."""
     match value:
         case Function():
             return value
@@ -38,8 +38,8 @@ def own_function(value: Value) -> Function | None:
             return None
 
 
-def takes(function: Function, name: str) -> bool:
-    """Whether a function may be called with this keyword."""
+def accepts(function: Function, name: str) -> bool:
+    """Whether a function accepts this keyword argument."""
     given = function.node.args
     return given.kwarg is not None or any(each.arg == name for each in (*given.args, *given.kwonlyargs))
 
@@ -62,7 +62,7 @@ def reads(function: Function, name: str) -> bool:
 
 
 def passes_keywords_on(function: Function) -> bool:
-    """Whether a function hands its own `**kwargs`, or all its local names, to something else."""
+    """Whether a function passes on its own `**kwargs`, or all its local names."""
     kwarg = function.node.args.kwarg
     own = {kwarg.arg} if kwarg else set[str]()
     names = own | {"locals", "vars"}
@@ -76,26 +76,26 @@ def unpacks_into(function: Function, name: str) -> bool:
     return any(keyword.arg is None for call in named for keyword in call.keywords)
 
 
-def says(function: Function, text: str) -> bool:
-    """Whether a function's body holds this literal text."""
+def contains_text(function: Function, text: str) -> bool:
+    """Whether a function's body contains this string literal."""
     return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))
 
 
 def returns_of(function: Function) -> list[ast.expr]:
-    """What a function returns, statement by statement, without those of functions inside it."""
+    """The expressions that a function returns, without those of functions inside it."""
     if isinstance(function.node, ast.Lambda):
         return [function.node.body]
     return returned_in(function.node.body)
 
 
 def location_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Location:
-    """The place of a node of a function's body."""
+    """The location of a node of a function's body."""
     source = function.source or pipeline.source
     return source.location(node)
 
 
 def head_of(pipeline: Pipeline, function: Function) -> Location:
-    """The place of a function's `def name`, or of a lambda."""
+    """The location of a function's `def name`, or of a lambda."""
     node = function.node
     source = function.source or pipeline.source
     whole = source.location(node)
@@ -107,7 +107,7 @@ def head_of(pipeline: Pipeline, function: Function) -> Location:
 
 
 def generates_nothing(run: TrainerRun) -> bool:
-    """Whether the evaluation of a sequence-to-sequence trainer certainly makes one forward pass and no text."""
+    """Whether the evaluation of a sequence-to-sequence trainer certainly runs a forward pass and generates no text."""
     settings = run.settings
     wanted = settings.value("predict_with_generate") if settings else None
     is_off = isinstance(wanted, Constant) and wanted.value is False and not wanted.is_default
@@ -115,9 +115,7 @@ def generates_nothing(run: TrainerRun) -> bool:
 
 
 def stays_in_script(pipeline: Pipeline, run: TrainerRun) -> bool:
-    """Whether the trainer has one name, used only for its attributes and methods, or to hand it to the script's own
-    functions or back from them.
-    """
+    """Whether the trainer is used only for its attributes and methods, or passed to the script's own functions."""
     bound = {binding.name for binding in pipeline.names_of(run)}
     if not bound or not all(name.isidentifier() for name in bound):
         return False

@@ -1,4 +1,4 @@
-"""What rules ask of a model that is trained: what trains it, its adapters, which weights, in which number format."""
+"""Models that are trained: what trains them, their adapters, and the format of their weights."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ LATEST = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A model that a Trainer or an optimizer of the script's own loop trains, with the place that says so.
+    """A model that a Trainer or the optimizer of a custom loop trains, with the location of that trainer or optimizer.
 
-    `order` is that of the events before which it begins.
+    `order` is the number of the event at which training begins.
     """
 
     model: Model | Module
@@ -46,12 +46,12 @@ class Training:
     run: TrainerRun | None = None
     optimizer: Optimizer | None = None
     launcher: Launcher | None = None
-    """The Accelerator or Fabric of the script, if the loop goes through one."""
+    """The Accelerator or Fabric of the script, if the loop uses one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The number format of a model's weights, and the place that sets it."""
+    """The number format of a model's weights, and the location that sets it."""
 
     name: str
     location: Location
@@ -59,7 +59,7 @@ class Format:
 
 
 def trainings(pipeline: Pipeline) -> Iterator[Training]:
-    """The models that are certainly meant to be trained, by whatever trains the whole of them."""
+    """The models that are certainly trained as a whole, with what trains them."""
     for run in pipeline.runs:
         if run.model is not None and (run.train_calls or not is_missing(run.value("train_dataset"))):
             yield Training(run.model, run.construction, _start(pipeline, run), run)
@@ -82,7 +82,7 @@ def _start(pipeline: Pipeline, run: TrainerRun) -> int:
 
 
 def _starts(pipeline: Pipeline, _: Pipeline) -> dict[int, int]:
-    """When each run begins to train."""
+    """The order of the event at which each run begins to train."""
     found = dict[int, int]()
     for event in pipeline.acts(Act.TRAIN):
         found[id(event.subject)] = min(event.order, found.get(id(event.subject), LATEST))
@@ -90,7 +90,7 @@ def _starts(pipeline: Pipeline, _: Pipeline) -> dict[int, int]:
 
 
 def changes_before(pipeline: Pipeline, training: Training, *acts: Act) -> list[Event]:
-    """What is done to a model, as a whole or in part, before its training begins."""
+    """The events that change a model or a part of it before its training begins."""
     touching = pipeline.told(_touching, pipeline)
     parts = {id(training.model), *shared_parts(training.model)}
     subjects = {subject: events for part in parts for subject, events in touching.get(part, {}).items()}
@@ -99,7 +99,7 @@ def changes_before(pipeline: Pipeline, training: Training, *acts: Act) -> list[E
 
 
 def _touching(pipeline: Pipeline, _: Pipeline) -> dict[int, dict[int, list[Event]]]:
-    """For each module the events that touch it (`touches`), by the identity of what they happen to."""
+    """For each module the events that concern it or a part of it, grouped by the identity of their subject."""
     events, found = dict[int, list[Event]](), dict[int, dict[int, list[Event]]]()
     for event in pipeline.events:
         subject = id(event.subject)
@@ -112,18 +112,18 @@ def _touching(pipeline: Pipeline, _: Pipeline) -> dict[int, dict[int, list[Event
 
 
 def is_left_alone(pipeline: Pipeline, training: Training) -> bool:
-    """Whether no code that is not understood may have changed a model before its training."""
+    """Whether no unknown code may have changed a model before its training."""
     return not changes_before(pipeline, training, Act.ESCAPE, Act.TOUCH)
 
 
 def adapter_argument(run: TrainerRun | None) -> Argument | None:
-    """The `peft_config` that a trainer puts into its model by itself; None where it is given none."""
+    """The `peft_config` of a trainer, which adds the adapter itself; None if it has none."""
     argument = run.arguments.get("peft_config") if run is not None else None
     return None if argument is None or is_missing(argument.value) else argument
 
 
 def may_adapt(run: TrainerRun | None) -> bool:
-    """Whether a trainer puts an adapter into its model, or may do so."""
+    """Whether a trainer adds an adapter to its model, or may do so."""
     return run is not None and not run.is_plain and not is_missing(run.value("peft_config"))
 
 
@@ -135,7 +135,7 @@ def is_tuned_whole(pipeline: Pipeline, training: Training) -> bool:
 
 
 def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
-    """The number format that the script certainly gives a model's weights; None where it does not."""
+    """The number format that the script certainly sets for a model's weights; None if it is not certain."""
     model = training.model
     casts = changes_before(pipeline, training, Act.CAST)
     if casts:
@@ -152,7 +152,7 @@ def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
 
 
 def facts_of(pipeline: Pipeline, model: Model) -> CheckpointFacts | None:
-    """What is known of the checkpoint that a model's weights are read from; None where that is not known."""
+    """Facts about the checkpoint that a model's weights are loaded from; None if it is unknown."""
     name = text_of(model.checkpoint)
     if name is None:
         return None
@@ -160,27 +160,27 @@ def facts_of(pipeline: Pipeline, model: Model) -> CheckpointFacts | None:
 
 
 def quantization_of(model: Model) -> LibraryObject | None:
-    """The configuration that a model's checkpoint is certainly quantized with on loading, None where there is none."""
+    """The configuration that certainly quantizes a model's checkpoint on loading; None if there is none."""
     config = model.arguments.get("quantization_config")
     return config if isinstance(config, LibraryObject) else None
 
 
 def assignment_at(pipeline: Pipeline, target: Location) -> Location | None:
-    """The plain assignment that has the code at a place for its only target."""
+    """The plain assignment whose only target is the code at a location."""
     source = pipeline.source_of(target)
     assignments = [node for node in source.nodes_of(ast.Assign) if len(node.targets) == 1]
     return next((source.location(each) for each in assignments if source.location(each.targets[0]) == target), None)
 
 
 def name_in_enum(value: Value) -> str | None:
-    """The name of an enum's member, or of the text that stands for it (`TaskType.SEQ_CLS`, `"SEQ_CLS"`)."""
+    """The name of an enum's member, given as the member or as text (`TaskType.SEQ_CLS`, `"SEQ_CLS"`)."""
     if isinstance(value, Library):
         return value.name
     return text_of(value) if isinstance(value, Constant) and isinstance(literal(value), str) else None
 
 
 def scales_gradients(pipeline: Pipeline, training: Training) -> Location | None:
-    """The place of what certainly scales the gradients of a training for float16; None where nothing does."""
+    """The location that certainly enables gradient scaling for float16 in a training; None if there is none."""
     if training.run is not None:
         settings = training.run.settings
         is_on = settings is not None and is_true(settings.value("fp16"))

@@ -11,7 +11,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.report.text.judgement import judgement_json, judgement_text
-from lintrain.report.text.look import look_of
+from lintrain.report.text.style import style_of
 from lintrain.text.shown import for_terminal
 from lintrain.verdicts.judgement import Judgement
 
@@ -76,7 +76,7 @@ class Report:
 
     def text(self, stream: TextIO | None = None) -> str:
         """The whole report, as wide and as colored as a stream can show it; plain without a stream."""
-        return for_terminal(judgement_text(self._judgement, look_of(io.StringIO() if stream is None else stream)))
+        return for_terminal(judgement_text(self._judgement, style_of(io.StringIO() if stream is None else stream)))
 
     def to_json(self) -> str:
         """The whole report for programs, as `lintrain probe --json` writes it."""

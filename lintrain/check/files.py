@@ -17,7 +17,7 @@ from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.check.request import Request
+    from lintrain.check.check_request import CheckRequest
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
@@ -45,7 +45,7 @@ class ReadFile:
 class FileReader:
     """Reads the files of a request; what one of them shows about the project is used for the next."""
 
-    request: Request
+    request: CheckRequest
     targets: Memory[Path, TargetVersions] = field(default_factory=Memory[Path, "TargetVersions"])
     project: QuestionedProject = field(init=False)
     copies: Copies = field(init=False)

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import cast
 
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
-from lintrain.check.request import Request
+from lintrain.check.check_request import CheckRequest
 from lintrain.check.result import CheckResult
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
@@ -35,7 +35,7 @@ class Ignored:
     notes: tuple[str, ...]
 
 
-def ignore_findings(request: Request, outcome: CheckResult, reason: str) -> Ignored:
+def ignore_findings(request: CheckRequest, outcome: CheckResult, reason: str) -> Ignored:
     """Write a comment, in memory, for every finding of a run that is in a requested file."""
     contents: dict[str, bytes] = {}
     notes: list[str] = []

@@ -17,7 +17,7 @@ from lintrain.source.project import as_shown
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
 if TYPE_CHECKING:
-    from lintrain.check.request import Request
+    from lintrain.check.check_request import CheckRequest
 
 
 class KeptReadings:
@@ -27,7 +27,7 @@ class KeptReadings:
     is read with; levels, comments that nothing is silenced by, baselines and verdicts come after it.
     """
 
-    def __init__(self, store: Store, request: Request) -> None:
+    def __init__(self, store: Store, request: CheckRequest) -> None:
         self.store = store
         self.request = request
         shown = ((os.path.abspath(path), path) for path in request.files)  # noqa: PTH100 - thousands of paths

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.one_file import SECONDS
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult, FileOutcome, Reported
-from lintrain.check.run import Run
 from lintrain.model.fixes import Fix
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import Source
@@ -35,7 +35,7 @@ class Mended:
     notes: tuple[str, ...]
 
 
-def mend(request: Request, outcome: CheckResult, *, unsafe: bool) -> Mended:
+def mend(request: CheckRequest, outcome: CheckResult, *, unsafe: bool) -> Mended:
     """Write the fixes of a run, in memory; unsafe ones only on request."""
     contents: dict[str, bytes] = {}
     notes: dict[str, None] = {}
@@ -49,7 +49,7 @@ def mend(request: Request, outcome: CheckResult, *, unsafe: bool) -> Mended:
             notes[f"further fixes were left out: the {SECONDS:g} seconds of each file were over"] = None
             break
         contents.update(changed)
-        latest = Run(replace(request, given={**request.given, **contents})).check()
+        latest = CheckRun(replace(request, given={**request.given, **contents})).check()
     gone = _claims(outcome.reported) - _claims(latest.reported)
     return Mended(latest, outcome.sources, contents, gone, tuple(notes))
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import cast
 
 from lintrain.cache.watch import Told, add_told, is_watched, telling_children, watch_in_child
+from lintrain.check.check_request import CheckRequest
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
-from lintrain.check.request import Request
 from lintrain.check.result import Crash
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -45,7 +45,7 @@ class Workers:
     They start at once: a process may only be forked while no other thread runs. A forked one has loaded the rules.
     """
 
-    def __init__(self, request: Request, paths: Sequence[str], sizes: Sequence[float], processes: int) -> None:
+    def __init__(self, request: CheckRequest, paths: Sequence[str], sizes: Sequence[float], processes: int) -> None:
         _load_before_sharing(request)
         self.request = request
         self.paths = paths
@@ -152,7 +152,7 @@ def portions(sizes: Sequence[float], most: float) -> Iterator[range]:
         yield range(start, len(sizes))
 
 
-def _load_before_sharing(request: Request) -> None:
+def _load_before_sharing(request: CheckRequest) -> None:
     """Load what every process needs, once: the reader, and the rules that are asked."""
     import_module("lintrain.read").load()
     for rule in request.rules:
@@ -193,13 +193,13 @@ def _ending(code: int | None) -> str:
     return f"was ended by {name}{', as it is when memory runs out' if name == 'SIGKILL' else ''}"
 
 
-def for_workers(request: Request) -> Request:
+def for_workers(request: CheckRequest) -> CheckRequest:
     """The part of a request that a process needs: all but what is done with the results."""
-    plain = Request(request.files, request.rules, request.selection, request.find_targets)
+    plain = CheckRequest(request.files, request.rules, request.selection, request.find_targets)
     return replace(plain, given=request.given)
 
 
-def work(request: Request, pipe: Connection, inherited: Sequence[Connection], is_heard: bool = False) -> None:
+def work(request: CheckRequest, pipe: Connection, inherited: Sequence[Connection], is_heard: bool = False) -> None:
     """Read the files that come through the pipe until it ends; the parent handles Ctrl-C and ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in inherited:

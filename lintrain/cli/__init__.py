@@ -6,17 +6,17 @@ import os
 import sys
 
 INTERRUPTED = 130
-"""What a shell gives for a program that ended by SIGINT."""
+"""The exit code that a shell gives to a program that SIGINT ended."""
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its exit code."""
     _open_closed_streams()
-    sys.exit(answer(sys.argv[1:]))
+    sys.exit(run_or_repeat(sys.argv[1:]))
 
 
-def answer(arguments: list[str]) -> int:
-    """Give the answer that is kept of a command while nothing has changed, else run it; its exit code."""
+def run_or_repeat(arguments: list[str]) -> int:
+    """Repeat the cached output of a command if nothing has changed, else run it; returns the exit code."""
     if arguments[:1] != ["check"] or "--no-cache" in arguments:
         return run(arguments)
     from lintrain._version import __version__
@@ -26,26 +26,26 @@ def answer(arguments: list[str]) -> int:
     if kept := kept_answer(arguments, key):
         try:
             write_again(kept[1])
-        except OSError:  # a full disk: the run says so
+        except OSError:  # a full disk, which the run reports
             return run(arguments)
         return kept[0]
     try:
-        from lintrain.cli._keeping import run_and_keep
+        from lintrain.cli._cached import run_and_cache
 
-        return run_and_keep(arguments, key, run)
+        return run_and_cache(arguments, key, run)
     except KeyboardInterrupt:
         return _interrupted()
 
 
 def _open_closed_streams() -> None:
-    """A stream that the caller closed (`>&-`) takes what is written and shows it to nobody."""
+    """Discard what is written to a stream that the caller closed (`>&-`)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - open to the end
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and give its exit code; what it cannot do is said on stderr."""
+    """Run a command and return its exit code; usage errors are written to stderr."""
     try:
         return _run(arguments)
     except KeyboardInterrupt:
@@ -53,24 +53,24 @@ def run(arguments: list[str]) -> int:
 
 
 def _interrupted() -> int:
-    print("lintrain: interrupted", file=sys.stderr)  # noqa: T201 - nothing of ours may be imported yet
+    print("lintrain: interrupted", file=sys.stderr)  # noqa: T201 - no module of lintrain may be imported yet
     return INTERRUPTED
 
 
 def _run(arguments: list[str]) -> int:
-    from lintrain.cli._output import Refusal
+    from lintrain.cli._output import CommandError
 
     try:
         if arguments[:1] == ["check"]:
-            from lintrain.cli._words import read_words
+            from lintrain.cli._options import read_options
 
-            if options := read_words(arguments[1:]):
+            if options := read_options(arguments[1:]):
                 from lintrain.cli._check import check
 
                 return check(options)
         from lintrain.cli._group import call
 
         return call(arguments)
-    except Refusal as refusal:
-        refusal.show()
-        return refusal.exit_code
+    except CommandError as error:
+        error.show()
+        return error.exit_code

@@ -1,4 +1,4 @@
-"""The project's baseline: what `lintrain baseline` writes, and what a check says of it."""
+"""The project's baseline: what `lintrain baseline` writes, and what a check reports about it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from lintrain.check.baseline import Baseline, may_be_written, read_baseline
-from lintrain.check.request import Request
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash
-from lintrain.check.run import Run
-from lintrain.cli._options import CheckOptions, files_of, selection_of, settings_of
-from lintrain.cli._output import Refusal, say, write_report
-from lintrain.cli._request import request_of
+from lintrain.cli._options import CheckOptions, selection_of, settings_of
+from lintrain.cli._output import CommandError, say, write_report
+from lintrain.cli._request import files_of, request_of
 from lintrain.report.text.summary import count
 from lintrain.rulebook import RuleFileError, find_rules
 from lintrain.settings.loading import BASELINE_FILE, find_baseline
@@ -25,46 +25,46 @@ from lintrain.source.discovery import MissingPathError
 def write_baseline(
     *, prune: bool, baseline: Path | None, preview: bool | None, config: Path | None, quiet: bool
 ) -> int:
-    """Carry out the command and give its exit code; raises Refusal."""
+    """Run the command and return its exit code; raises CommandError."""
     options = CheckOptions(preview=preview, config=config, no_baseline=True)
     try:
         settings = settings_of(options)
-        file = baseline or _own_file(settings)
+        file = baseline or _project_file(settings)
         before = read_baseline(file) if prune else _before(file)
-        outcome, heard = _checked(replace(options, paths=(str(_project(settings, file)),)), settings)
+        outcome, rules = _checked(replace(options, paths=(str(_project(settings, file)),)), settings)
     except (UsageError, MissingPathError, RuleFileError) as error:
-        raise Refusal(str(error)) from error
+        raise CommandError(str(error)) from error
     for fault in Crash.told_together(outcome.crashes):
         say(f"lintrain: {fault}")
-    after = before.pruned(outcome, heard) if prune else before.of(outcome)
+    after = before.pruned(outcome, rules) if prune else before.of(outcome)
     write_report(after.as_text(), file)
     if not quiet:
-        say(f"lintrain: {_told(before, after)} in {os.path.relpath(file)}")
+        say(f"lintrain: {_summary(before, after)} in {os.path.relpath(file)}")
     return 0
 
 
-def _own_file(settings: Settings) -> Path:
-    """The project's baseline, to be written; raises UsageError where the project says a file that is not its own."""
+def _project_file(settings: Settings) -> Path:
+    """The project's baseline file; raises UsageError if the configuration names a file outside of the project."""
     file = find_baseline(settings, Path.cwd()) or settings.root / BASELINE_FILE
     inside = settings.root if settings.baseline is not None else file.parent
     if not is_within(os.path.realpath(file), os.path.realpath(inside)):
-        told = "" if settings.baseline is None else f"{settings.file}: `baseline` is "
-        what = f"`{settings.baseline or os.path.relpath(file)}`, which leads out of the project"
-        raise UsageError(f"{told}{what}, so it is not written; `--baseline FILE` writes anywhere")
+        where = "" if settings.baseline is None else f"{settings.file}: `baseline`: "
+        name = settings.baseline or os.path.relpath(file)
+        raise UsageError(f"{where}`{name}` is outside of the project; pass `--baseline FILE` to write it anyway")
     return file
 
 
 def _before(file: Path) -> Baseline:
-    """What is put off so far; a baseline that is broken, by a merge for instance, is written anew.
+    """The present baseline; an empty one if the file is damaged, for instance by a merge.
 
-    Raises UsageError where the file is something else.
+    Raises UsageError if the file is not a baseline.
     """
     try:
         return read_baseline(file)
     except UsageError as error:
         if not may_be_written(file):
-            told = f"{file}: not a baseline of lintrain, so it is not overwritten; name another file, or remove it"
-            raise UsageError(told) from error
+            message = f"{file}: not a lintrain baseline, so it is not overwritten; name another file or remove this one"
+            raise UsageError(message) from error
         return Baseline(file)
 
 
@@ -73,33 +73,33 @@ def _project(settings: Settings, file: Path) -> Path:
 
 
 def _checked(options: CheckOptions, settings: Settings) -> tuple[CheckResult, frozenset[str]]:
-    """What is found in the whole project, and the rules that were heard."""
+    """The findings of the whole project, and the rules that ran."""
     rules = find_rules()
     selection = selection_of(options, settings, rules)
     request = request_of(options, settings, rules, selection, files_of(options, settings))
-    run = Run(request)
+    run = CheckRun(request)
     outcome = run.check()
     run.keep()
     return outcome, selection.names
 
 
-def _told(before: Baseline, after: Baseline) -> str:
+def _summary(before: Baseline, after: Baseline) -> str:
     added = sum(max(0, number - before.counts.get(key, 0)) for key, number in after.counts.items())
     gone = before.total + added - after.total
-    return f"{count(after.total, 'finding')} put off ({added} new, {gone} gone)"
+    return f"recorded {count(after.total, 'finding')} ({added} new, {gone} removed)"
 
 
-def remarks(request: Request, options: CheckOptions, outcome: CheckResult) -> Iterator[str]:
-    """What a check says of the baseline: how many findings it hides, and how many of its own are mended."""
+def remarks(request: CheckRequest, options: CheckOptions, outcome: CheckResult) -> Iterator[str]:
+    """How many findings the baseline hides, and how many of its entries are fixed."""
     if request.baseline is None:
         return
     file = os.path.relpath(request.baseline.file)
     hidden = sum(len(each.known) for each in outcome.files)
     if hidden:
-        yield f"{file} hides {count(hidden, 'finding')} (`--no-baseline` shows what it hides)"
+        yield f"{file} hides {count(hidden, 'finding')} (`--no-baseline` shows them)"
     folder = request.baseline.file.resolve().parent
     if options.changed_since or not any(folder.is_relative_to(os.path.realpath(path)) for path in options.searched):
-        return  # a script that was not read may still show what is not found in its modules
-    mended = request.baseline.total - request.baseline.pruned(outcome, request.selection.names).total
-    if mended:
-        yield f"{file} knows {count(mended, 'finding')} too many, mended by now (`lintrain baseline --prune`)"
+        return  # a file that was not checked may still have findings in the modules that it imports
+    fixed = request.baseline.total - request.baseline.pruned(outcome, request.selection.names).total
+    if fixed:
+        yield f"{file} has {count(fixed, 'fixed finding')} (`lintrain baseline --prune` removes them)"

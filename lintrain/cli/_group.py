@@ -1,4 +1,4 @@
-"""The group of commands; a command's file is imported when it is called, so none pays for another."""
+"""The group of commands; the file of a command is imported when it is called."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 import click
 
 from lintrain._version import __version__
-from lintrain.cli._output import Refusal, say_text
+from lintrain.cli._output import CommandError, say_text
 
 
 class CommandFolder(click.Group):
-    """The commands that lie beside this file: `check.py` defines the `command` that is called `check`."""
+    """The commands in this folder: `check.py` defines the `command` `check`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the name that click calls it by
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature of click
         """The names of the commands."""
         return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, imported now."""
+        """A command, imported now."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command: object = import_module(f"lintrain.cli.{cmd_name}").command
@@ -29,25 +29,25 @@ class CommandFolder(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called; a misspelt one is told the nearest."""
+        """The command that is called; raises CommandError for an unknown one."""
         from difflib import get_close_matches
 
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             near = get_close_matches(args[0], known, n=1)
-            hint = f"nearest: `{near[0]}`" if near else f"commands: {', '.join(known)}"
-            raise Refusal(f"no command `{args[0]}`; {hint}")
+            hint = f"did you mean `{near[0]}`?" if near else f"commands are {', '.join(known)}"
+            raise CommandError(f"unknown command `{args[0]}` ({hint})")
         return super().resolve_command(ctx, args)
 
 
 @click.group(cls=CommandFolder, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="lintrain %(version)s")
 def group() -> None:
-    """Find mistakes in machine-learning training scripts before the run does."""
+    """Find mistakes in machine-learning training scripts before they cost a run."""
 
 
 def call(arguments: list[str]) -> int:
-    """Run a command and give its exit code; what it cannot do is said on stderr. Raises KeyboardInterrupt."""
+    """Run a command and return its exit code; usage errors go to stderr. Raises KeyboardInterrupt."""
     try:
         code = group.main(arguments, prog_name="lintrain", standalone_mode=False)
     except click.ClickException as error:

@@ -1,14 +1,28 @@
-"""What `lintrain judge` does with its options."""
+"""The run of `lintrain judge`, and what `lintrain probe` shares with it."""
 
 from __future__ import annotations
 
 import hashlib
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from lintrain.cli._judged import form_of, refusing, report_crashes, write_judgement
-from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say, write_report
-from lintrain.report.text.judgement import judgement_page
+from lintrain.check.result import Crash, Unjudged
+from lintrain.cli._output import (
+    CommandError,
+    check_writable,
+    say,
+    write_document,
+    write_for_people,
+    write_report,
+)
+from lintrain.report.text.judgement import judgement_in_format, judgement_page
+from lintrain.report.text.style import Style, style_of
+from lintrain.rulebook import RuleFileError
 from lintrain.runtime.parent.record import EvidenceFileError, Record, read_record
+from lintrain.settings.settings import FOR_PEOPLE, UsageError
+from lintrain.source.discovery import MissingPathError
 from lintrain.source.plain_files import read_plain
 from lintrain.source.reading import LARGEST_FILE
 from lintrain.startup.lazy_dataclass import dataclass
@@ -18,7 +32,7 @@ from lintrain.verdicts.static_findings import StaticFindings, check_script, reco
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """The command line of `lintrain judge`, as click reads it."""
+    """The command line of `lintrain judge`."""
 
     evidence: Path
     as_json: bool = False
@@ -31,10 +45,10 @@ class JudgeOptions:
 
 
 def judge(options: JudgeOptions) -> int:
-    """Carry out the command and give its exit code; raises Refusal."""
-    name = form_of(as_json=options.as_json, output_format=options.output_format)
+    """Run the command and return its exit code; raises CommandError."""
+    name = format_of(as_json=options.as_json, output_format=options.output_format)
     for file in (options.html, options.output_file):
-        refuse_what_cannot_be_written(file)
+        check_writable(file)
     judgement = judge_file(options.evidence, options)
     write_judgement(judgement, name, options.output_file)
     if options.html:
@@ -43,12 +57,12 @@ def judge(options: JudgeOptions) -> int:
 
 
 def judge_file(evidence: Path, options: JudgeOptions | None = None) -> Judgement:
-    """What today's rules say of the evidence in a file; raises Refusal."""
+    """The verdicts of the present rules on the evidence in a file; raises CommandError."""
     try:
         record = read_record(evidence)
     except EvidenceFileError as error:
-        raise Refusal(str(error)) from error
-    with refusing():
+        raise CommandError(str(error)) from error
+    with as_command_errors():
         static = _static_findings(options or JudgeOptions(evidence), record)
     report_crashes(static)
     return judge_record(record, static)
@@ -58,5 +72,36 @@ def _static_findings(options: JudgeOptions, record: Record) -> StaticFindings:
     script = Path(record.script)
     if script.is_file() and hashlib.sha256(read_plain(script, LARGEST_FILE)).hexdigest() == record.script_sha256:
         return check_script(record.script, options.select, options.ignore, options.config)
-    say(f"lintrain: {script}: is not the script that was probed any more; its findings of that time are judged")
+    say(f"lintrain: {script}: changed since the probe; the findings recorded in the evidence are judged")
     return recorded_findings(record, options.select, options.ignore, options.config)
+
+
+@contextmanager
+def as_command_errors() -> Generator[None]:
+    """Turn errors of the static check into CommandError."""
+    try:
+        yield
+    except (UsageError, MissingPathError, RuleFileError) as error:
+        raise CommandError(str(error)) from error
+
+
+def report_crashes(static: StaticFindings) -> None:
+    """Write to stderr which rules crashed on the script, and which did not check it."""
+    for crash in Crash.told_together(static.crashes):
+        say(f"lintrain: {crash}")
+    for _, line in Unjudged.told_together(static.unjudged):
+        say(f"lintrain: {line}")
+
+
+def format_of(*, as_json: bool, output_format: str | None) -> str:
+    """The report format, `full` by default; raises CommandError if two are requested."""
+    if as_json and output_format not in (None, "json"):
+        raise CommandError(f"--json and --output-format {output_format} cannot be combined")
+    return "json" if as_json else output_format or "full"
+
+
+def write_judgement(judgement: Judgement, name: str, file: Path | None) -> None:
+    """Write the report to a file or to standard output; raises CommandError if it cannot be written."""
+    text = judgement_in_format(judgement, name, style_of(sys.stdout) if file is None else Style())
+    write = write_for_people if name in FOR_PEOPLE else write_document
+    write(text, file)

@@ -1,32 +1,32 @@
-"""The options of `lintrain check`, and the settings and files that they come to."""
+"""The options of `lintrain check`, and the settings that result from them."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from lintrain.check.selection import Selection, asked, chosen_for, split
 from lintrain.rulebook import RuleFile
-from lintrain.settings.formats import TELL_SUPPRESSED
 from lintrain.settings.loading import load_settings
-from lintrain.settings.settings import Settings, UsageError, checked_version
-from lintrain.source.discovery import Discovery, Excludes
-from lintrain.source.reading import LARGEST_FILE
+from lintrain.settings.settings import FORMATS, MOST_JOBS, TELL_SUPPRESSED, Settings, UsageError, checked_version
+from lintrain.startup.command_line import PlainReader
 from lintrain.startup.lazy_dataclass import dataclass
 
 STDIN = "-"
+SINGULAR = {"targets": "target"}
+SHORT = {"-q": "--quiet", "-v": "--verbose"}
 
-COUNTED = ("full", "concise", "json")
-"""The forms that counts of findings have."""
+STATISTICS_FORMATS = ("full", "concise", "json")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """The command line of `lintrain check`, as click reads it."""
+    """The command line of `lintrain check`."""
 
     paths: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
@@ -68,51 +68,51 @@ class CheckOptions:
 
     @property
     def reads_stdin(self) -> bool:
-        """Whether the code comes through standard input."""
+        """Whether the code is read from standard input."""
         return STDIN in self.paths
 
     @property
-    def mends(self) -> bool:
-        """Whether fixes are written or shown."""
+    def fixes(self) -> bool:
+        """Whether fixes are applied or shown."""
         return self.fix or self.fix_only or self.diff
 
     @property
     def searched(self) -> tuple[str, ...]:
-        """The files and folders to look in: the working folder where none is named."""
+        """The files and folders to check: the current folder if none is named."""
         return self.paths or (".",)
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The paths whose project this is: for standard input, the file that it stands for."""
+        """The paths that determine the project; for standard input, its file name."""
         return (self.stdin_filename or ".",) if self.reads_stdin else self.searched
 
 
-def demand_sense(options: CheckOptions) -> None:
-    """Refuse options that contradict each other or would do nothing; raises UsageError."""
-    if options.statistics and options.output_format not in (None, *COUNTED):
-        raise UsageError(f"--statistics counts; --output-format is one of {', '.join(COUNTED)} then")
+def check_consistency(options: CheckOptions) -> None:
+    """Raise UsageError for options that contradict each other or would do nothing."""
+    if options.statistics and options.output_format not in (None, *STATISTICS_FORMATS):
+        raise UsageError(f"--statistics supports the output formats {', '.join(STATISTICS_FORMATS)}")
     if options.hide_suppressed and options.output_format not in (None, *TELL_SUPPRESSED):
-        raise UsageError(f"--hide-suppressed: the {options.output_format} report tells of none; json and sarif do")
+        raise UsageError("--hide-suppressed needs --output-format json or sarif")
     if options.stdin_filename and not options.reads_stdin:
-        raise UsageError("--stdin-filename names what comes through standard input; give `-` as the path")
+        raise UsageError("--stdin-filename needs `-` as the path")
     if options.baseline and options.no_baseline:
-        raise UsageError("--baseline names a file of known findings, --no-baseline reads none")
+        raise UsageError("--baseline and --no-baseline cannot be combined")
     if options.changed_since and options.reads_stdin:
-        raise UsageError("--changed-since chooses among files; standard input is always read")
-    _demand_sense_of_writing(options)
+        raise UsageError("--changed-since selects files and cannot be combined with standard input")
+    _check_writing_options(options)
     if options.cache_dir is not None and options.no_cache:
-        raise UsageError("--cache-dir says where answers are kept, --no-cache keeps none")
+        raise UsageError("--cache-dir and --no-cache cannot be combined")
     if options.isolated and options.config:
-        raise UsageError("--isolated reads no configuration file, --config names one")
+        raise UsageError("--isolated and --config cannot be combined")
 
 
-def _demand_sense_of_writing(options: CheckOptions) -> None:
-    if options.unsafe_fixes and not options.mends:
-        raise UsageError("--unsafe-fixes says which fixes --fix or --diff may write; name one of them too")
-    if options.show_fixes and not options.mends:
-        raise UsageError("--show-fixes lists what --fix or --diff mends; name one of them too")
+def _check_writing_options(options: CheckOptions) -> None:
+    if options.unsafe_fixes and not options.fixes:
+        raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
+    if options.show_fixes and not options.fixes:
+        raise UsageError("--show-fixes needs --fix, --fix-only or --diff")
     if options.exit_non_zero_on_fix and not (options.fix or options.fix_only):
-        raise UsageError("--exit-non-zero-on-fix is about files that --fix changes; name it too")
+        raise UsageError("--exit-non-zero-on-fix needs --fix or --fix-only")
     writes = [
         name
         for name, given in (
@@ -125,17 +125,17 @@ def _demand_sense_of_writing(options: CheckOptions) -> None:
     ]
     if options.add_ignores is not None:
         if not options.add_ignores.strip() or not options.add_ignores.isprintable():
-            raise UsageError("--add-ignores: write the reason on one line, it stands in every comment")
+            raise UsageError("--add-ignores: the reason must be one line of text; it is written in every comment")
         if options.reads_stdin:
-            raise UsageError("--add-ignores writes into files; name them instead of `-`")
+            raise UsageError("--add-ignores changes files and cannot be combined with standard input")
         if len(writes) > 1:
-            raise UsageError(f"--add-ignores keeps the code as it is, {writes[0]} changes it; one at a time")
+            raise UsageError(f"--add-ignores and {writes[0]} cannot be combined")
     if options.watch and (writes or options.reads_stdin):
-        raise UsageError(f"--watch only reads files; leave {(*writes, '`-`')[0]} out")
+        raise UsageError(f"--watch and {(*writes, 'standard input')[0]} cannot be combined")
 
 
 def settings_of(options: CheckOptions) -> Settings:
-    """The project's settings with what the command line says on top; raises UsageError."""
+    """The project's settings, overridden by the command line; raises UsageError."""
     settings = _configured_settings(options)
     here = str(settings.root)
     exclude = tuple(_below(pattern, here) for pattern in split(options.exclude))
@@ -164,29 +164,13 @@ def _configured_settings(options: CheckOptions) -> Settings:
 
 
 def selection_of(options: CheckOptions, settings: Settings, rules: Sequence[RuleFile]) -> Selection:
-    """The rules that settings and command line choose; raises UsageError."""
+    """The rules that settings and command line select; raises UsageError."""
     per_file = _per_file(options.per_file_ignores)
     return chosen_for(settings, rules, asked(options.select, options.ignore, options.extend_select, per_file))
 
 
-def excludes_of(settings: Settings) -> Excludes:
-    """The files and folders that the project leaves out."""
-    return Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
-
-
-def files_of(options: CheckOptions, settings: Settings) -> list[str]:
-    """The files to read; raises UsageError and MissingPathError."""
-    excludes = excludes_of(settings)
-    if not options.reads_stdin:
-        return Discovery(excludes, settings.respect_gitignore, settings.force_exclude).find(options.searched)
-    if len(options.paths) > 1:
-        raise UsageError("`-` reads standard input alone, without other paths")
-    name = options.stdin_filename or STDIN
-    return [] if settings.force_exclude and excludes.leave_out_within(name) else [name]
-
-
 def _below(pattern: str, root: str) -> str:
-    """A pattern of the command line, which is relative to the working folder, as one relative to the root."""
+    """A pattern relative to the current folder, made relative to the root."""
     if "/" not in pattern.rstrip("/"):
         return pattern
     return os.path.relpath(pattern, root).replace(os.sep, "/")
@@ -197,13 +181,13 @@ def _per_file(given: Sequence[str]) -> Mapping[str, Sequence[str]]:
     for text in given:
         pattern, colon, names = text.rpartition(":")
         if not colon or not pattern or not names.strip():
-            raise UsageError(f"--per-file-ignores {text}: write it as `PATTERN:NAME,NAME`")
+            raise UsageError(f"--per-file-ignores {text}: expected `PATTERN:NAME,NAME`")
         ignores.setdefault(pattern, []).extend(split([names]))
     return ignores
 
 
 def _targets(given: Iterable[str]) -> dict[str, str]:
-    """Package and version of every `--target`."""
+    """The version of each package that `--target` names."""
     targets: dict[str, str] = {}
     for text in given:
         package = re.split(r"[=<>!~]", text, maxsplit=1)[0]
@@ -211,13 +195,28 @@ def _targets(given: Iterable[str]) -> dict[str, str]:
         try:
             targets[package.strip()] = checked_version(version)
         except ValueError as error:
-            raise UsageError(f"--target {text}: {error}; write it as `transformers=4.57.6`") from error
+            raise UsageError(
+                f"--target {text}: {error}; expected `PACKAGE=VERSION`, for example `transformers=4.57.6`"
+            ) from error
     return targets
 
 
-def read_stdin() -> bytes:
-    """What comes through standard input; raises UsageError where that is more than any script holds."""
-    raw = sys.stdin.buffer.read(LARGEST_FILE + 1)
-    if len(raw) > LARGEST_FILE:
-        raise UsageError(f"standard input holds more than {LARGEST_FILE // 2**20} MiB")
-    return raw
+@cache
+def plain_reader() -> PlainReader[CheckOptions]:
+    """Reads the options without click."""
+    return PlainReader(CheckOptions, "paths", SINGULAR, SHORT)
+
+
+def read_options(arguments: Sequence[str]) -> CheckOptions | None:
+    """The options of a command line that is written plainly; None if click has to read it."""
+    return plain_reader().read(arguments, _accepts)
+
+
+def _accepts(given: Mapping[str, Any]) -> bool:
+    """Whether click accepts the values: a known format, a report that is not a folder, not too many processes."""
+    report = given.get("output_file")
+    return (
+        given.get("output_format") in (None, *FORMATS)
+        and (given.get("jobs") or 1) <= MOST_JOBS
+        and not (report and os.path.isdir(report))  # noqa: PTH112 - as it is, no `Path` method is quicker
+    )

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from lintrain.cli._put import has_other_names, put_file
+from lintrain.cli._file_writing import has_other_names, put_file
 from lintrain.source.bounds import way_out
 from lintrain.text.shown import for_terminal
 
 
-class Refusal(Exception):  # noqa: N818 - what it is
-    """Something that was asked for and cannot be done: one line per problem on stderr, exit code 2."""
+class CommandError(Exception):
+    """A command that cannot be run: one line per problem on stderr, exit code 2."""
 
     exit_code = 2
 
@@ -27,17 +27,17 @@ class Refusal(Exception):  # noqa: N818 - what it is
 
 
 def say(line: str) -> None:
-    """Write a line for the person, beside the report; a line break in it comes from foreign text and is escaped."""
+    """Write a line to stderr; a line break in it comes from untrusted text and is escaped."""
     say_text(line.replace("\n", "\\n"))
 
 
 def say_text(text: str) -> None:
-    """Write lines for the person, beside the report."""
+    """Write lines to stderr."""
     _write(sys.stderr, text + "\n")
 
 
 def write_report(text: str, file: Path | None = None) -> None:
-    """Write a report to stdout, or to a file; raises Refusal where the file cannot be written."""
+    """Write a report to stdout or to a file; raises CommandError if the file cannot be written."""
     if file is None:
         _write(sys.stdout, text)
         return
@@ -45,9 +45,9 @@ def write_report(text: str, file: Path | None = None) -> None:
 
 
 def write_named(file: Path, content: bytes) -> None:
-    """Write a file that the command line names, wherever links lead; other names of it keep what they hold.
+    """Write a file that the command line names, following links; other hard links keep the old content.
 
-    Raises Refusal where the file cannot be written.
+    Raises CommandError if the file cannot be written.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -56,39 +56,39 @@ def write_named(file: Path, content: bytes) -> None:
         else:
             file.write_bytes(content)
     except OSError as error:
-        raise Refusal(f"{file}: {(error.strerror or str(error)).lower()}") from error
+        raise CommandError(f"{file}: {(error.strerror or str(error)).lower()}") from error
 
 
 def write_for_people(text: str, file: Path | None = None) -> None:
-    """Write a report for people, which holds nothing that a terminal would obey; raises as `write_report`."""
+    """Write a report for a terminal, without control sequences from untrusted text; raises as `write_report`."""
     write_report(text if file is None else for_terminal(text), file)
 
 
 def write_document(text: str, file: Path | None = None) -> None:
-    """Write a report for programs, in UTF-8 wherever it goes; raises Refusal where the file cannot be written."""
+    """Write a report for programs in UTF-8; raises CommandError if the file cannot be written."""
     if file is None:
         write_bytes(text.encode("utf-8", "replace"))
     else:
         write_report(text, file)
 
 
-def refuse_what_cannot_be_written(file: Path | None) -> None:
-    """Say that the folder of a file is not there now, and not after the run; raises Refusal."""
+def check_writable(file: Path | None) -> None:
+    """Raise CommandError before the run if the folder of an output file does not exist."""
     if file is not None and not file.absolute().parent.is_dir():
-        raise Refusal(f"{file}: its folder does not exist")
+        raise CommandError(f"{file}: the folder does not exist")
 
 
 def write_contents(contents: Mapping[str, bytes]) -> None:
-    """Write files as they are to be; raises Refusal, after the others are written, where one cannot be."""
+    """Write files; raises CommandError after the other files are written if one cannot be."""
     problems = [problem for path, content in contents.items() if (problem := _problem_of_writing(path, content))]
     if problems:
-        raise Refusal("\n".join(problems))
+        raise CommandError("\n".join(problems))
 
 
 def _problem_of_writing(path: str, content: bytes) -> str | None:
-    """Write a file; gives one line where it cannot be written, or a link makes it one of another project."""
+    """Write a file; returns an error message if it cannot be written or a link leads out of the project."""
     if end := way_out(path):
-        return f"{path}: a link leads out of the project, so it is left alone; name `{end}` itself to have it written"
+        return f"{path}: not written, because a link leads out of the project; name `{end}` itself to change it"
     try:
         put_file(path, content)
     except OSError as error:
@@ -97,27 +97,27 @@ def _problem_of_writing(path: str, content: bytes) -> str | None:
 
 
 @contextmanager
-def hear_written() -> Generator[list[tuple[bytes, bytes]]]:
-    """A list of all that is written meanwhile: `1` or `2` for the stream, and its bytes."""
-    heard = list[tuple[bytes, bytes]]()
-    _HEARING.append(heard)
+def record_output() -> Generator[list[tuple[bytes, bytes]]]:
+    """A list of everything that is written meanwhile: `1` or `2` for the stream, and the bytes."""
+    recording = list[tuple[bytes, bytes]]()
+    _RECORDINGS.append(recording)
     try:
-        yield heard
+        yield recording
     finally:
-        _HEARING.remove(heard)
+        _RECORDINGS.remove(recording)
 
 
-_HEARING: list[list[tuple[bytes, bytes]]] = []
+_RECORDINGS: list[list[tuple[bytes, bytes]]] = []
 
 
-def _tell(stream: TextIO, content: bytes) -> None:
-    for heard in _HEARING:
-        heard.append((b"1" if stream is sys.stdout else b"2", content))
+def _record(stream: TextIO, content: bytes) -> None:
+    for recording in _RECORDINGS:
+        recording.append((b"1" if stream is sys.stdout else b"2", content))
 
 
 def write_bytes(content: bytes) -> None:
-    """Write bytes to stdout as they are."""
-    _tell(sys.stdout, content)
+    """Write bytes to stdout."""
+    _record(sys.stdout, content)
     try:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
@@ -126,21 +126,21 @@ def write_bytes(content: bytes) -> None:
 
 
 def _give_up(stream: TextIO, error: OSError) -> None:
-    """Write nothing more to a stream; raises Refusal where that loses a report, which a reader that has gone is not."""
+    """Write nothing more to a stream; raises CommandError if a report is lost, unless the reader closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if stream is not sys.stderr and not isinstance(error, BrokenPipeError):
-        raise Refusal(f"standard output: {(error.strerror or str(error)).lower()}") from error
+        raise CommandError(f"standard output: {(error.strerror or str(error)).lower()}") from error
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write and flush what may be shown of a text.
+    """Write and flush a text without control sequences.
 
-    A reader that has gone (`| head`) is no error of ours, and the exit code stays true.
+    A reader that closes the pipe (`| head`) is not an error, and the exit code stays the same.
     """
     text = for_terminal(text)
-    if _HEARING:
-        _tell(stream, text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
-    _escape_what_it_lacks(stream)
+    if _RECORDINGS:
+        _record(stream, text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
+    _escape_unencodable(stream)
     try:
         stream.write(text)
         stream.flush()
@@ -148,8 +148,8 @@ def _write(stream: TextIO, text: str) -> None:
         _give_up(stream, error)
 
 
-def _escape_what_it_lacks(stream: TextIO) -> None:
-    """Let a stream write characters that its encoding does not have as their escapes."""
+def _escape_unencodable(stream: TextIO) -> None:
+    """Let a stream escape characters that its encoding does not have."""
     written: object = stream
     if isinstance(written, io.TextIOWrapper):
         written.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""What `lintrain probe` does with its options."""
+"""The run of `lintrain probe`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from lintrain.cli._judged import form_of, refusing, report_crashes, write_judgement
-from lintrain.cli._output import Refusal, refuse_what_cannot_be_written, say
-from lintrain.cli._written import kept_failure, refuse_folder, write_evidence, write_page, write_repro, write_tests
+from lintrain.cli._judge import as_command_errors, format_of, report_crashes, write_judgement
+from lintrain.cli._output import CommandError, check_writable, say
+from lintrain.cli._probe_files import (
+    check_new_folder,
+    kept_failure,
+    write_evidence,
+    write_page,
+    write_repro,
+    write_tests,
+)
 from lintrain.report.text.checklist import open_checklist
 from lintrain.runtime.parent.entry import Entry, NoEntryError, file_of_module
 from lintrain.runtime.parent.extras import NoExtraError, read_extras
@@ -36,7 +43,7 @@ OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "by-hand", "time", "memor
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """The command line of `lintrain probe`, as click reads it."""
+    """The command line of `lintrain probe`."""
 
     script: str | None = None
     arguments: tuple[str, ...] = ()
@@ -66,38 +73,38 @@ class ProbeOptions:
 
 
 def probe(options: ProbeOptions) -> int:
-    """Carry out the command and give its exit code; raises Refusal."""
-    name = form_of(as_json=options.as_json, output_format=options.output_format)
+    """Run the command and return its exit code; raises CommandError."""
+    name = format_of(as_json=options.as_json, output_format=options.output_format)
     if options.until_stdin_ends:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     for file in (options.evidence, options.html, options.write_tests, options.output_file):
-        refuse_what_cannot_be_written(file)
-    refuse_folder(options.export_repro)
+        check_writable(file)
+    check_new_folder(options.export_repro)
     started = _started(options)
     if started.script is not None:
-        _refuse_what_is_no_script(Path(started.script))
+        _check_script(Path(started.script))
     try:
         python = choose_interpreter(options.python, Path(started.script or "."))
     except NoInterpreterError as error:
         say(f"lintrain: could not judge: {error}")
         return NOT_JUDGED
     entry = _entry(started, python)
-    with refusing():
+    with as_command_errors():
         checked = start_check(str(entry.script), options.select, options.ignore, options.config)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
         try:
             record = _run(options, entry, python, kept)
-            with refusing():
+            with as_command_errors():
                 static = checked()
         except NoRoomError as error:
-            say(f"lintrain: could not judge: no room for the probe's own files: {error}")
+            say(f"lintrain: could not judge: no disk space for the probe's files: {error}")
             return NOT_JUDGED
         record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
         return _report(options, name, record, static, kept)
 
 
 def _report(options: ProbeOptions, name: str, record: Record, static: StaticFindings, kept: Path | None) -> int:
-    """Judge what was measured, write all that was asked for, and give the exit code."""
+    """Judge the evidence, write the requested files, and return the exit code."""
     if options.evidence:
         write_evidence(record, options.evidence)
     report_crashes(static)
@@ -116,24 +123,24 @@ def _report(options: ProbeOptions, name: str, record: Record, static: StaticFind
 
 
 def _started(options: ProbeOptions) -> Launched:
-    """What the command line asks to run, its launcher taken off; raises Refusal."""
-    words = [*([options.script] if options.script is not None else []), *options.arguments]
+    """The script and its launcher on the command line; raises CommandError."""
+    command = [*([options.script] if options.script is not None else []), *options.arguments]
     if options.module is not None:
-        return Launched(None, options.module, tuple(words))
-    if not words:
-        raise Refusal("names no script; `lintrain probe train.py`, or `-m package.module`")
+        return Launched(None, options.module, tuple(command))
+    if not command:
+        raise CommandError("no script given: `lintrain probe train.py` or `lintrain probe -m package.module`")
     try:
-        return read_launch(words) or Launched(words[0], None, tuple(words[1:]))
+        return read_launch(command) or Launched(command[0], None, tuple(command[1:]))
     except LaunchError as error:
-        raise Refusal(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def _entry(started: Launched, python: str) -> Entry:
-    """The file that is run and checked; raises Refusal."""
+    """The file to run and check; raises CommandError."""
     try:
         script = Path(started.script) if started.script else file_of_module(python, started.module or "")
     except NoEntryError as error:
-        raise Refusal(str(error)) from error
+        raise CommandError(str(error)) from error
     return Entry(script, started.arguments, started.module, started.environment, started.shortcuts)
 
 
@@ -156,29 +163,29 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None) ->
         try:
             return probe_script(wanted, checklist.listen)
         except UnreadableError as error:
-            raise Refusal(f"{entry.script}:{error.line}: {error}") from error
+            raise CommandError(f"{entry.script}:{error.line}: {error}") from error
 
 
 def _extras(options: ProbeOptions) -> tuple[str, ...]:
-    """A device that is named asks for the memory, too."""
+    """The extra measurements; --device-memory implies `memory`."""
     implied = ("memory",) if options.device_memory is not None else ()
     try:
         return read_extras((*options.also, *implied))
     except NoExtraError as error:
-        raise Refusal(f"--also {error}") from error
+        raise CommandError(f"--also {error}") from error
 
 
 def _device_memory(options: ProbeOptions) -> int | None:
     if options.device_memory is None:
         return None
     if (size := read_size(options.device_memory)) is None:
-        raise Refusal(f"--device-memory {options.device_memory}: write it as 24GiB or 80GB")
+        raise CommandError(f"--device-memory {options.device_memory}: expected a size such as 24GiB or 80GB")
     return size
 
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Let a polite request to end (SIGTERM, a closed terminal) clean up like Ctrl-C."""
+    """Clean up on SIGTERM and a closed terminal as on Ctrl-C."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -193,24 +200,24 @@ def _interruptible() -> Generator[None]:
 
 
 def _end_with_stdin() -> None:
-    """End this process when nobody holds the other end of its input any more."""
+    """End this process when its standard input is closed."""
     while os.read(0, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _refuse_what_is_no_script(script: Path) -> None:
+def _check_script(script: Path) -> None:
     if not script.exists():
-        raise Refusal(f"{script}: no such file")
+        raise CommandError(f"{script}: no such file")
     if script.is_dir():
-        raise Refusal(f"{script}: is a folder; name the script that trains")
+        raise CommandError(f"{script}: is a folder; name a training script")
     if not script.is_file():
-        raise Refusal(f"{script}: is a pipe or a device, not a script")
+        raise CommandError(f"{script}: not a regular file")
 
 
 def _show_output(options: ProbeOptions, record: Record, judgement: Judgement) -> None:
     is_useful = record.ending.kind in OUTPUT_IS_USEFUL and judgement.conclusion.exit_code == NOT_JUDGED
     if is_useful and record.ending.output and not options.verbose:
-        say("the last lines that the script printed:")
+        say("last lines of the script's output:")
         for line in record.ending.output.splitlines():
             say(f"  {line}")

@@ -1,19 +1,22 @@
-"""What a run over some files is asked to do, as options and settings say."""
+"""The files that a check reads and the request that it runs, from options and settings."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lintrain.check.check_request import CheckRequest
 from lintrain.check.crew import processors
-from lintrain.check.request import Request
 from lintrain.check.selection import Selection
 from lintrain.check.targets import Targets
-from lintrain.cli._options import CheckOptions, excludes_of, read_stdin
+from lintrain.cli._options import STDIN, CheckOptions
 from lintrain.rulebook import RuleFile, rule_folder
 from lintrain.settings.loading import common_folder, find_baseline
-from lintrain.settings.settings import Settings
+from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.discovery import Discovery, Excludes
+from lintrain.source.reading import LARGEST_FILE
 
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
@@ -22,12 +25,12 @@ if TYPE_CHECKING:
 
 def request_of(
     options: CheckOptions, settings: Settings, rules: Sequence[RuleFile], selection: Selection, files: Sequence[str]
-) -> Request:
-    """The request; raises UsageError where the project's baseline cannot be read.
+) -> CheckRequest:
+    """The request; raises UsageError if the project's baseline cannot be read.
 
-    Of a file by itself its whole answer is kept, and beside that a store has little to give.
+    A single file uses no store: the output of the whole command is cached for it.
     """
-    return Request(
+    return CheckRequest(
         files,
         rules,
         selection,
@@ -43,7 +46,7 @@ def request_of(
 
 
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:
-    """What earlier runs found out about files, in surroundings like these; None where ruff is not to be found."""
+    """The results of earlier runs with the same versions and settings; None if ruff is not installed."""
     from lintrain._version import __version__
     from lintrain.cache.folder import store_folder
     from lintrain.cache.own_code import digest_of_code, digest_of_program
@@ -58,12 +61,12 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - every check asks this
     with unheard():
         code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
-    around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()))  # noqa: PTH109 - as above
+    around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()))  # noqa: PTH109 - every check asks this
     return Store(store_folder("files", options.cache_dir), repr(around))
 
 
 def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:
-    """The findings that the project puts off; raises UsageError."""
+    """The project's baseline, if there is one; raises UsageError."""
     if options.no_baseline:
         return None
     file = options.baseline
@@ -74,3 +77,44 @@ def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:
     from lintrain.check.baseline import read_baseline
 
     return read_baseline(file)
+
+
+def only_changed(options: CheckOptions, revision: str, files: Sequence[str]) -> list[str]:
+    """The files that changed, and files that import changed ones; raises UsageError."""
+    from lintrain.source.changed import changed_files
+    from lintrain.source.git import GitError
+    from lintrain.source.importers import Importers
+
+    try:
+        changed = changed_files(common_folder(options.named), revision)
+    except GitError as error:
+        raise UsageError(f"--changed-since {revision}: {error}") from error
+    if not changed:
+        return []
+    real = {file: os.path.realpath(file) for file in files}
+    reached = Importers().reaching(real.values(), changed)
+    return [file for file in files if real[file] in reached]
+
+
+def excludes_of(settings: Settings) -> Excludes:
+    """The files and folders that the project excludes."""
+    return Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
+
+
+def files_of(options: CheckOptions, settings: Settings) -> list[str]:
+    """The files to check; raises UsageError and MissingPathError."""
+    excludes = excludes_of(settings)
+    if not options.reads_stdin:
+        return Discovery(excludes, settings.respect_gitignore, settings.force_exclude).find(options.searched)
+    if len(options.paths) > 1:
+        raise UsageError("`-` (standard input) cannot be combined with other paths")
+    name = options.stdin_filename or STDIN
+    return [] if settings.force_exclude and excludes.leave_out_within(name) else [name]
+
+
+def read_stdin() -> bytes:
+    """The code on standard input; raises UsageError if it is larger than any script."""
+    raw = sys.stdin.buffer.read(LARGEST_FILE + 1)
+    if len(raw) > LARGEST_FILE:
+        raise UsageError(f"standard input is larger than {LARGEST_FILE // 2**20} MiB")
+    return raw

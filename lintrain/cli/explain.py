@@ -1,4 +1,4 @@
-"""`lintrain explain`: the manual page of one rule."""
+"""`lintrain explain`: the documentation of one rule."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import sys
 
 import click
 
-from lintrain.cli._names import complete_rules
+from lintrain.cli.completion import complete_rules
 
 
 @click.command(short_help="Explain one rule.")
 @click.argument("rule", shell_complete=complete_rules)
-@click.option("--output-format", type=click.Choice(("text", "json")), default="text", help="How to print the page.")
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", help="Format of the page.")
 def command(rule: str, output_format: str) -> None:
-    """Explain RULE: the mistake, why it hurts, what it looks like, and when it is fine."""
+    """Explain RULE: the mistake, its consequence, examples, and when it is fine."""
     import json
 
     from lintrain.check.selection import nearest
-    from lintrain.cli._output import Refusal, write_report
-    from lintrain.report.documentation import address_of
-    from lintrain.report.text.look import look_of
-    from lintrain.report.text.pages import as_plain_page, page_text, pages
+    from lintrain.cli._output import CommandError, write_report
+    from lintrain.report.text.pages import address_of, as_plain_page, page_text, pages
+    from lintrain.report.text.style import style_of
     from lintrain.rulebook import load_rules
     from lintrain.settings.loading import load_settings
     from lintrain.settings.settings import UsageError
@@ -29,13 +28,13 @@ def command(rule: str, output_format: str) -> None:
     page = by_name.get(rule.strip().lower().replace("_", "-"))
     if page is None:
         near = nearest(rule, by_name)
-        hint = f"nearest: `{near}`" if near else "`lintrain rules` lists them"
-        raise Refusal(f"no rule is called `{rule}`; {hint}")
+        hint = f"did you mean `{near}`?" if near else "`lintrain rules` lists all rules"
+        raise CommandError(f"unknown rule `{rule}` ({hint})")
     try:
         address = address_of(page.name, load_settings(["."]).documentation)
     except UsageError as error:
-        raise Refusal(str(error)) from error
+        raise CommandError(str(error)) from error
     if output_format == "json":
         write_report(json.dumps(as_plain_page(page, address), indent=2) + "\n")
     else:
-        write_report(page_text(page, look_of(sys.stdout), address))
+        write_report(page_text(page, style_of(sys.stdout), address))

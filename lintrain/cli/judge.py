@@ -1,4 +1,4 @@
-"""`lintrain judge`: read evidence again and judge it with today's rules."""
+"""`lintrain judge`: judge the evidence of a probe again."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 
 import click
 
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 
 
-@click.command()
+@click.command(short_help="Judge the evidence of a probe again.")
 @click.argument("evidence", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
-@click.option("--output-format", type=click.Choice(FORMATS), help="The report in another form (default: full).")
-@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there.")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there as one page.")
-@click.option("--select", multiple=True, metavar="NAMES", help="Only these rules or stages.")
-@click.option("--ignore", multiple=True, metavar="NAMES", help="Not these rules or stages.")
-@click.option("--config", type=click.Path(path_type=Path), help="Read this configuration file.")
-def command(**given: Any) -> int:  # Any: click hands over what the options above declare, JudgeOptions types it
-    """Judge EVIDENCE, a file that `lintrain probe SCRIPT --evidence FILE` wrote; exit codes as of `lintrain probe`.
+@click.option("--json", "as_json", is_flag=True, help="Same as --output-format json.")
+@click.option("--output-format", type=click.Choice(FORMATS), help="Report format (default: full).")
+@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as an HTML page.")
+@click.option("--select", multiple=True, metavar="NAMES", help="Rules or stages to judge.")
+@click.option("--ignore", multiple=True, metavar="NAMES", help="Rules or stages to skip.")
+@click.option("--config", type=click.Path(path_type=Path), help="Configuration file to use.")
+def command(**given: Any) -> int:  # Any: click passes the options above, JudgeOptions types them
+    """Judge EVIDENCE, a file written by `lintrain probe SCRIPT --evidence FILE`, with the present rules.
 
-    The script's text is read again if it is still the one that was probed; else its findings of that time count.
+    The script is checked again if it is unchanged; otherwise the recorded findings are used. The exit codes are those
+    of `lintrain probe`.
     """
     from lintrain.cli._judge import JudgeOptions, judge
 

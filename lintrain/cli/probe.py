@@ -1,4 +1,4 @@
-"""`lintrain probe`: run a script up to its training call and look at one real batch."""
+"""`lintrain probe`: run a script up to its training call and measure a real batch."""
 
 from __future__ import annotations
 
@@ -9,52 +9,65 @@ from typing import Any
 import click
 
 from lintrain.runtime.parent.extras import EXTRAS
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 
 MEASUREMENTS = "\b\nMeasurements for --also:\n" + "\n".join(f"  {name:<12} {what}" for name, what in EXTRAS.items())
 EXIT_CODES = """\b
 Exit codes:
-  0    nothing is confirmed
+  0    no mistake is confirmed
   1    mistakes are confirmed, or a stage of training fails
-  2    the command cannot be carried out
-  3    could not judge: no training call was reached, or a limit was reached
-  130  interrupted; the script and all that it started are ended"""
+  2    wrong usage or configuration, or a missing file
+  3    could not judge: no training call was reached, or a limit was hit
+  130  interrupted; the script and all its processes were ended"""
 
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 
-@click.command(epilog=f"{MEASUREMENTS}\n\n{EXIT_CODES}")
+@click.command(short_help="Run a script up to its training call.", epilog=f"{MEASUREMENTS}\n\n{EXIT_CODES}")
 @click.argument("script", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
-@click.option("--python", metavar="PATH", help="The Python that runs the script (default: this one, else .venv).")
-@click.option("--overfit", type=click.IntRange(min=1), metavar="N", help="Also: N steps on one batch of every label.")
-@click.option("--also", multiple=True, metavar="NAMES", help="Also measure what takes longer; names below, or all.")
-@click.option("--device-memory", metavar="SIZE", help="Also project a step for such a device: 24GiB, 80GB.")
-@click.option("--full-data", is_flag=True, help="Let `Dataset.map` work on all rows of a large dataset.")
-@click.option("--offline", is_flag=True, help="Let the script reach no other machine, not even to download.")
-@click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", help="End it after that (300).")
-@click.option("--memory", type=ABOVE_ZERO, metavar="GIB", help="End it when it holds more.")
-@click.option("--json", "as_json", is_flag=True, help="The whole result as JSON.")
-@click.option("--output-format", type=click.Choice(FORMATS), help="The report in another form (default: full).")
-@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there.")
-@click.option("--evidence", type=click.Path(path_type=Path, dir_okay=False), help="Write what was measured there.")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there as one page.")
-@click.option("--export-repro", type=click.Path(path_type=Path), metavar="DIR", help="Write the failing stage there.")
-@click.option("--write-tests", type=click.Path(path_type=Path, dir_okay=False), help="Write pytest tests of it there.")
-@click.option("--select", multiple=True, metavar="NAMES", help="Only these rules or stages.")
-@click.option("--ignore", multiple=True, metavar="NAMES", help="Not these rules or stages.")
-@click.option("--config", type=click.Path(path_type=Path), help="Read this configuration file.")
-@click.option("--no-cache", is_flag=True, help="Do not keep the verdicts for `lintrain check`.")
-@click.option("-q", "--quiet", is_flag=True, help="No checklist.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what the script prints.")
-@click.option("--until-stdin-ends", is_flag=True, hidden=True)  # for the server, which may be killed
-def command(**given: Any) -> int:  # Any: click hands over what the options above declare, ProbeOptions types it
-    """Run SCRIPT, a file or a notebook, up to its training call and judge its findings on real batches.
+@click.option("--python", metavar="PATH", help="Python that runs the script (default: this one, else .venv).")
+@click.option(
+    "--overfit", type=click.IntRange(min=1), metavar="N", help="Also train N steps on one batch that has every label."
+)
+@click.option("--also", multiple=True, metavar="NAMES", help="Extra measurements, see below; or `all`.")
+@click.option("--device-memory", metavar="SIZE", help="Also project the memory of a step on such a device, e.g. 24GiB")
+@click.option("--full-data", is_flag=True, help="Let `Dataset.map` process all rows of a large dataset.")
+@click.option("--offline", is_flag=True, help="Block all network access, downloads included.")
+@click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", help="Time limit (default: 300).")
+@click.option("--memory", type=ABOVE_ZERO, metavar="GIB", help="Memory limit.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --output-format json.")
+@click.option("--output-format", type=click.Choice(FORMATS), help="Report format (default: full).")
+@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the evidence to this file, for `lintrain judge`.",
+)
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as an HTML page.")
+@click.option(
+    "--export-repro",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write a script that reproduces the failing stage.",
+)
+@click.option(
+    "--write-tests", type=click.Path(path_type=Path, dir_okay=False), help="Write pytest tests of the pipeline."
+)
+@click.option("--select", multiple=True, metavar="NAMES", help="Rules or stages to judge.")
+@click.option("--ignore", multiple=True, metavar="NAMES", help="Rules or stages to skip.")
+@click.option("--config", type=click.Path(path_type=Path), help="Configuration file to use.")
+@click.option("--no-cache", is_flag=True, help="Do not cache the verdicts for `lintrain check`.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the output of the script.")
+@click.option("--until-stdin-ends", is_flag=True, hidden=True)  # for the language server, which may be killed
+def command(**given: Any) -> int:  # Any: click passes the options above, ProbeOptions types them
+    """Run SCRIPT, a file or a notebook, up to its training call and judge the findings on real batches.
 
-    Its own arguments come last: `lintrain probe train.py -- --lr 1e-4`. So does a whole command of `torchrun` or
-    `accelerate launch`: `lintrain probe -- torchrun --nproc-per-node 4 train.py`. The script runs in a process of its
-    own, on the CPU first, and ends there. Nothing is trained, saved or uploaded.
+    The arguments of the script follow `--`: `lintrain probe train.py -- --lr 1e-4`. A launcher works too: `lintrain
+    probe -- torchrun --nproc-per-node 4 train.py`. The script runs in its own process, on the CPU first, and is stopped
+    at its training call. Nothing is trained, saved or uploaded.
     """
     from lintrain.cli._probe import ProbeOptions, probe
 

@@ -1,4 +1,4 @@
-"""`lintrain rules`: everything that lintrain looks for."""
+"""`lintrain rules`: the list of all rules."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import replace
 import click
 
 UNBOUNDED = 1_000
-"""Columns for what is read by a program: one line for each rule."""
+"""Columns if the output is not a terminal: one line per rule."""
 
 
 @click.command(short_help="List the rules.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rules as JSON.")
 def command(*, as_json: bool) -> None:
-    """List the rules by stage: their level, what finds them (text, probe), how safe their fixes are."""
+    """List the rules by stage, with their level, what finds them (text, probe) and the safety of their fix."""
     import json
 
     from lintrain.cli._output import write_report
-    from lintrain.report.text.look import look_of
     from lintrain.report.text.pages import as_plain, pages, table
+    from lintrain.report.text.style import style_of
     from lintrain.rulebook import load_rules
 
     listed = pages(load_rules())
     if as_json:
         write_report(json.dumps([as_plain(page) for page in listed], indent=2) + "\n")
     else:
-        look = look_of(sys.stdout)
+        style = style_of(sys.stdout)
         if not sys.stdout.isatty():
-            look = replace(look, width=UNBOUNDED)
-        write_report("\n".join(table(listed, look)) + "\n")
+            style = replace(style, width=UNBOUNDED)
+        write_report("\n".join(table(listed, style)) + "\n")

@@ -1,24 +1,24 @@
-"""`lintrain server`: what editors speak to."""
+"""`lintrain server`: the language server."""
 
 from __future__ import annotations
 
 import click
 
 
-@click.command(short_help="Serve an editor (LSP).")
-@click.option("--stdio", is_flag=True, help="Speak over standard input and output, as it does in any case.")
+@click.command(short_help="Run the language server.")
+@click.option("--stdio", is_flag=True, help="Use standard input and output (always the case).")
 @click.option("-v", "--verbose", is_flag=True, help="Write a log to stderr.")
-def command(*, stdio: bool, verbose: bool) -> None:  # noqa: ARG001 - editors pass --stdio, there is nothing else
-    """Serve an editor: findings while you type, fixes, pages of rules, and probes on request.
+def command(*, stdio: bool, verbose: bool) -> None:  # noqa: ARG001 - editors pass --stdio, the only transport
+    """Run the language server (LSP): findings while you type, fixes, rule documentation, and probes on request.
 
-    It speaks the Language Server Protocol, and needs `pip install "lintrain[lsp]"`.
+    It needs `pip install "lintrain[lsp]"`.
     """
-    from lintrain.cli._output import Refusal
+    from lintrain.cli._output import CommandError
 
     try:
-        from lintrain.server.start import serve
+        from lintrain.server.features import serve
     except ModuleNotFoundError as error:
         if error.name not in ("pygls", "lsprotocol"):
             raise
-        raise Refusal('the server needs pygls; `pip install "lintrain[lsp]"` brings it') from error
+        raise CommandError('the server needs pygls: `pip install "lintrain[lsp]"`') from error
     serve(verbose=verbose)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import libcst as cst
 
 from lintrain.fix.arguments import argument_step
-from lintrain.fix.errors import FixError as FixError
 from lintrain.fix.import_removal import without_import
 from lintrain.fix.imports import with_import
 from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_body_step, wrap_step
-from lintrain.fix.moves import move_steps
 from lintrain.fix.parameters import parameter_step
 from lintrain.fix.replacement import replace_step
+from lintrain.fix.statements import move_steps
 from lintrain.fix.step import Step, clash
+from lintrain.fix.tree import FixError as FixError
 from lintrain.fix.tree import Tree, read_tree
 from lintrain.model.fixes import (
     AddArgument,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from lintrain.fix.comma_list import NOTHING, CommaList
-from lintrain.fix.errors import FixError
 from lintrain.fix.expressions import read_value
 from lintrain.fix.step import Step
-from lintrain.fix.tree import Tree
+from lintrain.fix.tree import FixError, Tree
 from lintrain.model.fixes import AddArgument, RemoveArgument, RenameArgument
 
 ArgumentEdit = AddArgument | RenameArgument | RemoveArgument

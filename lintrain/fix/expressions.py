@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from lintrain.fix.errors import FixError
+from lintrain.fix.tree import FixError
 
 Parsed = TypeVar("Parsed", bound=cst.BaseExpression)
 

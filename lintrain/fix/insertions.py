@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from lintrain.fix.errors import FixError
 from lintrain.fix.statements import (
     Line,
     after_on_line,
@@ -24,7 +23,7 @@ from lintrain.fix.statements import (
     wrapped_in,
 )
 from lintrain.fix.step import Change, Step
-from lintrain.fix.tree import Tree
+from lintrain.fix.tree import FixError, Tree
 from lintrain.model.fixes import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
 
 SUITE = "suite"

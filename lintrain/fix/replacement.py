@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from lintrain.fix.errors import FixError
 from lintrain.fix.expressions import fitting, read_expression, within_parentheses
 from lintrain.fix.statements import Line, leading_lines, read_statements
 from lintrain.fix.step import Change, Step
-from lintrain.fix.tree import Tree, span_of
+from lintrain.fix.tree import FixError, Tree, span_of
 from lintrain.model.fixes import Replace
 
 

@@ -8,7 +8,6 @@ from dataclasses import field
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from lintrain.fix.errors import FixError
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -134,3 +133,7 @@ def read_tree(text: str) -> Tree:
             span = tree.spans[node] = (start.line, start.column), (end.line, end.column)
             tree.by_span.setdefault(span, []).append(node)
     return tree
+
+
+class FixError(Exception):
+    """A fix that does not fit the text: its place holds no such code, or what comes out does not parse."""

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from lintrain.evidence.run import Evidence, Failure
-from lintrain.report.formatted import formatted
-from lintrain.report.python_text import in_docstring, literal
+from lintrain.report.python_code import formatted, in_docstring, literal
 from lintrain.runtime.parent.entry import Entry
 from lintrain.runtime.parent.kept_files import copy_plain_files
 from lintrain.runtime.parent.launcher import Bounds

@@ -8,16 +8,16 @@ from html import escape
 from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence, StageName
 from lintrain.model.verdict import Outcome
+from lintrain.report.text.findings import cure_of
 from lintrain.report.text.frame import frame
-from lintrain.report.text.full import cure_of
-from lintrain.report.text.look import Look
 from lintrain.report.text.stages import failure_lines, numbers, samples
+from lintrain.report.text.style import Style
 from lintrain.source.written_places import FindSource, location_of
 
 COLOURS = {"confirmed": "#c62828", "failed": "#c62828", "refuted": "#2e7d32", "passed": "#2e7d32"}
 OTHER = "#b26a00"
 SIGNS = {"passed": "✓", "failed": "✗", "not reached": "·"}
-PLAIN = Look()
+PLAIN = Style()
 
 
 def html_snippet(

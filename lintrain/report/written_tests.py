@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lintrain.evidence.run import BatchEvidence, Evidence, TensorEvidence
-from lintrain.report.formatted import formatted
-from lintrain.report.python_text import in_docstring, literal
+from lintrain.report.python_code import formatted, in_docstring, literal
 from lintrain.runtime.parent.record import Record
 from lintrain.text.shown import shown
 
@@ -24,7 +23,7 @@ import lintrain
 import pytest
 import torch
 
-SCRIPT = {place}
+SCRIPT = {location}
 ARGUMENTS = {arguments}
 
 

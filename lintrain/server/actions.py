@@ -8,14 +8,19 @@ from typing import Any, cast
 
 from lsprotocol import types as lsp
 
-from lintrain.check.ignoring import BEYOND_COMMENTS
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.ignoring import BEYOND_COMMENTS, Comments
+from lintrain.check.mending import mend
 from lintrain.check.result import Reported
+from lintrain.model.verdict import Outcome
 from lintrain.server.checking import Checked, request_of
-from lintrain.server.edits import Changes, all_fixed, fixed, ignored
-from lintrain.server.session import Session
-from lintrain.server.texts import Document
+from lintrain.server.editor_session import EditorSession
+from lintrain.server.open_text import Document
+from lintrain.server.positions import Units, line_edits
 from lintrain.server.worker import Urgency
+from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import shown
 
 EXPLAIN = "lintrain.explain"
 FIX_ALL = "source.fixAll"
@@ -35,7 +40,7 @@ class Offer:
     preferred: bool = False
 
 
-async def code_actions(session: Session, given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+async def code_actions(session: EditorSession, given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
     """What can be done at a place."""
     uri = given.text_document.uri
     document = session.documents.find(uri)
@@ -80,7 +85,7 @@ def _text(kind: object) -> str:
     return str(getattr(kind, "value", kind))
 
 
-def _near(session: Session, checked: Checked, uri: str, where: lsp.Range) -> Iterator[tuple[int, Reported]]:
+def _near(session: EditorSession, checked: Checked, uri: str, where: lsp.Range) -> Iterator[tuple[int, Reported]]:
     """The findings that touch a stretch, with their numbers."""
     viewer = session.viewer
     for number, one in enumerate(checked.file.reported):
@@ -115,7 +120,7 @@ def _explain(rule: str, shown: Sequence[lsp.Diagnostic]) -> lsp.CodeAction:
 
 
 async def _action(
-    session: Session, document: Document, offer: Offer, shown: Sequence[lsp.Diagnostic]
+    session: EditorSession, document: Document, offer: Offer, shown: Sequence[lsp.Diagnostic]
 ) -> lsp.CodeAction:
     """The action with its edit, or with what is needed to make it when it is chosen."""
     action = lsp.CodeAction(
@@ -132,7 +137,7 @@ async def _action(
     return action
 
 
-async def resolved(session: Session, action: lsp.CodeAction) -> lsp.CodeAction:
+async def resolved(session: EditorSession, action: lsp.CodeAction) -> lsp.CodeAction:
     """The action with its edit; without one where the document has changed since it was offered."""
     given: object = action.data
     data = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else EMPTY
@@ -143,7 +148,7 @@ async def resolved(session: Session, action: lsp.CodeAction) -> lsp.CodeAction:
     return action
 
 
-async def _edit(session: Session, document: Document, what: str, number: int | None) -> lsp.WorkspaceEdit | None:
+async def _edit(session: EditorSession, document: Document, what: str, number: int | None) -> lsp.WorkspaceEdit | None:
     checked = await session.checked(document)
     if checked is None:
         return None
@@ -160,3 +165,69 @@ async def _edit(session: Session, document: Document, what: str, number: int | N
     raw = await session.worker.do(Urgency.NOW, work)
     changes = Changes(document, session.client.units, session.client.takes_versions)
     return changes.edit(raw) if raw is not None else None
+
+
+REASON = "say why it is fine here"
+"""Stands in a comment that silences a finding until the author writes a reason."""
+
+
+def fixed(checked: Checked, one: Reported) -> bytes | None:
+    """The document's file with one fix in it; None where it cannot be written."""
+    from lintrain.fix import FixError, apply
+
+    source = checked.file.source
+    if source is None or one.fix is None:
+        return None
+    try:
+        return file_bytes(source, apply(editable_text(source), [one.fix]), checked.raw)
+    except (FixError, CellsBrokenError):
+        return None
+
+
+def ignored(checked: Checked, one: Reported) -> bytes | None:
+    """The document's file with a comment that silences a finding; None where no line can hold it.
+
+    The reason is what a probe measured, where it refuted the finding.
+    """
+    source = checked.file.source
+    if source is None:
+        return None
+    refuted = one.verdict is not None and one.verdict.outcome is Outcome.REFUTED
+    comments = Comments(
+        source, shown(f"refuted by a probe: {one.verdict.reason}") if refuted and one.verdict else REASON
+    )
+    try:
+        return comments.written(checked.raw) if comments.silence(one.finding) else None
+    except CellsBrokenError:
+        return None
+
+
+def all_fixed(checked: Checked, request: CheckRequest) -> bytes | None:
+    """The document's file with every safe fix; None where there is nothing to write."""
+    return mend(request, checked.outcome, unsafe=False).contents.get(checked.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """An edited file as the client takes edits: with the version that they are for, where it understands that."""
+
+    document: Document
+    units: Units
+    takes_versions: bool
+
+    def edit(self, raw: bytes) -> lsp.WorkspaceEdit:
+        """The edits that turn the open texts into those of the file."""
+        changed = [
+            (text, line_edits(text.text, after, self.units, text.newline))
+            for text, after in self.document.new_texts(raw)
+        ]
+        if not self.takes_versions:
+            return lsp.WorkspaceEdit(changes={text.uri: edits for text, edits in changed})
+        return lsp.WorkspaceEdit(
+            document_changes=[_versioned(text.uri, text.version, edits) for text, edits in changed]
+        )
+
+
+def _versioned(uri: str, version: int, edits: Sequence[lsp.TextEdit]) -> lsp.TextDocumentEdit:
+    at = lsp.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version)
+    return lsp.TextDocumentEdit(text_document=at, edits=list(edits))

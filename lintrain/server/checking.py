@@ -9,9 +9,9 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from lintrain.cache.noted import noted_files
-from lintrain.check.request import Request
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported
-from lintrain.check.run import Run
 from lintrain.server.project import InForce, Projects
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -68,10 +68,10 @@ class Checked:
         return self.outcome.sources.get(path)
 
 
-def request_of(snapshot: Snapshot, projects: Projects) -> Request:
+def request_of(snapshot: Snapshot, projects: Projects) -> CheckRequest:
     """What is asked of a run over the document."""
     in_force = snapshot.in_force
-    return Request(
+    return CheckRequest(
         [snapshot.path],
         in_force.rules,
         in_force.selection,
@@ -104,7 +104,7 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
 def _outcome(snapshot: Snapshot, projects: Projects) -> CheckResult:
     try:
         with projects.trees.serving(snapshot.path):
-            return Run(request_of(snapshot, projects)).check()
+            return CheckRun(request_of(snapshot, projects)).check()
     except Exception as error:  # noqa: BLE001 - a fault of ours is told, and the server goes on
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
         return CheckResult((FileOutcome(snapshot.path, None, crashes=(crash,)),))

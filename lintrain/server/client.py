@@ -8,7 +8,7 @@ from typing import Any, cast
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
-from lintrain.server.text import Units
+from lintrain.server.positions import Units
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import inert
 

@@ -10,10 +10,10 @@ from lsprotocol import types as lsp
 
 from lintrain.server.client_settings import SECTION, read_client_settings
 from lintrain.server.consent import Consent
+from lintrain.server.editor_session import EditorSession
 from lintrain.server.paths import file_of, uri_of
 from lintrain.server.project import CONFIGURATION_FILES, VERSION_FILES
 from lintrain.server.publishing import Publisher
-from lintrain.server.session import Session
 from lintrain.startup.lazy_dataclass import dataclass
 
 READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "csv", "tsv", "parquet")
@@ -26,7 +26,7 @@ WATCHED = (*(f"**/*.{ending}" for ending in READ), *(f"**/{name}" for name in (*
 class Configuration:
     """What the client says of itself."""
 
-    session: Session
+    session: EditorSession
     publisher: Publisher
     consent: Consent
 

@@ -12,7 +12,7 @@ from typing import cast
 from lsprotocol import types as lsp
 
 from lintrain.runtime.parent.interpreter import planned_interpreter
-from lintrain.server.session import Session
+from lintrain.server.editor_session import EditorSession
 from lintrain.server.worker import Urgency
 from lintrain.source.bounds import find_program
 from lintrain.startup.lazy_dataclass import dataclass
@@ -35,7 +35,7 @@ class Consent:
     then nothing is asked, and in a workspace that is not trusted nothing is probed.
     """
 
-    session: Session
+    session: EditorSession
     is_trusted: bool | None = None
     _accepted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 

@@ -12,12 +12,12 @@ from lintrain.model.finding import Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
-from lintrain.report.documentation import address_of
+from lintrain.report.text.pages import address_of
 from lintrain.server.checking import Checked
 from lintrain.server.documents import OpenDocuments
+from lintrain.server.open_text import TextRange
 from lintrain.server.paths import uri_of
-from lintrain.server.text import Units, stretch
-from lintrain.server.texts import Stretch
+from lintrain.server.positions import Units, stretch
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
 
@@ -39,7 +39,7 @@ class Viewer:
     units: Units
     shows_related: bool
 
-    def locate(self, checked: Checked, location: Location) -> Stretch | None:
+    def locate(self, checked: Checked, location: Location) -> TextRange | None:
         """Where a place is for the client; None where its text is not known."""
         source = checked.source_of(location.path)
         if document := self.documents.at(location.path):
@@ -49,7 +49,7 @@ class Viewer:
         in_file = source.location_in_file(location)
         lines = source.file_text.split("\n")
         ends = (in_file.line, in_file.column), (in_file.end_line, in_file.end_column)
-        return Stretch(uri_of(location.path), stretch(lines, *ends, self.units))
+        return TextRange(uri_of(location.path), stretch(lines, *ends, self.units))
 
     def diagnostics(self, checked: Checked, reported: Iterator[Reported]) -> Iterator[tuple[str, lsp.Diagnostic]]:
         """Each finding as a diagnostic, with the address of the text that it belongs to."""

@@ -8,8 +8,8 @@ from dataclasses import field
 from lsprotocol import types as lsp
 
 from lintrain.server.notebook import OpenNotebook
+from lintrain.server.open_text import Document
 from lintrain.server.script import Script
-from lintrain.server.texts import Document
 from lintrain.source.discovery import SUFFIXES
 from lintrain.startup.lazy_dataclass import dataclass
 

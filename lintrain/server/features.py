@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import logging
+import sys
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import PurePath
@@ -11,20 +14,19 @@ from typing import Any
 from lsprotocol import types as lsp
 
 from lintrain.report.markdown import markdown
-from lintrain.server import actions, hover, lenses
+from lintrain.server import actions, hovers, lenses
 from lintrain.server.client import Client
 from lintrain.server.configuration import Configuration
 from lintrain.server.consent import Consent
 from lintrain.server.documents import OpenDocuments, is_ours
-from lintrain.server.input import TOO_LARGE
+from lintrain.server.editor_session import EditorSession
+from lintrain.server.hovers import page_of, written_page
 from lintrain.server.notebook import OpenNotebook
-from lintrain.server.pages import page_of, written_page
 from lintrain.server.paths import file_of, uri_of
 from lintrain.server.probes import Probes
-from lintrain.server.protocol import Server
+from lintrain.server.protocol import TOO_LARGE, Server
 from lintrain.server.publishing import Publisher
 from lintrain.server.script import Script
-from lintrain.server.session import Session
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -33,13 +35,13 @@ class Features:
     """The handlers; those of notifications end at once, those of questions wait for the worker."""
 
     server: Server
-    session: Session = field(init=False)
+    session: EditorSession = field(init=False)
     publisher: Publisher = field(init=False)
     probes: Probes = field(init=False)
     configuration: Configuration = field(init=False)
 
     def __post_init__(self) -> None:
-        self.session = Session(Client(self.server))
+        self.session = EditorSession(Client(self.server))
         self.publisher = Publisher(self.session)
         consent = Consent(self.session)
         self.probes = Probes(self.session, self.publisher, consent)
@@ -151,7 +153,7 @@ class Features:
 
     async def hover(self, given: lsp.HoverParams) -> lsp.Hover | None:
         """What is known at a place."""
-        return await hover.hover(self.session, given)
+        return await hovers.hover(self.session, given)
 
     async def code_lens(self, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
         """Where training starts."""
@@ -235,3 +237,17 @@ def _function(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
         return answer
     return lambda given: method(given)
+
+
+def serve(*, verbose: bool) -> None:
+    """Serve one client until it leaves."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO if verbose else logging.CRITICAL, format="%(name)s: %(message)s"
+    )
+    talk = sys.stdout.buffer
+    sys.stdout = sys.stderr  # what anything prints must not get between the messages
+    server = make_server()
+    # A collection in the middle of a check costs a fifth of it: the worker collects when nobody waits.
+    gc.freeze()
+    gc.set_threshold(1_000_000, 20, 100)
+    server.start_io(sys.stdin.buffer, talk)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from lsprotocol import types as lsp
 
+from lintrain.server.editor_session import EditorSession
 from lintrain.server.paths import file_of
-from lintrain.server.session import Session
 from lintrain.source.training_syntax import runs_itself
 
 PROBE = "lintrain.probe"
 TITLE = "Probe this training run"
 
 
-async def code_lenses(session: Session, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+async def code_lenses(session: EditorSession, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
     """A lens over each place where a script starts training; at the top where that lies in one of its modules."""
     uri = given.text_document.uri
     document = session.documents.find(uri)

@@ -28,7 +28,7 @@ def measured_findings(report: Json, folder: str) -> dict[str, tuple[str, list[Re
     """
     found: dict[str, list[Json]] = {}
     for one in report["findings"]:
-        path = os.path.normpath(os.path.join(folder, one["position"]["path"]))  # noqa: PTH118 - paths are strings here
+        path = os.path.normpath(os.path.join(folder, one["location"]["path"]))  # noqa: PTH118 - paths are strings here
         found.setdefault(path, []).append(one)
     rules = {rule.name: rule.rule for rule in load_rules()}
     return {path: each for path, entries in found.items() if (each := _of_file(path, entries, rules))}
@@ -47,11 +47,11 @@ def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
     finding = Finding(
         one["rule"],
         Level(one["level"]),
-        _location(source, one["position"]),
+        _location(source, one["location"]),
         one["message"],
         one["why"],
         one["help"],
-        tuple(_reason(source, each) for each in one["related"] if each["position"]["path"] == one["position"]["path"]),
+        tuple(_reason(source, each) for each in one["related"] if each["location"]["path"] == one["location"]["path"]),
         claim=one["claim"],
     )
     told = one["verdict"]
@@ -61,12 +61,12 @@ def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
 
 
 def _reason(source: Source, each: Json) -> Related:
-    return Related(_location(source, each["position"]), each["note"], each["role"])
+    return Related(_location(source, each["location"]), each["note"], each["role"])
 
 
-def _location(source: Source, position: Json) -> Location:
+def _location(source: Source, at: Json) -> Location:
     """The place in the text that is read: of a notebook the joined cells."""
     cells = source.notebook.cells if source.notebook else ()
-    above = next((cell.first_line - 1 for cell in cells if cell.number == position["cell"]), 0)
-    line, end_line = above + position["line"], above + position["end_line"]
-    return Location(source.path, line, position["column"], end_line, position["end_column"])
+    above = next((cell.first_line - 1 for cell in cells if cell.number == at["cell"]), 0)
+    line, end_line = above + at["line"], above + at["end_line"]
+    return Location(source.path, line, at["column"], end_line, at["end_column"])

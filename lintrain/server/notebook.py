@@ -10,11 +10,10 @@ from dataclasses import field
 from lsprotocol import types as lsp
 
 from lintrain.model.location import Location
-from lintrain.server.disk import Disk
+from lintrain.server.open_text import Disk, OpenText, TextRange, change_text
 from lintrain.server.paths import file_of, name_of
+from lintrain.server.positions import Units, split_lines, stretch
 from lintrain.server.script import NOTEBOOK_SUFFIX
-from lintrain.server.text import Units, split_lines, stretch
-from lintrain.server.texts import Stretch, Text, change_text
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -30,7 +29,7 @@ class OpenNotebook:
     path: str
     version: int
     cells: list[lsp.NotebookCell]
-    held: dict[str, Text]
+    held: dict[str, OpenText]
     disk: Disk = field(init=False)
     _raw: bytes | None = None
 
@@ -43,7 +42,7 @@ class OpenNotebook:
         item = given.notebook_document
         path = file_of(item.uri) or os.path.join(home, name_of(item.uri))  # noqa: PTH118 - as above
         path = path if path.endswith(NOTEBOOK_SUFFIX) else path + NOTEBOOK_SUFFIX
-        held = {each.uri: Text(each.uri, each.version, each.text) for each in given.cell_text_documents}
+        held = {each.uri: OpenText(each.uri, each.version, each.text) for each in given.cell_text_documents}
         return cls(item.uri, path, item.version, list(item.cells), held)
 
     @property
@@ -79,22 +78,22 @@ class OpenNotebook:
         return self.disk.holds(self.raw)
 
     @property
-    def texts(self) -> Sequence[Text]:
+    def texts(self) -> Sequence[OpenText]:
         """The texts of the cells."""
         return [self.held[cell.document] for cell in self.cells if cell.document in self.held]
 
-    def locate(self, source: Source | None, location: Location, units: Units) -> Stretch:
+    def locate(self, source: Source | None, location: Location, units: Units) -> TextRange:
         """The cell, and the place in it."""
         at = source.locate(location) if source else None
         cell = self.cells[at.cell - 1] if at and at.cell and at.cell <= len(self.cells) else None
         text = self.held.get(cell.document) if cell else None
         if at is None or text is None:
             first = self.cells[0].document if self.cells else self.uri
-            return Stretch(first, lsp.Range(start=START, end=START))
+            return TextRange(first, lsp.Range(start=START, end=START))
         end = (at.line + location.end_line - location.line, location.end_column)
-        return Stretch(text.uri, stretch(split_lines(text.text), (at.line, at.column), end, units))
+        return TextRange(text.uri, stretch(split_lines(text.text), (at.line, at.column), end, units))
 
-    def new_texts(self, raw: bytes) -> Iterator[tuple[Text, str]]:
+    def new_texts(self, raw: bytes) -> Iterator[tuple[OpenText, str]]:
         """The cells that the edited notebook has otherwise; cells keep their order."""
         cells = json.loads(raw)["cells"]
         for cell, after in zip(self.cells, cells, strict=True):
@@ -118,7 +117,9 @@ class OpenNotebook:
             self.cells[start : start + structure.array.delete_count] = structure.array.cells or []
             for closed in structure.did_close or ():
                 self.held.pop(closed.uri, None)
-            self.held.update({each.uri: Text(each.uri, each.version, each.text) for each in structure.did_open or ()})
+            self.held.update(
+                {each.uri: OpenText(each.uri, each.version, each.text) for each in structure.did_open or ()}
+            )
         kinds = {cell.document: cell for cell in given.cells.data or ()}
         self.cells = [kinds.get(cell.document, cell) for cell in self.cells]
         for each in given.cells.text_content or ():

@@ -18,10 +18,10 @@ from lintrain.runtime.parent.kept_verdicts import NOT_KEPT
 from lintrain.server.client import Client
 from lintrain.server.client_settings import ProbeSettings
 from lintrain.server.consent import Consent, NoProgramError
+from lintrain.server.editor_session import EditorSession
 from lintrain.server.measured import measured_findings
+from lintrain.server.open_text import Document
 from lintrain.server.publishing import Publisher
-from lintrain.server.session import Session
-from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
@@ -37,7 +37,7 @@ PATIENCE = 10.0
 class Probes:
     """The probes that are under way, one for each script at most."""
 
-    session: Session
+    session: EditorSession
     publisher: Publisher
     consent: Consent
     _running: dict[str, asyncio.subprocess.Process | None] = field(

@@ -11,9 +11,9 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
+from lintrain.server.editor_session import EditorSession
+from lintrain.server.open_text import Document
 from lintrain.server.paths import uri_of
-from lintrain.server.session import Session
-from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -31,7 +31,7 @@ LATER_PAUSE = 0.25
 class Publisher:
     """Who tells the client of findings."""
 
-    session: Session
+    session: EditorSession
     _pauses: dict[str, asyncio.Task[Any]] = field(default_factory=dict[str, "asyncio.Task[Any]"])
     _published: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The addresses that diagnostics were pushed to, by the document that they come from."""

@@ -10,10 +10,9 @@ from dataclasses import field
 from lsprotocol import types as lsp
 
 from lintrain.model.location import Location
-from lintrain.server.disk import Disk
+from lintrain.server.open_text import Disk, OpenText, TextRange, change_text
 from lintrain.server.paths import file_of, name_of
-from lintrain.server.text import Units, split_lines, stretch
-from lintrain.server.texts import Stretch, Text, change_text
+from lintrain.server.positions import Units, split_lines, stretch
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -25,7 +24,7 @@ NOTEBOOK_SUFFIX = ".ipynb"
 class Script:
     """A text document."""
 
-    text: Text
+    text: OpenText
     path: str
     disk: Disk = field(init=False)
     _raw: tuple[str, bytes] | None = None
@@ -40,7 +39,7 @@ class Script:
         is_json = path.endswith(NOTEBOOK_SUFFIX) and item.text.lstrip()[:1] in ("", "{")
         if not is_json and not path.endswith(".py"):
             path += ".py"  # Python under another name, or the cells of a notebook as one text
-        return cls(Text(item.uri, item.version, item.text), path)
+        return cls(OpenText(item.uri, item.version, item.text), path)
 
     @property
     def uri(self) -> str:
@@ -67,17 +66,17 @@ class Script:
         return self.disk.holds(self.raw)
 
     @property
-    def texts(self) -> Sequence[Text]:
+    def texts(self) -> Sequence[OpenText]:
         """The one text."""
         return (self.text,)
 
-    def locate(self, source: Source | None, location: Location, units: Units) -> Stretch:
+    def locate(self, source: Source | None, location: Location, units: Units) -> TextRange:
         """The place; of a notebook that is open as JSON, the one in the JSON."""
         at = source.location_in_file(location) if source else location
         ends = (at.line, at.column), (at.end_line, at.end_column)
-        return Stretch(self.uri, stretch(split_lines(self.text.text), *ends, units))
+        return TextRange(self.uri, stretch(split_lines(self.text.text), *ends, units))
 
-    def new_texts(self, raw: bytes) -> Iterator[tuple[Text, str]]:
+    def new_texts(self, raw: bytes) -> Iterator[tuple[OpenText, str]]:
         """The text that the edited file holds."""
         after = raw.decode(errors="replace") if self.path.endswith(NOTEBOOK_SUFFIX) else read_bytes(self.path, raw).text
         yield self.text, after.replace("\r\n", "\n")

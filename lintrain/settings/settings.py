@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import Literal, get_args
 
 from lintrain.source.discovery import DEFAULT_EXCLUDES
 from lintrain.startup.lazy_dataclass import dataclass
@@ -70,3 +71,27 @@ def checked_version(text: str) -> str:
     except InvalidSpecifier as error:
         raise ValueError(f"`{text}` is not a version") from error
     return text
+
+
+Format = Literal[
+    "concise",
+    "full",
+    "grouped",
+    "json",
+    "json-lines",
+    "junit",
+    "github",
+    "gitlab",
+    "pylint",
+    "rdjson",
+    "azure",
+    "sarif",
+    "html",
+]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+FOR_PEOPLE = frozenset[str]({"concise", "full", "grouped"})
+"""Forms that a terminal shows; every other one is a file in UTF-8."""
+
+TELL_SUPPRESSED = frozenset[str]({"json", "sarif"})
+"""Forms that hold the findings, too, that a comment silences."""

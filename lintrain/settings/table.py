@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from lintrain.settings.formats import Format
-from lintrain.settings.settings import MOST_JOBS, UsageError, checked_address, checked_version
+from lintrain.settings.settings import MOST_JOBS, Format, UsageError, checked_address, checked_version
 
 
 def _dashed(name: str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from lintrain.check.request import Request
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.result import Crash, Reported, Unjudged
-from lintrain.check.run import Run
 from lintrain.check.selection import Selection, asked, chosen_for
 from lintrain.check.targets import Targets
 from lintrain.model.finding import Finding
@@ -79,7 +79,7 @@ def recorded_findings(
 
 
 def _checked(script: str, rules: tuple[RuleFile, ...], settings: Settings, selection: Selection) -> StaticFindings:
-    outcome = Run(Request([script], rules, selection, Targets(settings))).check()
+    outcome = CheckRun(CheckRequest([script], rules, selection, Targets(settings))).check()
     return StaticFindings(
         tuple(outcome.reported),
         {**_own_source(script), **outcome.sources},

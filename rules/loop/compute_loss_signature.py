@@ -183,7 +183,7 @@ class ComputeLossSignature(Rule[Claim]):
 
 
 def _may_be_called_with(function: Function, name: str) -> bool:
-    return bool(function.decorators) or trainer_methods.takes(function, name)
+    return bool(function.decorators) or trainer_methods.accepts(function, name)
 
 
 def _is_loss_alone(node: ast.expr) -> bool:

@@ -191,7 +191,7 @@ def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:
 def _is_mean(function: Function) -> bool:
     """Whether the function takes the number of labels without using it, and computes no sum."""
     if (
-        not trainer_methods.takes(function, COUNT)
+        not trainer_methods.accepts(function, COUNT)
         or trainer_methods.reads(function, COUNT)
         or trainer_methods.passes_keywords_on(function)
     ):
@@ -212,8 +212,8 @@ def _sums(node: ast.AST) -> bool:
 
 
 def _has_labels(run: TrainerRun, function: Function) -> bool:
-    """Whether batches certainly have `labels`; without them the Trainer divides the loss itself."""
-    if trainer_methods.says(function, "labels"):
+    """Whether batches certainly have a `labels` entry, without which the Trainer counts nothing and divides."""
+    if trainer_methods.contains_text(function, "labels"):
         return True
     others = {node.value for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Constant)}
     return run.model is not None and run.model.task in LABELLED and not any("label" in str(text) for text in others)

@@ -1,7 +1,7 @@
-"""A class is chosen among the outputs of a head that has only one.
+"""`argmax` is applied to the output of a head that has only one output.
 
-The largest of one number is always the first, so every prediction is class 0, whatever the model has learned. The score
-stays where it was before the training, or looks good where class 0 is common.
+The argmax of a single number is always 0, so every prediction is class 0, whatever the model has learned. The score
+stays where it was before training, or looks good if class 0 is common.
 
 ## Bad
 
@@ -21,14 +21,14 @@ stays where it was before the training, or looks good where class 0 is common.
         compute_metrics=judge,
     )
 
-A rating is rounded down to nothing by it:
+A rating always becomes 0:
 
     scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=1)
     with torch.no_grad():
         ratings = scorer(batch["input_ids"]).logits.argmax(dim=-1)  # <- argmax-on-scores
     errors = ratings - batch["labels"]
 
-and a label that may be there or not is never found:
+and a multi-label head never predicts its label:
 
     tagger = AutoModelForSequenceClassification.from_pretrained(
         checkpoint, num_labels=1, problem_type="multi_label_classification"
@@ -54,14 +54,14 @@ and a label that may be there or not is never found:
         compute_metrics=judge,
     )
 
-Ratings are taken as they are:
+Ratings are used as they are:
 
     scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=1)
     with torch.no_grad():
         ratings = scorer(batch["input_ids"]).logits.squeeze(-1)
     errors = ratings - batch["labels"]
 
-and a label is there where its logit is above 0:
+and a label is predicted if its logit is above 0:
 
     tagger = AutoModelForSequenceClassification.from_pretrained(
         checkpoint, num_labels=1, problem_type="multi_label_classification"
@@ -71,7 +71,7 @@ and a label is there where its logit is above 0:
 
 ## When it is fine
 
-One output may be compared with a threshold:
+A single output can be compared with a threshold:
 
     scorer = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=1)
     scored = tokenized.map(lambda row: {"labels": float(row["label"] == 0)}, remove_columns=["label"])
@@ -91,8 +91,8 @@ One output may be compared with a threshold:
 
 ## Fix
 
-Asks first: other numbers come out, and one output for each class may be what was meant. Offered where the labels are
-certainly ratings (an error is computed of them) or tags (`problem_type="multi_label_classification"`). The shape stays.
+Asks first: the results change, and one output per class may be intended. Offered if the labels are certainly ratings
+(an error is computed from them) or tags (`problem_type="multi_label_classification"`). The shape stays the same.
 
 ## References
 
@@ -106,19 +106,26 @@ from collections.abc import Iterator
 
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import Value, is_missing, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OF_RATINGS = frozenset(
     {"mae", "mean_absolute_error", "mean_squared_error", "mse", "pearsonr", "r2_score", "r_squared", "spearmanr"}
 )
-"""Metrics that compare numbers with numbers."""
+"""Metrics that compare predicted numbers with true numbers."""
 
 
-class ArgmaxOnScores(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code that replaces the argmax; None if no replacement is certain."""
+
+    code: str | None
+
+
+class ArgmaxOnScores(Rule[Claim]):
     level = Level.ERROR
     keywords = "argmax|max("
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()
         for misuse in pipeline.misuses:
             model = misuse.value.model if isinstance(misuse.value, Tensor) else None
@@ -127,31 +134,34 @@ class ArgmaxOnScores(Rule):
             seen.add(misuse.location)
             yield self.finding(
                 misuse.location,
-                "this chooses among 1 output, so that every prediction is class 0",
-                related=[Related(model.origin, "its head has 1 output", "model")] if model.origin else [],
-                help="compare the output with a threshold, or give the head one output for each class",
+                "the head has 1 output, so this always predicts class 0",
+                related=[Related(model.origin, "the head has 1 output", "model")] if model.origin else [],
+                help="compare the output with a threshold, or give the head one output per class",
                 subject="compute_metrics",
-                facts={"code": _cure(pipeline, misuse.location, misuse.value, model)},
+                claim=Claim(_replacement(pipeline, misuse.location, misuse.value, model)),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         is_seen = evaluation is not None and (evaluation.metric_function_called or evaluation.is_followed)
         if evaluation is None or not is_seen or not evaluation.predictions_shape:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         *_, outputs = evaluation.predictions_shape
-        said = f"the predictions of {evaluation.rows} rows have {outputs} outputs each"
-        return Verdict.confirmed(said, outputs=outputs) if outputs == 1 else Verdict.refuted(said, outputs=outputs)
+        if outputs == 1:
+            return Verdict.confirmed(f"1 output per row in the predictions for {evaluation.rows} rows", outputs=1)
+        text = f"{outputs} outputs per row in the predictions for {evaluation.rows} rows"
+        return Verdict.refuted(text, outputs=outputs)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.code is None:
             return None
-        return fixes.Fix.of(f"take the output itself: `{code}`", fixes.Replace(finding.location, code), safe=False)
+        edit = fixes.Replace(finding.location, claim.code)
+        return fixes.Fix.of(f"use the output itself: `{claim.code}`", edit, safe=False)
 
 
-def _cure(pipeline: Pipeline, location: Location, chosen: Value, model: Model) -> str | None:
-    """The code to take ratings as they are, or tags by a threshold, in one shape; None where neither is certain."""
+def _replacement(pipeline: Pipeline, location: Location, chosen: Value, model: Model) -> str | None:
+    """The code that keeps ratings, or compares tags with a threshold, in the same shape; None if neither is certain."""
     call = _call_at(pipeline, location)
     if call is None or not isinstance(chosen, Tensor):
         return None
@@ -165,7 +175,7 @@ def _cure(pipeline: Pipeline, location: Location, chosen: Value, model: Model) -
 
 
 def _call_at(pipeline: Pipeline, location: Location) -> ast.Call | None:
-    """The call at a place that chooses along the last axis and does nothing else."""
+    """The call at a location that takes the argmax along the last axis and does nothing else."""
     source = pipeline.source_of(location)
     call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == location), None)
     if call is None or not isinstance(call.func, ast.Attribute):
@@ -180,7 +190,7 @@ def _is_function(call: ast.Call) -> bool:
 
 
 def _scores_in(call: ast.Call) -> str:
-    """The code of what the call chooses among, as something that a method can be called on."""
+    """The code of the argmax's operand, in brackets if a method cannot be called on it."""
     assert isinstance(call.func, ast.Attribute)
     scores = call.args[0] if _is_function(call) else call.func.value
     is_bound = isinstance(scores, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
@@ -188,7 +198,7 @@ def _scores_in(call: ast.Call) -> str:
 
 
 def _cast(call: ast.Call) -> str | None:
-    """What turns answers into the numbers 0 and 1 in the library of the call; None where it may be either."""
+    """The method that turns booleans into 0 and 1 in the library of the call; None if the library is unknown."""
     assert isinstance(call.func, ast.Attribute)
     owner = ast.unparse(call.func.value)
     if owner == "torch" or any(keyword.arg == "dim" for keyword in call.keywords):
@@ -197,7 +207,7 @@ def _cast(call: ast.Call) -> str | None:
 
 
 def _problem_of(model: Model) -> str | None:
-    """The `problem_type` that the script gives a model; None where it gives none."""
+    """The `problem_type` that the script sets for a model; None if it sets none."""
     config = model.config
     given = model.arguments.get("problem_type")
     if given is None and config is not None:
@@ -208,7 +218,7 @@ def _problem_of(model: Model) -> str | None:
 
 
 def _is_rating(pipeline: Pipeline, location: Location) -> bool:
-    """Whether an error is computed of the chosen numbers: by a metric of ratings, or as a difference."""
+    """Whether an error is computed from the predictions: by a regression metric, or as a difference."""
     metrics = [call for call in pipeline.metric_calls if call.predictions and call.predictions.value.origin == location]
     differences = [each for each in pipeline.arithmetic.values() if each.operator == "Sub"]
     is_subtracted = any(location in {each.left.origin, each.right.origin} for each in differences)

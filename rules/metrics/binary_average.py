@@ -1,7 +1,7 @@
-"""F1, precision or recall of more than two classes, computed as if there were two.
+"""F1, precision or recall of more than two classes is computed without `average`.
 
-Without an `average` these metrics speak of one positive class. With three classes in the labels they raise an error at
-the first evaluation, after the first epoch of training.
+By default these metrics score a single positive class. With three classes in the labels they raise an error in the
+first evaluation, after the first epoch of training.
 
 ## Bad
 
@@ -42,7 +42,7 @@ the first evaluation, after the first epoch of training.
 
 ## When it is fine
 
-One class against the others is a question of two classes:
+One class against the rest is a binary problem:
 
     def judge(prediction):
         logits, labels = prediction
@@ -58,7 +58,7 @@ One class against the others is a question of two classes:
         compute_metrics=judge,
     )
 
-How many classes there are may not be known:
+The number of classes may be unknown:
 
     def judge(prediction):
         logits, labels = prediction
@@ -89,11 +89,10 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts
+from lintrain.pipeline.values import python, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
-from lintrain.pipeline.values.python import is_missing, literal
-from lintrain.pipeline.values.training import MetricCall
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import calls, parsing
 
 OF_ONE_CLASS = frozenset(
@@ -101,38 +100,49 @@ OF_ONE_CLASS = frozenset(
 )
 
 HAVE_AVERAGE = frozenset({"evaluate", "sklearn"})
-"""Libraries whose metrics are told at the call how to average; those of torchmetrics where they are made."""
+"""Libraries whose metrics take `average` in the call; torchmetrics takes it in the constructor."""
 
 
-class BinaryAverage(Rule):
+AVERAGES = 'pass `average="macro"`, `"weighted"` or `"micro"`'
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The number of classes; `function` names the metric that a run showed, empty if its call takes no `average`."""
+
+    classes: int | None = None
+    function: str | None = None
+
+
+class BinaryAverage(Rule[Claim]):
     level = Level.ERROR
     keywords = "metric|evaluate & f1|precision|recall|fbeta|jaccard"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[object]()
         for call in pipeline.metric_calls:
             names = [part.name for part in call.metric.every() if part.name in OF_ONE_CLASS]
             model = _model_of(call)
             classes = _classes_of(model) if model is not None else None
-            if not names or model is None or classes is None or classes < 3 or not is_missing(call.average):
+            if not names or model is None or classes is None or classes < 3 or not python.is_missing(call.average):
                 continue
             if call.is_written and call.location not in seen:
                 seen.add(call.location)
                 yield self._report(call, names[0] or "", model, classes)
 
-    def _report(self, call: MetricCall, name: str, model: Model, classes: int) -> Finding:
-        locations = [Related(model.origin, f"a head of {classes} classes", "model")] if model.origin else []
+    def _report(self, call: training.MetricCall, name: str, model: Model, classes: int) -> Finding[Claim]:
+        locations = [Related(model.origin, f"the head has {classes} classes", "model")] if model.origin else []
         loaded = call.metric.origin
         return self.finding(
             call.location,
-            f"`{name}` is computed for one positive class, and the model has {classes} classes",
+            f"`{name}` is computed without `average`, but the model has {classes} classes",
             related=[*locations, *([Related(loaded, "the metric is loaded here", "metric")] if loaded else [])],
-            help='say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`',
+            help=AVERAGES,
             subject="compute_metrics",
-            facts={"classes": classes},
+            claim=Claim(classes),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         lines = (finding.location.line, finding.location.end_line)
         followed = metric_verdicts.metric_at(evidence, finding.location.path, lines, metric_verdicts.on_classes)
         if followed is not None:
@@ -144,38 +154,36 @@ class BinaryAverage(Rule):
         if stage is not None and stage.failure is not None:
             if stage.failure.says(metric_verdicts.BINARY_RAISES):
                 return Verdict.confirmed(f"{classes} classes in {evaluation.labels} labels raise {stage.failure.type}")
-            return Verdict.inconclusive(f"the metric function ended with {stage.failure.type} on {classes} classes")
+            return Verdict.inconclusive(f"the metric function raised {stage.failure.type} on {classes} classes")
         if classes < 3:
-            return Verdict.inconclusive(
-                f"only {classes} classes occur among the {evaluation.labels} labels that were looked at"
-            )
-        return Verdict.refuted(f"{classes} classes in {evaluation.labels} labels, and the metric function returns")
+            return Verdict.inconclusive(f"only {classes} classes occur in {evaluation.labels} labels")
+        return Verdict.refuted(f"the metric function accepts {classes} classes in {evaluation.labels} labels")
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        """A loop or a module of Lightning ends with this error in a metric."""
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        """The metrics that raise this error in a training loop or a Lightning module."""
         for location, use, verdict in metric_verdicts.metrics_confirmed(evidence, metric_verdicts.on_classes):
-            message = f"`{use.function}` is computed for one positive class, and there are {use.classes} classes"
-            cure = 'say how the classes become one number: `average="macro"`, `"weighted"` or `"micro"`'
-            facts = {"function": use.function if use.library in HAVE_AVERAGE and "average" not in use.options else ""}
-            yield self.finding(location, message, help=cure, facts=facts), verdict
+            message = f"`{use.function}` scores one positive class, but the labels have {use.classes} classes"
+            takes_average = use.library in HAVE_AVERAGE and "average" not in use.options
+            claim = Claim(use.classes, use.function if takes_average else "")
+            yield self.finding(location, message, help=AVERAGES, claim=claim), verdict
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        function = finding.facts.get("function")
-        if isinstance(function, str) and not _is_called(finding, function):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        function = finding.claim.function if finding.claim else None
+        if function is not None and not _is_called(finding, function):
             return None
         return fixes.Fix.of(
             'average over the classes: `"macro"`', fixes.AddArgument(finding.location, "average", '"macro"'), safe=False
         )
 
 
-def _is_called(finding: Finding, function: str) -> bool:
-    """Whether a call that a run showed is that of the metric itself."""
+def _is_called(finding: Finding[Claim], function: str) -> bool:
+    """Whether the call that a run located is the call of the metric itself."""
     callee = calls.callee_in(finding)
     return bool(function) and callee is not None and callee[1].rpartition(".")[2] in {function, "compute"}
 
 
-def _model_of(call: MetricCall) -> Model | None:
-    """The classifier whose classes are compared with the labels as they are; None where something else may be."""
+def _model_of(call: training.MetricCall) -> Model | None:
+    """The classifier whose classes are compared with unchanged labels; None if that is not certain."""
     predicted, wanted = _tensor(call.predictions), _tensor(call.references)
     if predicted is None or wanted is None or predicted.role is not Role.CLASSES or wanted.role is not Role.LABELS:
         return None
@@ -190,16 +198,16 @@ def _tensor(argument: Argument | None) -> Tensor | None:
 
 
 def _compares(array: Tensor) -> bool:
-    """Whether the code that made an array asks a question of each entry, so that two classes are left."""
+    """Whether the code of an array compares its entries, which leaves two classes."""
     try:
         tree = parsing.expression_of(array.text.strip())
     except SyntaxError:
         return True
     chosen = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Subscript) for inner in ast.walk(node.slice)}
-    return any(_asks(node) for node in ast.walk(tree) if id(node) not in chosen)
+    return any(_is_comparison(node) for node in ast.walk(tree) if id(node) not in chosen)
 
 
-def _asks(node: ast.AST) -> bool:
+def _is_comparison(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         return name in {"where", "isin", "gt", "ge", "lt", "le", "astype", "bool"}
@@ -207,10 +215,10 @@ def _asks(node: ast.AST) -> bool:
 
 
 def _classes_of(model: Model) -> int | None:
-    """The size of the head, where the script or the checkpoint says it for certain."""
+    """The size of the head; None if neither the script nor the checkpoint determines it."""
     if "problem_type" in model.arguments:
         return None
-    size = literal(model.num_labels)
+    size = python.literal(model.num_labels)
     if isinstance(size, int) and not isinstance(size, bool):
         return size
-    return model.labels_by_default if is_missing(model.num_labels) else None
+    return model.labels_by_default if python.is_missing(model.num_labels) else None

@@ -1,7 +1,7 @@
-"""Predictions of all processes are gathered with the rows that only fill up the last batch.
+"""Predictions are gathered together with the duplicated rows that fill the last batch.
 
-With several processes accelerate repeats rows until each process has a batch of the same size. `gather` returns the
-repeated rows as well, so that a metric counts them twice; `gather_for_metrics` leaves them out.
+With several processes, accelerate repeats rows until each process has a batch of the same size. `gather` also returns
+the repeated rows, so a metric counts them twice; `gather_for_metrics` drops them.
 
 ## Bad
 
@@ -29,7 +29,7 @@ repeated rows as well, so that a metric counts them twice; `gather_for_metrics` 
 
 ## When it is fine
 
-The surplus may be cut off by hand:
+The script drops the extra rows itself:
 
     accelerator = Accelerator()
     net, eval_loader = accelerator.prepare(net, eval_loader)
@@ -41,7 +41,7 @@ The surplus may be cut off by hand:
         rows.append(accelerator.gather(predictions))
     rows = torch.cat(rows)[: len(features)]
 
-Of a loss that is only shown a few rows more or less make no difference:
+In a loss that is only logged, a few repeated rows make no difference:
 
     accelerator = Accelerator()
     net, eval_loader = accelerator.prepare(net, eval_loader)
@@ -54,7 +54,7 @@ Of a loss that is only shown a few rows more or less make no difference:
 
 ## Fix
 
-Safe: on one process it gives the same, and on several the rows that fill up the last batch are counted no more.
+Safe: the result on one process is the same, and on several processes no row counts twice.
 
 ## References
 
@@ -70,26 +70,45 @@ from lintrain.analysis import training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Launcher
 from lintrain.pipeline.values.python import Unknown
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 JUDGED = lazy_pattern(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
-"""What a metric is computed of."""
+"""Names of the values that a metric is computed from."""
 
 OF_LOSS = lazy_pattern(r"loss|criterion")
-"""What is one number for each process: the rows in it are no matter."""
+"""Names of losses: one number per process, in which repeated rows do not matter."""
 
 CUT_OFF = lazy_pattern(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_batches|remainder")
-"""Signs of code that leaves surplus rows out itself, or has none."""
+"""Signs of code that drops the extra rows itself, or has none."""
 
 
-class DuplicatedEvalRows(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The call that drops the repeated rows."""
+
+    call: str
+
+
+class DuplicatedEvalRows(Rule[Claim]):
     level = Level.WARNING
     keywords = "gather"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for gathered in pipeline.acts(Act.GATHER):
             loop = training_loops.evaluation_loop(pipeline, gathered)
             what = training_loops.text_of_event(gathered)
@@ -99,40 +118,43 @@ class DuplicatedEvalRows(Rule):
                 found.setdefault(gathered.location, self._report(pipeline, gathered, loop.location))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, gathered: Event, loop: Location) -> Finding:
+    def _report(self, pipeline: Pipeline, gathered: Event, loop: Location) -> Finding[Claim]:
         call = pipeline.code(gathered.location)
         return self.finding(
             gathered.location,
-            "`gather` also returns rows that only fill up the last batch",
-            related=[Related(loop, "a prepared loader repeats rows at its end", "loop")],
-            help="call `gather_for_metrics`, which leaves them out",
-            facts={"call": call.replace(".gather(", ".gather_for_metrics(", 1)},
+            "`gather` also returns the repeated rows that fill the last batch",
+            related=[Related(loop, "the prepared loader repeats rows to fill its last batch", "loop")],
+            help="call `gather_for_metrics`, which drops them",
+            claim=Claim(call.replace(".gather(", ".gather_for_metrics(", 1)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:
             return Verdict.inconclusive(evidence.unasked("ranks"))
         seen = ranks.gather_at(finding.location)
         if seen is None:
-            return Verdict.inconclusive(f"no evaluation by {ranks.processes} processes was seen to its last batch here")
+            return Verdict.inconclusive(f"no evaluation on {ranks.processes} processes reached its last batch here")
         surplus = seen.fetched - seen.rows
-        text = f"`{seen.function}` gives {seen.gathered} rows where {ranks.processes} processes have {seen.rows}"
+        text = f"`{seen.function}` returned {seen.gathered} rows for {seen.rows} rows on {ranks.processes} processes"
         if not surplus:
-            return Verdict.inconclusive(f"{text}: these fill all batches, for another number of processes they may not")
+            return Verdict.inconclusive(
+                f"{text}: all batches are full, which may differ with another number of processes"
+            )
         if seen.gathered == seen.fetched:
             return Verdict.confirmed(f"{text}: {surplus} of them count twice", surplus=surplus)
         if seen.gathered == seen.rows:
-            return Verdict.refuted(f"{text}: the {surplus} that fill up the last batch are left out", surplus=0)
-        return Verdict.inconclusive(f"{text}, and {surplus} more fill up the last batch: these are no single rows")
+            return Verdict.refuted(f"{text}: the {surplus} that fill the last batch are dropped", surplus=0)
+        return Verdict.inconclusive(f"{text}, and {surplus} more fill the last batch: the values are not one per row")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        call = fixes.Replace(finding.location, str(finding.facts["call"]))
-        return fixes.Fix.of("leave the repeated rows out", call, safe=True)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        return fixes.Fix.of("drop the repeated rows", fixes.Replace(finding.location, finding.claim.call), safe=True)
 
 
 def _is_prepared(pipeline: Pipeline, gathered: Event, header: str) -> bool:
-    """Whether the loop goes over something that an Accelerator prepared."""
+    """Whether the loop iterates over something that an Accelerator prepared."""
     launcher = gathered.details.get("launcher")
     if not isinstance(launcher, Launcher) or not launcher.is_accelerator:
         return False

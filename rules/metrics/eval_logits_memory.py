@@ -1,18 +1,18 @@
-"""An evaluation keeps one number for each word of the vocabulary and each token of its data.
+"""An evaluation keeps one logit per vocabulary entry for every token of its data.
 
-A metric function gets the predictions of the whole evaluation set at once. For a language model these are rows times
-length times vocabulary: some thousand rows of 512 tokens and 50,000 words take hundreds of gigabytes, and the first
-evaluation ends the run.
+A metric function receives the predictions of the whole evaluation set at once. For a language model, that is rows times
+length times vocabulary size: a few thousand rows of 512 tokens with a vocabulary of 50,000 take hundreds of gigabytes,
+and the first evaluation runs out of memory.
 
 ## Bad
 
     small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    keywords = text.map(
+    words = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
+    words = words.filter(lambda row: len(row["input_ids"]) > 8)
     many = words["validation"]
     for _ in range(11):
         many = concatenate_datasets([many, many])
@@ -35,10 +35,10 @@ evaluation ends the run.
     small = transformers.GPT2Config(vocab_size=20000, n_embd=32, n_layer=1, n_head=2)
     writer = AutoModelForCausalLM.from_config(small)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    keywords = text.map(
+    words = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
+    words = words.filter(lambda row: len(row["input_ids"]) > 8)
     many = words["validation"]
     for _ in range(11):
         many = concatenate_datasets([many, many])
@@ -59,13 +59,13 @@ evaluation ends the run.
 
 ## When it is fine
 
-A few chosen rows fit:
+A small subset fits in memory:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    keywords = text.map(
+    words = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
+    words = words.filter(lambda row: len(row["input_ids"]) > 8)
 
     def judge(prediction):
         guesses = prediction.predictions.argmax(-1)[:, :-1]
@@ -80,16 +80,16 @@ A few chosen rows fit:
         compute_metrics=judge,
     )
 
-Or the metric is computed batch by batch, and nothing is kept:
+The metric may be computed batch by batch, so that nothing is kept:
 
     def judge(prediction, compute_result=False):
         return {"rows": float(len(prediction.label_ids))}
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    keywords = text.map(
+    words = text.map(
         lambda rows: lm_tokenizer(rows["text"], truncation=True, max_length=16), batched=True, remove_columns=["text"]
     )
-    keywords = words.filter(lambda row: len(row["input_ids"]) > 8)
+    words = words.filter(lambda row: len(row["input_ids"]) > 8)
     trainer = Trainer(
         lm,
         TrainingArguments("out", eval_strategy="epoch", batch_eval_metrics=True),
@@ -101,8 +101,8 @@ Or the metric is computed batch by batch, and nothing is kept:
 
 ## Fix
 
-Asks first: the output of the model has to be its logits alone. Offered where the metric function does nothing with the
-logits but take their largest; else what it may be given in their stead is up to its author.
+Asks first: the output of the model has to be its logits alone. Offered if the metric function only takes the argmax of
+the logits; otherwise only its author knows what it can use instead of them.
 
 ## References
 
@@ -116,28 +116,34 @@ from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, trainer_methods
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values import data, training
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Function, is_missing, options_of
-from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 VOCABULARY_WIDE = frozenset({Task.CAUSAL_LM, Task.MASKED_LM})
 OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "get_eval_dataloader"})
 TRAINERS = frozenset({"transformers.Trainer", "trl.SFTTrainer"})
-SPARES = ("batch_eval_metrics", "prediction_loss_only")
+REDUCE_LOGITS = ("batch_eval_metrics", "prediction_loss_only")
 FEWER = frozenset({"select", "take", "train_test_split", "shard"})
-CHOOSES = "lambda logits, labels: logits.argmax(dim=-1)"
-CURE = f"preprocess_logits_for_metrics={CHOOSES}"
+ARGMAX = "lambda logits, labels: logits.argmax(dim=-1)"
+ARGUMENT = f"preprocess_logits_for_metrics={ARGMAX}"
 MOST_SHARE, SMALL_SHARE = 0.5, 0.1
 GIBIBYTE = 2**30
 
 
-class EvalLogitsMemory(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the logits that the metric function takes the argmax of; empty if it uses them otherwise."""
+
+    logits: str
+
+
+class EvalLogitsMemory(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             model, settings = run.model, run.settings
             if model is None or settings is None or model.task not in VOCABULARY_WIDE or run.path not in TRAINERS:
@@ -148,51 +154,52 @@ class EvalLogitsMemory(Rule):
             if _evaluates(pipeline, run, settings) and not _has_few_rows(run):
                 yield self._report(pipeline, run, model, function)
 
-    def _report(self, pipeline: Pipeline, run: TrainerRun, model: Model, judge: Function) -> Finding:
+    def _report(self, pipeline: Pipeline, run: training.TrainerRun, model: Model, judge: Function) -> Finding[Claim]:
         function = run.arguments.get("compute_metrics")
-        reasons = [Related(model.origin, "one logit for each word of its vocabulary", "model")] if model.origin else []
+        reasons = [Related(model.origin, "one logit per vocabulary entry", "model")] if model.origin else []
         if function is not None:
-            reasons.append(Related(function.location, "gets the logits of the whole set at once", "metrics"))
+            reasons.append(Related(function.location, "receives the logits of the whole set at once", "metrics"))
         choice = _only_choice(judge) if _is_used_once(pipeline, judge, run) else None
         if choice is not None:
             reasons.append(
-                Related(trainer_methods.location_in(pipeline, judge, choice[0]), "takes the largest of them", "choice")
+                Related(trainer_methods.location_in(pipeline, judge, choice[0]), "takes only their argmax", "choice")
             )
         return self.finding(
             run.construction,
-            "the logits of all evaluation tokens are kept for the metric function",
+            "the logits of the whole evaluation set are kept for `compute_metrics`",
             related=reasons,
-            help=f"keep the chosen tokens only: `{CURE}`",
+            help=f"keep only the predicted tokens: `{ARGUMENT}`",
             subject="compute_metrics",
-            facts={"logits": ast.unparse(choice[1]) if choice else ""},
+            claim=Claim(ast.unparse(choice[1]) if choice else ""),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or evaluation.bytes_per_row is None or not evaluation.number_of_rows:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         rows, each, free = evaluation.number_of_rows, evaluation.bytes_per_row, evaluation.free_memory
+        text = f"the logits of {rows} rows take {rows * each / GIBIBYTE:.1f} GiB"
         if free is None:
-            return Verdict.inconclusive(f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB; what is free is not known")
+            return Verdict.inconclusive(f"{text}; the free memory is unknown")
         share = rows * each / free
-        said = f"{rows} rows keep {rows * each / GIBIBYTE:.1f} GiB, {share:.0%} of what is free here"
+        text = f"{text}, {share:.0%} of the free memory"
         if share > MOST_SHARE:
-            return Verdict.confirmed(said, share=share)
-        return Verdict.refuted(said, share=share) if share < SMALL_SHARE else Verdict.inconclusive(said, share=share)
+            return Verdict.confirmed(text, share=share)
+        return Verdict.refuted(text, share=share) if share < SMALL_SHARE else Verdict.inconclusive(text, share=share)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        chosen, logits = finding.with_role("choice"), str(finding.facts.get("logits") or "")
-        if not chosen or not logits:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        chosen, claim = finding.with_role("choice"), finding.claim
+        if not chosen or claim is None or not claim.logits:
             return None
         edits = (
-            fixes.Replace(chosen[0].location, logits),
-            fixes.AddArgument(finding.location, "preprocess_logits_for_metrics", CHOOSES),
+            fixes.Replace(chosen[0].location, claim.logits),
+            fixes.AddArgument(finding.location, "preprocess_logits_for_metrics", ARGMAX),
         )
-        return fixes.Fix.of("keep the chosen tokens only", *edits, safe=False)
+        return fixes.Fix.of("keep only the predicted tokens", *edits, safe=False)
 
 
-def _is_used_once(pipeline: Pipeline, judge: Function, run: TrainerRun) -> bool:
-    """Whether a function of the file is handed to one Trainer, and nothing else calls it or hands it on."""
+def _is_used_once(pipeline: Pipeline, judge: Function, run: training.TrainerRun) -> bool:
+    """Whether a function of the file is passed to one Trainer and used nowhere else."""
     source = pipeline.source_of(run.construction)
     if isinstance(judge.node, ast.Lambda) or (judge.source or pipeline.source) is not source:
         return False
@@ -206,7 +213,7 @@ def _is_used_once(pipeline: Pipeline, judge: Function, run: TrainerRun) -> bool:
 
 
 def _only_choice(judge: Function) -> tuple[ast.Call, ast.expr] | None:
-    """The argmax over the words that a metric function takes, and what of, if it does nothing else with the logits."""
+    """The argmax that a metric function takes and its operand, if it does nothing else with the logits."""
     parameters = judge.node.args.args
     if len(parameters) != 1:
         return None
@@ -214,7 +221,7 @@ def _only_choice(judge: Function) -> tuple[ast.Call, ast.expr] | None:
     given = parameters[0].arg
     names = {given} | {name for node in nodes for name in _first_unpacked(node, given)}
     logits = [node for node in nodes if isinstance(node, ast.expr) and _is_logits(node, given, names - {given})]
-    choices = [(node, of) for node in nodes if isinstance(node, ast.Call) and (of := _largest_of(node)) is not None]
+    choices = [(node, of) for node in nodes if isinstance(node, ast.Call) and (of := _argmax_operand(node)) is not None]
     mine = [(node, of) for node, of in choices if any(of is each for each in logits)]
     whole = [node for node in nodes if isinstance(node, ast.Name) and node.id == given]
     parts = [node for node in nodes if isinstance(node, ast.Attribute | ast.Subscript) and node.value in whole]
@@ -244,8 +251,8 @@ def _is_logits(node: ast.expr, given: str, unpacked: set[str]) -> bool:
             return False
 
 
-def _largest_of(call: ast.Call) -> ast.expr | None:
-    """What an argmax over the last axis is taken of: `x.argmax(-1)`, `np.argmax(x, axis=-1)`."""
+def _argmax_operand(call: ast.Call) -> ast.expr | None:
+    """The operand of an argmax over the last axis: `x.argmax(-1)`, `np.argmax(x, axis=-1)`."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "argmax":
         return None
     is_of_numpy = isinstance(call.func.value, ast.Name) and call.func.value.id in ("np", "numpy")
@@ -255,26 +262,26 @@ def _largest_of(call: ast.Call) -> ast.expr | None:
     return of if is_last and len(call.keywords) <= 1 else None
 
 
-def _keeps_logits(run: TrainerRun, settings: TrainingArguments) -> bool:
-    """Whether nothing makes less of the logits, batch by batch."""
+def _keeps_logits(run: training.TrainerRun, settings: training.TrainingArguments) -> bool:
+    """Whether nothing reduces the logits batch by batch."""
     is_whole = is_missing(run.value("preprocess_logits_for_metrics"))
-    return is_whole and all(evaluation_schedule.is_left_out(settings, name) for name in SPARES)
+    return is_whole and all(evaluation_schedule.is_left_out(settings, name) for name in REDUCE_LOGITS)
 
 
-def _evaluates(pipeline: Pipeline, run: TrainerRun, settings: TrainingArguments) -> bool:
+def _evaluates(pipeline: Pipeline, run: training.TrainerRun, settings: training.TrainingArguments) -> bool:
     strategy = evaluation_schedule.evaluation_strategy(settings)
     called = any(event.subject is run for event in pipeline.acts(Act.EVALUATE))
     return called or (strategy is not None and strategy.value != "no" and bool(run.train_calls))
 
 
-def _has_few_rows(run: TrainerRun) -> bool:
-    """Whether the evaluation set may be a small part of its data, or is not understood."""
-    datasets = [each for each in options_of(run.value("eval_dataset")) if isinstance(each, Dataset)]
+def _has_few_rows(run: training.TrainerRun) -> bool:
+    """Whether the evaluation set may be a small part of its data, or is unknown."""
+    datasets = [each for each in options_of(run.value("eval_dataset")) if isinstance(each, data.Dataset)]
     if len(datasets) != len(options_of(run.value("eval_dataset"))):
         return True
     family = [each for dataset in datasets for each in (dataset, *dataset.lineage)]
     return any(_is_cut(each) for each in family)
 
 
-def _is_cut(dataset: Dataset) -> bool:
+def _is_cut(dataset: data.Dataset) -> bool:
     return "[" in (dataset.split or "") or any(step.operation in FEWER for step in dataset.steps)

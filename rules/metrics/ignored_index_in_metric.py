@@ -1,13 +1,13 @@
-"""Labels that stand for "leave this out" are decoded or scored.
+"""Labels of -100, which mark positions to ignore, are decoded or scored.
 
-Collators fill labels with -100 where no loss is wanted, and the Trainer pads them with it. A tokenizer cannot decode
-that number and raises an error at the first evaluation; a metric counts it as one more class, and the score is far too
+Collators set labels to -100 where no loss should be computed, and the Trainer pads labels with it. A tokenizer cannot
+decode -100 and raises an error in the first evaluation; a metric counts it as one more class, and the score is far too
 low.
 
 ## Bad
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -47,7 +47,7 @@ Scored:
         compute_metrics=judge,
     )
 
-So are the hits of all tokens, in which the ones to be left out never are:
+The same in a mean over all tokens, where ignored positions always count as errors:
 
     tagger = AutoModelForTokenClassification.from_pretrained(checkpoint, num_labels=3)
     tagged = raw.map(lambda row: tokenizer(row["premise"], truncation=True))
@@ -69,7 +69,7 @@ So are the hits of all tokens, in which the ones to be left out never are:
 ## Good
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -111,7 +111,7 @@ Scored:
 
 ## When it is fine
 
-One label for each row is never padded:
+One label per row is never padded:
 
     def judge(prediction):
         logits, labels = prediction
@@ -126,7 +126,7 @@ One label for each row is never padded:
         compute_metrics=judge,
     )
 
-Entries may be left out one by one:
+Ignored positions may be skipped one by one:
 
     tagger = AutoModelForTokenClassification.from_pretrained(checkpoint, num_labels=3)
     tagged = raw.map(lambda row: tokenizer(row["premise"], truncation=True))
@@ -149,7 +149,7 @@ Entries may be left out one by one:
 
 ## Fix
 
-Safe: -100 is no token, and decoding it ends with an error.
+Safe: -100 is not a token id, and decoding it raises an error.
 
 ## References
 
@@ -162,12 +162,10 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts, run_data
+from lintrain.pipeline.values import data, python, training
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
-from lintrain.pipeline.values.python import Value
-from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
 FILLS = frozenset(
@@ -177,88 +175,100 @@ RAISED = ("number too small to fit", "convert negative int", "out of range integ
 SMALLEST_CHANGE = 1e-9
 DECODES = frozenset({"batch_decode", "decode"})
 HITS = "mean of hits"
+EXCLUDE = "exclude these positions from predictions and labels"
 
 
-class IgnoredIndexInMetric(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the labels are used for; the name to assign the replaced labels to, and the name of their tokenizer."""
+
+    use: str
+    name: str | None
+    tokenizer: str | None
+
+
+class IgnoredIndexInMetric(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()
         for labels, location, text, use in _uses(pipeline):
             run = _run_of(pipeline, labels)
             collator = run.value("data_collator") if run else None
-            if run is None or not isinstance(collator, Collator) or location in seen:
+            if run is None or not isinstance(collator, data.Collator) or location in seen:
                 continue
             seen.add(location)
             yield self._report(pipeline, location, text, use, collator)
 
-    def _report(self, pipeline: Pipeline, location: Location, text: str, use: str, collator: Collator) -> Finding:
-        reasons = [Related(collator.origin, "fills labels with -100", "collator")] if collator.origin else []
+    def _report(
+        self, pipeline: Pipeline, location: Location, text: str, use: str, collator: data.Collator
+    ) -> Finding[Claim]:
+        reasons = [Related(collator.origin, "pads labels with -100", "collator")] if collator.origin else []
         decodes = use in DECODES
         name = text if decodes and text.isidentifier() and _imports_numpy(pipeline) else None
-        message, cure = _said(text, use)
+        message, advice = _message(text, use)
         return self.finding(
             location,
             message,
             related=reasons,
-            help=cure,
+            help=advice,
             subject="compute_metrics",
-            facts={"use": use, "name": name, "tokenizer": run_data.tokenizer_name(pipeline, location)},
+            claim=Claim(use, name, run_data.tokenizer_name(pipeline, location)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called or evaluation.ignored_labels is None:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
-        said = f"{evaluation.ignored_labels} of {evaluation.labels} labels are -100"
+        text = f"{evaluation.ignored_labels} of {evaluation.labels} labels are -100"
         if evaluation.ignored_labels == 0:
-            return Verdict.refuted(said)
+            return Verdict.refuted(text)
         if stage is not None and stage.failure is not None:
             is_this = stage.failure.says(*RAISED)
             return (
-                Verdict.confirmed(f"{said}, and decoding raises {stage.failure.type}")
+                Verdict.confirmed(f"{text}, and decoding raises {stage.failure.type}")
                 if is_this
-                else Verdict.inconclusive(said)
+                else Verdict.inconclusive(text)
             )
         change = evaluation.change_by_ignored
         if change is None:
-            return Verdict.inconclusive(f"{said}, and what they change was not measured")
+            return Verdict.inconclusive(f"{text}; their effect on the metrics was not measured")
         if change > SMALLEST_CHANGE:
-            return Verdict.confirmed(f"{said}; twice as many of them change a metric by {change:.3g}", change=change)
+            return Verdict.confirmed(f"{text}; doubling their number changes a metric by {change:.3g}", change=change)
         return Verdict.refuted(
-            f"{said}; twice as many of them change no metric by more than {change:.1g}", change=change
+            f"{text}; doubling their number changes no metric by more than {change:.1g}", change=change
         )
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        """A metric of classes in a loop or a module of Lightning scores the entries of -100 too."""
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        """The metrics in a training loop or a Lightning module that also score labels of -100."""
         for location, function, verdict in metric_verdicts.scored_ignored(evidence):
-            message = f"`{function}` scores labels of -100, which are to be left out"
-            yield self.finding(location, message, help="leave these entries out of both sides"), verdict
+            message = f"`{function}` also scores labels of -100, which mark positions to ignore"
+            yield self.finding(location, message, help=EXCLUDE), verdict
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name, tokenizer = finding.facts.get("name"), finding.facts.get("tokenizer")
-        if not name or not tokenizer:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.name or not claim.tokenizer:
             return None
-        statement = f"{name} = np.where({name} != -100, {name}, {tokenizer}.pad_token_id)"
+        statement = f"{claim.name} = np.where({claim.name} != -100, {claim.name}, {claim.tokenizer}.pad_token_id)"
         return fixes.Fix.of(
-            "put the padding token in its stead", fixes.InsertBefore(finding.location, statement), safe=True
+            "replace -100 with the padding token", fixes.InsertBefore(finding.location, statement), safe=True
         )
 
 
-def _said(text: str, use: str) -> tuple[str, str]:
-    """What is wrong with labels in this use, and the cure."""
+def _message(text: str, use: str) -> tuple[str, str]:
+    """The message and the help for labels in this use."""
     if use in DECODES:
-        cure = f"put the padding token in its stead: `np.where({text} != -100, {text}, tokenizer.pad_token_id)`"
-        return f"`{text}` holds -100 where nothing is to be decoded", cure
+        advice = f"replace -100 with the padding token: `np.where({text} != -100, {text}, tokenizer.pad_token_id)`"
+        return f"`{text}` contains -100, which cannot be decoded", advice
     if use == HITS:
-        return f"`{text}` is averaged over the labels of -100 too", "leave these entries out of both sides"
-    cure = f"leave these entries out: `{text}[{text} != -100]`, and the predictions at the same places"
-    return f"`{text}` holds -100 where nothing is to be scored", cure
+        return f"the mean of `{text}` includes labels of -100", EXCLUDE
+    advice = f"exclude these positions: `{text}[{text} != -100]`, and the same positions of the predictions"
+    return f"`{text}` contains -100, which is scored as a class", advice
 
 
-def _run_of(pipeline: Pipeline, labels: Tensor) -> TrainerRun | None:
-    """The run whose labels these are, if they certainly hold -100: its collator fills them up."""
+def _run_of(pipeline: Pipeline, labels: Tensor) -> training.TrainerRun | None:
+    """The run whose labels these are, if its collator certainly pads them with -100."""
     model = labels.model
     if not isinstance(model, Model) or model.task not in PER_TOKEN:
         return None
@@ -268,9 +278,9 @@ def _run_of(pipeline: Pipeline, labels: Tensor) -> TrainerRun | None:
     return None
 
 
-def _fills(collator: Value) -> bool:
+def _fills(collator: python.Value) -> bool:
     """Whether a collator certainly writes -100 into labels."""
-    if not isinstance(collator, Collator) or collator.path not in FILLS:
+    if not isinstance(collator, data.Collator) or collator.path not in FILLS:
         return False
     return "label_pad_token_id" not in collator.arguments
 
@@ -284,7 +294,7 @@ def _imports_numpy(pipeline: Pipeline) -> bool:
 
 
 def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Location, str, str]]:
-    """Labels with nothing left out, where they are decoded or compared as classes."""
+    """The labels that are decoded or scored as classes without excluding -100."""
     for misuse in pipeline.misuses:
         labels = misuse.value if isinstance(misuse.value, Tensor) and misuse.value.role is Role.LABELS else None
         is_text = labels is not None and isinstance(labels.model, Model) and labels.model.task is Task.CAUSAL_LM

@@ -1,7 +1,7 @@
-"""A metric that compares classes is given logits.
+"""A metric that compares classes receives logits.
 
-Accuracy, F1, precision and recall compare one class with another. A row of logits, one number for each class, is no
-class: the first evaluation raises an error, after a whole epoch of training if that is when it comes.
+Accuracy, F1, precision and recall compare class ids. A row of logits, one number per class, is not a class id: the
+first evaluation raises an error, often after a full epoch of training.
 
 ## Bad
 
@@ -37,7 +37,7 @@ class: the first evaluation raises an error, after a whole epoch of training if 
 
 ## When it is fine
 
-The classes may be chosen before the metric function is called, which also spares memory:
+The classes may be computed before the metric function is called, which also saves memory:
 
     def choose(logits, labels):
         return logits.argmax(dim=-1)
@@ -56,7 +56,7 @@ The classes may be chosen before the metric function is called, which also spare
         preprocess_logits_for_metrics=choose,
     )
 
-Some metrics want scores, like the area under the ROC curve:
+Some metrics expect scores, such as the area under the ROC curve:
 
     def compute_metrics(prediction):
         probabilities = torch.softmax(torch.tensor(prediction.predictions), dim=-1)
@@ -73,7 +73,7 @@ Some metrics want scores, like the area under the ROC curve:
 
 ## Fix
 
-Safe: a metric of classes ends with an error on logits.
+Safe: a metric that compares classes raises an error on logits.
 
 ## References
 
@@ -89,14 +89,22 @@ from lintrain.analysis import metric_verdicts
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import Constant, options_of
 from lintrain.pipeline.values.training import Metric, MetricCall
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class LogitsInMetric(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code that computes the classes, and the location of the metric's call."""
+
+    classes: str
+    call: Location
+
+
+class LogitsInMetric(Rule[Claim]):
     level = Level.ERROR
     keywords = "metric|evaluate"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[object]()
         for call in pipeline.metric_calls:
             scores = _scores_given(call)
@@ -104,19 +112,19 @@ class LogitsInMetric(Rule):
                 seen.add(call.predictions.location)
                 yield self._report(pipeline, call, call.predictions.text or "the predictions", scores)
 
-    def _report(self, pipeline: Pipeline, call: MetricCall, text: str, scores: Tensor) -> Finding:
+    def _report(self, pipeline: Pipeline, call: MetricCall, text: str, scores: Tensor) -> Finding[Claim]:
         location = call.predictions.location if call.predictions else call.location
         classes = f"{_in_brackets(text)}.argmax(axis=-1)"
         return self.finding(
             location,
-            f"`{text}` holds {scores.role}, and {_named(call.metric)} compares classes",
+            f"`{text}` holds {scores.role}, but {_named(call.metric)} compares classes",
             related=[*_origins(pipeline, scores), *_loaded(call.metric)],
-            help=f"choose the class with the largest score: `{classes}`",
+            help=f"take the class with the highest score: `{classes}`",
             subject="compute_metrics",
-            facts={"classes": classes, "line": call.location.line, "end_line": call.location.end_line},
+            claim=Claim(classes, call.location),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         followed = metric_verdicts.metric_at(
             evidence, finding.location.path, _lines(finding), metric_verdicts.on_scores
         )
@@ -132,33 +140,33 @@ class LogitsInMetric(Rule):
                     f"predictions of shape {shape} raise {failure.type} in the metric", shape=[*shape]
                 )
             where = "elsewhere in" if shape else "before"
-            return Verdict.inconclusive(f"evaluation ended {where} the metric function, with {failure.type}")
+            return Verdict.inconclusive(f"{failure.type} was raised {where} the metric function")
         if evaluation is None or not evaluation.metric_function_called:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         metrics = {name: value for name, value in evaluation.metrics.items() if value is not None}
         return Verdict.refuted(
-            f"the metric function gave {len(metrics)} numbers on {evaluation.rows} rows", metrics={**metrics}
+            f"the metric function returned {len(metrics)} values for {evaluation.rows} rows", metrics={**metrics}
         )
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        """A metric of classes in a loop or a module of Lightning raises, for it got numbers for each class."""
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        """The metrics in a training loop or a Lightning module that raise on one score per class."""
         for location, use, verdict in metric_verdicts.metrics_confirmed(evidence, metric_verdicts.on_scores):
-            message = f"`{use.function}` compares classes, and is given a number for each class"
-            yield self.finding(location, message, help="choose the class with the largest"), verdict
+            message = f"`{use.function}` compares classes, but receives one score per class"
+            yield self.finding(location, message, help="take the class with the highest score"), verdict
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        """What was read of the script says it already, of one of the lines of this call."""
+        """Whether a finding from the text of the script already reports a line of this call."""
         return cause.rule == self.name and finding.location.line <= cause.location.line <= finding.location.end_line
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        classes = finding.facts.get("classes")
-        if not isinstance(classes, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
             return None
+        classes = finding.claim.classes
         return fixes.Fix.of(f"compare classes: `{classes}`", fixes.Replace(finding.location, classes), safe=True)
 
 
 def _scores_given(call: MetricCall) -> Tensor | None:
-    """The logits or probabilities of a classifier that a class metric is given; None where it may get anything else."""
+    """The logits or probabilities of a classifier that a class metric receives; None if that is not certain."""
     given = call.predictions.value if call.predictions else None
     if not call.metric.takes_classes or not isinstance(given, Tensor) or not isinstance(given.model, Model):
         return None
@@ -168,7 +176,7 @@ def _scores_given(call: MetricCall) -> Tensor | None:
 
 
 def _may_have_one_output(model: Model) -> bool:
-    """With one output there is no largest to choose: regression, or a threshold that is missing."""
+    """Whether there may be one output, which has no argmax: regression, or a missing threshold."""
     return any(isinstance(size, Constant) and size.value == 1 for size in options_of(model.num_labels))
 
 
@@ -178,15 +186,15 @@ def _named(metric: Metric) -> str:
 
 
 def _in_brackets(text: str) -> str:
-    """The code as something that a method can be called on."""
+    """The code, in brackets if a method cannot be called on it."""
     return text if all(letter.isalnum() or letter in "_.[]()\"'" for letter in text) else f"({text})"
 
 
 def _origins(pipeline: Pipeline, scores: Tensor) -> Iterator[Related]:
     for binding in pipeline.names_of(scores)[:1]:
-        yield Related(binding.location, "what the model gives comes in here", "origin", binding.name)
+        yield Related(binding.location, "the model's output is assigned here", "origin", binding.name)
     if isinstance(scores.model, Model) and scores.model.origin is not None:
-        yield Related(scores.model.origin, "the model gives one number for each class", "model", scores.model.text)
+        yield Related(scores.model.origin, "the model returns one score per class", "model", scores.model.text)
 
 
 def _loaded(metric: Metric) -> Iterator[Related]:
@@ -194,10 +202,8 @@ def _loaded(metric: Metric) -> Iterator[Related]:
         yield Related(metric.origin, "the metric is loaded here", "metric", metric.text)
 
 
-def _lines(finding: Finding) -> tuple[int, int]:
-    first, last = finding.facts.get("line"), finding.facts.get("end_line")
-    return (
-        (first, last)
-        if isinstance(first, int) and isinstance(last, int)
-        else (finding.location.line, finding.location.line)
-    )
+def _lines(finding: Finding[Claim]) -> tuple[int, int]:
+    """The first and the last line of the metric's call."""
+    if finding.claim is None:
+        return finding.location.line, finding.location.line
+    return finding.claim.call.line, finding.claim.call.end_line

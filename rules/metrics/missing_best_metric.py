@@ -1,7 +1,7 @@
-"""The metric that tells the best checkpoint is none of those that the evaluation gives.
+"""`metric_for_best_model` names a metric that the evaluation does not return.
 
-After each evaluation the Trainer looks this metric up among the results. Where it is missing, the run ends there with
-an error, after the first epoch or some hundred steps of training.
+After each evaluation the Trainer looks up this metric in the results. If it is missing, the run ends there with an
+error, after the first epoch or a few hundred steps of training.
 
 ## Bad
 
@@ -29,7 +29,7 @@ an error, after the first epoch or some hundred steps of training.
 
 ## When it is fine
 
-The loss is always there, and the names may be written with the prefix that the Trainer gives them:
+The loss is always available, and a name may carry the prefix that the Trainer adds:
 
     args = TrainingArguments("out", eval_strategy="epoch", metric_for_best_model="eval_loss")
     trainer = Trainer(
@@ -41,7 +41,7 @@ The loss is always there, and the names may be written with the prefix that the 
         compute_metrics=compute_metrics,
     )
 
-Several evaluation sets give each name a prefix of their own:
+With several evaluation sets, each metric carries the name of its set as a prefix:
 
     args = TrainingArguments("out", eval_strategy="epoch", metric_for_best_model="mismatched_accuracy")
     trainer = Trainer(
@@ -53,7 +53,7 @@ Several evaluation sets give each name a prefix of their own:
         compute_metrics=compute_metrics,
     )
 
-What a function returns is often not to be seen:
+What a function returns is often unknown:
 
     from somewhere import measure
 
@@ -69,7 +69,7 @@ What a function returns is often not to be seen:
 
 ## Fix
 
-Asks first: the nearest key is a guess at what was meant.
+Asks first: the closest name is only a guess.
 
 ## References
 
@@ -83,20 +83,27 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluation_schedule
 from lintrain.pipeline.values.python import Absent, Mapping, options_of
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 ALWAYS = frozenset(
     {"loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time", "jit_compilation_time"}
 )
 ADDS_METRICS = frozenset({"evaluate", "evaluation_loop", "prediction_loop", "log", "_maybe_log_save_evaluate"})
-RAISED = ("which is not found in the evaluation metrics",)
 
 
-class MissingBestMetric(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The metric that is looked up, and the closest name that the evaluation returns, if any."""
+
+    metric: str
+    nearest: str | None
+
+
+class MissingBestMetric(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             settings = run.settings
             if settings is None or not run.is_plain or run.overrides & ADDS_METRICS:
@@ -105,57 +112,57 @@ class MissingBestMetric(Rule):
                 evaluation_schedule.best_metric(settings),
                 evaluation_schedule.evaluation_strategy(settings),
             )
-            if name is None or strategy is None or strategy.value == "no" or not _is_called_so(settings):
+            if name is None or strategy is None or strategy.value == "no" or not _is_written(settings):
                 continue
             given = _names_given(run)
             if given is not None and name not in given | ALWAYS and not _may_be_prefixed(run, name, given):
                 yield self._report(run, settings, name, given)
 
-    def _report(self, run: TrainerRun, settings: TrainingArguments, name: str, given: frozenset[str]) -> Finding:
+    def _report(self, run: TrainerRun, settings: TrainingArguments, name: str, given: frozenset[str]) -> Finding[Claim]:
         names = sorted(given)
         listed = ", ".join(f"`{each}`" for each in [*names[:3], *(["…"] if len(names) > 3 else [])])
         from difflib import get_close_matches
 
         near = get_close_matches(name, names, 1, 0.6) or (names if len(names) == 1 else ["loss"] if not names else [])
         function = run.arguments.get("compute_metrics")
-        note = f"gives {listed}" if names else "gives the loss alone"
+        note = f"returns {listed}" if names else "returns only the loss"
         return self.finding(
             settings.locations["metric_for_best_model"],
-            f"the best checkpoint is told by `{name}`, which the evaluation does not give",
+            f'`metric_for_best_model="{name}"`, but evaluation never returns `{name}`',
             related=[Related(function.location if function else run.construction, note, "metrics")],
-            help=f"name what `compute_metrics` returns ({listed}), or return `{name}` as well"
+            help=f"use a metric that `compute_metrics` returns ({listed}), or return `{name}` as well"
             if names
             else f"pass a `compute_metrics` that returns `{name}`",
             subject="metric_for_best_model",
-            facts={"metric": name, "nearest": near[0] if near else None},
+            claim=Claim(name, near[0] if near else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
         if evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if not isinstance(name, str):
-            return Verdict.refuted("the arguments name 0 metrics for the best checkpoint")
+            return Verdict.refuted("`metric_for_best_model` is not set")
         given = {each.removeprefix("eval_") for each in evaluation.metrics}
-        said = f"the evaluation of {evaluation.rows} rows gives {', '.join(sorted(given)) or 'the loss alone'}"
+        text = f"the evaluation of {evaluation.rows} rows returned {', '.join(sorted(given)) or 'only the loss'}"
         if name.removeprefix("eval_") in given | ALWAYS:
-            return Verdict.refuted(f"{said}, and `{name}` is among that or always there", metrics=[*sorted(given)])
-        return Verdict.confirmed(f"{said}, and no `{name}`", metrics=[*sorted(given)])
+            return Verdict.refuted(f"{text}; `{name}` is available", metrics=[*sorted(given)])
+        return Verdict.confirmed(f"{text}, but no `{name}`", metrics=[*sorted(given)])
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        nearest = finding.facts.get("nearest")
-        if not isinstance(nearest, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        nearest = finding.claim.nearest if finding.claim else None
+        if nearest is None:
             return None
         code = f'metric_for_best_model="{nearest}"'
-        return fixes.Fix.of(f"take `{nearest}`", fixes.Replace(finding.location, code), safe=False)
+        return fixes.Fix.of(f"use `{nearest}`", fixes.Replace(finding.location, code), safe=False)
 
 
-def _is_called_so(settings: TrainingArguments) -> bool:
+def _is_written(settings: TrainingArguments) -> bool:
     return "metric_for_best_model" in settings.locations
 
 
 def _names_given(run: TrainerRun) -> frozenset[str] | None:
-    """The names that the metric function returns on every way through it, together; None where one is not known."""
+    """The names that the metric function returns, over all of its paths; None if one is unknown."""
     if isinstance(run.metrics, Absent):
         return frozenset() if run.is_complete else None
     names = set[str]()
@@ -167,5 +174,5 @@ def _names_given(run: TrainerRun) -> frozenset[str] | None:
 
 
 def _may_be_prefixed(run: TrainerRun, name: str, given: frozenset[str]) -> bool:
-    """Whether the data is no single set, or not known, and the name ends like one that is given."""
+    """Whether the data may be several sets, and the name ends like a returned one."""
     return run.dataset("eval_dataset") is None and any(name.endswith(each) for each in given | ALWAYS)

@@ -1,7 +1,7 @@
-"""Evaluation is asked for, and there is no data set to evaluate on.
+"""Evaluation is enabled, but there is no data set to evaluate on.
 
-With an `eval_strategy` the Trainer wants an `eval_dataset` when it is made. A plain `trainer.evaluate()` wants one as
-well, and says so only when the training is over.
+With an `eval_strategy`, the Trainer requires an `eval_dataset` when it is created. A plain `trainer.evaluate()` needs
+one too, but raises the error only after training is over.
 
 ## Bad
 
@@ -11,7 +11,7 @@ well, and says so only when the training is over.
     args = TrainingArguments("out", eval_strategy="epoch")
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)  # <- missing-eval-dataset
 
-Where there are several splits to choose from:
+With several splits to choose from:
 
     args = TrainingArguments("out", eval_strategy="epoch")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- missing-eval-dataset
@@ -39,7 +39,7 @@ One of several splits:
 
 ## When it is fine
 
-Evaluation may be given its own data set when it is called, or the trainer makes its own loader:
+`evaluate` may receive its own data set, or the trainer may create its own loader:
 
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     trainer.train()
@@ -47,7 +47,7 @@ Evaluation may be given its own data set when it is called, or the trainer makes
 
 ## Fix
 
-Asks first: an evaluation takes time. Offered where one split beside the training rows is named for validation.
+Asks first: evaluation takes time. Offered if exactly one other split has a name for validation.
 
 ## References
 
@@ -64,17 +64,25 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import DatasetDict
 from lintrain.pipeline.values.python import Absent, is_missing
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OWN_DATA = {"get_eval_dataloader", "evaluate", "evaluation_loop", "_get_dataloader", "get_test_dataloader"}
 RAISED = ("you didn't pass an `eval_dataset`", "requires an eval_dataset")
 
 
-class MissingEvalDataset(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The argument that enables evaluation, and the code of the validation split, if there is exactly one."""
+
+    strategy: str
+    rows: str | None
+
+
+class MissingEvalDataset(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             if not run.is_plain or not is_missing(run.value("eval_dataset")) or run.overrides & OWN_DATA:
                 continue
@@ -84,47 +92,49 @@ class MissingEvalDataset(Rule):
             else:
                 yield from self._at_calls(pipeline, run)
 
-    def _at_construction(self, pipeline: Pipeline, run: TrainerRun, asked: evaluation_schedule.Strategy) -> Finding:
+    def _at_construction(
+        self, pipeline: Pipeline, run: TrainerRun, asked: evaluation_schedule.Strategy
+    ) -> Finding[Claim]:
         return self.finding(
             run.construction,
-            f"`{run.name}` is to evaluate (`{asked.name}`) and has no `eval_dataset`",
-            related=asked.reason("asks for evaluation"),
+            f"`{asked.name}` is set, but `{run.name}` has no `eval_dataset`",
+            related=asked.reason("enables evaluation"),
             help='pass the validation split as `eval_dataset`, or set `eval_strategy="no"`',
             subject="eval_dataset",
-            facts={"strategy": asked.name, "rows": _held_out(pipeline, run)},
+            claim=Claim(asked.name, _held_out(pipeline, run)),
         )
 
-    def _at_calls(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
+    def _at_calls(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
         for event in pipeline.acts(Act.EVALUATE):
             wanted = event.details.get("eval_dataset")
             if event.subject is run and isinstance(wanted, Absent):
                 yield self.finding(
                     event.location,
-                    f"this evaluates `{run.name}`, which has no `eval_dataset`",
-                    related=[Related(run.construction, "made here without one", "origin", run.text)],
+                    f"this evaluates with `{run.name}`, which has no `eval_dataset`",
+                    related=[Related(run.construction, "created here without one", "origin", run.text)],
                     help="pass the validation split as `eval_dataset`, here or to the trainer",
                     subject="eval_dataset",
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"{stage.failure.type} when the trainer is to evaluate: 0 data sets for it")
+            return Verdict.confirmed(f"`{stage.failure.type}`: the trainer has no data set to evaluate on")
         splits = evidence.given_splits.get("eval_dataset", ())
         if splits:
             rows = sum(split.rows or 0 for split in splits)
-            return Verdict.refuted(f"{len(splits)} data sets with {rows} rows to evaluate on", rows=rows)
-        if evidence.passed("construction") and "strategy" in finding.facts:
-            return Verdict.refuted("the trainer was made with 0 evaluation data sets, and nothing failed")
+            return Verdict.refuted(f"the trainer has {rows} rows to evaluate on", rows=rows)
+        if evidence.passed("construction") and finding.claim is not None:
+            return Verdict.refuted("the trainer was created without an `eval_dataset`, and nothing failed")
         if evidence.passed("construction"):
             return Verdict.inconclusive(
-                "the trainer was made with 0 evaluation data sets; a probe ends before this call"
+                "the trainer was created without an `eval_dataset`; a probe ends before this call"
             )
         return Verdict.inconclusive(evidence.not_reached("construction"))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        rows = finding.facts.get("rows")
-        if not isinstance(rows, str) or "strategy" not in finding.facts:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        rows = finding.claim.rows if finding.claim else None
+        if rows is None:
             return None
         return fixes.Fix.of(
             f"evaluate on `{rows}`", fixes.AddArgument(finding.location, "eval_dataset", rows), safe=False
@@ -135,7 +145,7 @@ HELD_OUT = ("validation", "valid", "dev", "eval", "val")
 
 
 def _held_out(pipeline: Pipeline, run: TrainerRun) -> str | None:
-    """The code of the only split for validation beside the one that is trained on."""
+    """The code of the only validation split besides the one that is trained on."""
     given = run.arguments.get("train_dataset")
     whole = re.fullmatch(r"""([A-Za-z_]\w*)\[(["'])train\2\]""", given.text) if given is not None else None
     if whole is None:

@@ -1,13 +1,13 @@
-"""Texts are compared that the model never wrote: evaluation does not generate.
+"""Metrics compare texts, but the evaluation does not generate any.
 
-Without `predict_with_generate` a `Seq2SeqTrainer` makes one forward pass with the right answer as the decoder's input.
-Its logits are no token ids, so that decoding them raises an error; and their largest entries make a text that was
-copied with the answer in view, which scores far too well.
+Without `predict_with_generate`, a `Seq2SeqTrainer` runs one forward pass with the right answer as the decoder's input.
+Its logits are not token ids, so decoding them raises an error. Their argmax is a text that was predicted with the
+answer in view, which scores far too high.
 
 ## Bad
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -31,10 +31,10 @@ copied with the answer in view, which scores far too well.
     trainer.train()
     # raises ValueError: setting an array element with a sequence
 
-Where the logits are taken out of the tuple that they come in, they are decoded as if they were tokens:
+If the logits are taken out of their tuple, they are decoded as if they were token ids:
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -63,7 +63,7 @@ Where the logits are taken out of the tuple that they come in, they are decoded 
 ## Good
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -86,10 +86,10 @@ Where the logits are taken out of the tuple that they come in, they are decoded 
     )
     trainer.train()
 
-Where the logits may come in a tuple, generated tokens do not:
+Logits may come in a tuple, generated tokens do not:
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -116,10 +116,10 @@ Where the logits may come in a tuple, generated tokens do not:
 
 ## When it is fine
 
-Measures of the forward pass need no text:
+Metrics of the forward pass need no generated text:
 
     writer = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda row: words(row["premise"], text_target=row["hypothesis"]), remove_columns=raw["train"].column_names
     )
@@ -142,7 +142,7 @@ Measures of the forward pass need no text:
 
 ## Fix
 
-Safe: without it the metric is computed on logits, of which no text can be decoded.
+Safe: without it the metric is computed on logits, which cannot be decoded.
 
 ## References
 
@@ -159,7 +159,7 @@ from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Function, is_missing
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OF_TEXTS = frozenset(
     {"bertscore", "bleu", "chrf", "exact_match", "google_bleu", "meteor", "rouge", "sacrebleu", "squad", "wer", "cer"}
@@ -167,11 +167,18 @@ OF_TEXTS = frozenset(
 OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "predict"})
 
 
-class MissingPredictWithGenerate(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the training arguments do not mention `predict_with_generate`."""
+
+    is_absent: bool
+
+
+class MissingPredictWithGenerate(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             settings = run.settings
             if run.path != "transformers.Seq2SeqTrainer" or settings is None or run.overrides & OWN_EVALUATION:
@@ -182,43 +189,45 @@ class MissingPredictWithGenerate(Rule):
             if is_missing(run.value("preprocess_logits_for_metrics")) and _compares_texts(pipeline, function):
                 yield self._report(run, settings)
 
-    def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding:
+    def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding[Claim]:
         function = run.arguments.get("compute_metrics")
-        reasons = [Related(settings.origin, "does not ask for it", "arguments")] if settings.origin else []
+        reasons = [Related(settings.origin, "does not enable generation", "arguments")] if settings.origin else []
         if function is not None:
-            reasons.append(Related(function.location, "decodes predictions to texts", "metrics"))
+            reasons.append(Related(function.location, "decodes predictions to text", "metrics"))
         return self.finding(
             run.construction,
-            "texts are compared that the model never generated",
+            "the metric compares texts, but evaluation does not generate any",
             related=reasons,
             help="add `predict_with_generate=True` to the training arguments",
             subject="predict_with_generate",
-            facts={"is_absent": "predict_with_generate" not in settings.values},
+            claim=Claim("predict_with_generate" not in settings.values),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         shape = list(evaluation.predictions_shape)
         if evaluation.predictions_are_tuple:
-            return Verdict.confirmed(f"on {evaluation.rows} rows the metric function gets a tuple of logits and more")
+            return Verdict.confirmed(
+                f"for {evaluation.rows} rows the metric function received a tuple of logits and more"
+            )
         if len(shape) == 3:
-            return Verdict.confirmed(f"the metric function gets logits of shape {shape}", shape=[*shape])
-        return Verdict.refuted(f"the metric function gets token ids of shape {shape}", shape=[*shape])
+            return Verdict.confirmed(f"the metric function received logits of shape {shape}", shape=[*shape])
+        return Verdict.refuted(f"the metric function received token ids of shape {shape}", shape=[*shape])
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         made = finding.with_role("arguments")
-        if not made or not finding.facts.get("is_absent"):
+        if not made or finding.claim is None or not finding.claim.is_absent:
             return None
         edit = fixes.AddArgument(made[0].location, "predict_with_generate", "True")
-        return fixes.Fix.of("generate while evaluating", edit, safe=True)
+        return fixes.Fix.of("generate during evaluation", edit, safe=True)
 
 
 def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
-    """Whether the metric function decodes predictions, and generates nothing itself.
+    """Whether the metric function decodes predictions and does not generate itself.
 
-    It does where it uses a metric of texts, or takes logits for token ids, alone or in the tuple that they come in.
+    It decodes them if it uses a text metric, or treats logits (or the tuple that contains them) as token ids.
     """
     names = {node.attr for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Attribute)}
     if "generate" in names or not names & {"batch_decode", "decode"}:

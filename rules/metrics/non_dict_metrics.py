@@ -1,7 +1,7 @@
-"""A metric function returns a number, and the Trainer wants names for its numbers.
+"""The metric function does not return a dictionary.
 
-The Trainer adds its own results to what the metric function returns, under names. A bare number takes no names, and the
-run ends with an error at the first evaluation.
+The Trainer adds its own results to the dictionary that the metric function returns. It cannot add them to a number, and
+the run ends with an error in the first evaluation.
 
 ## Bad
 
@@ -19,7 +19,7 @@ run ends with an error at the first evaluation.
     )
     # raises TypeError: 'float' object does not support item assignment
 
-So does a number that is rounded or made plain first:
+The same for a number that is rounded or converted first:
 
     def judge(prediction):
         hits = prediction.predictions.argmax(-1) == prediction.label_ids
@@ -52,7 +52,7 @@ So does a number that is rounded or made plain first:
 
 ## When it is fine
 
-What a metric computes is a dictionary already, and so may be what another function gives:
+`compute` of a metric already returns a dictionary, and so may another function:
 
     from somewhere import report
 
@@ -71,7 +71,7 @@ What a metric computes is a dictionary already, and so may be what another funct
         compute_metrics=judge,
     )
 
-`float` may be another function's name:
+`float` may be the name of another function:
 
     from somewhere import report as float
 
@@ -89,7 +89,7 @@ What a metric computes is a dictionary already, and so may be what another funct
 
 ## Fix
 
-Safe: anything but a dictionary ends the evaluation with an error.
+Safe: anything but a dictionary raises an error in the evaluation.
 
 ## References
 
@@ -105,21 +105,28 @@ from lintrain.analysis import evaluation_schedule, trainer_methods
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Constant, Function, LibraryObject, Sequence, Value, options_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OWN_EVALUATION = {"evaluation_loop", "prediction_loop", "evaluate"}
 NUMBERS = frozenset({"float", "int", "len"})
-"""Python's functions that give one number whatever they are given."""
+"""Built-in functions that return one number for any argument."""
 
 MAY_BE_NAMED = {"classification_report"}
-"""What scikit-learn gives as text or, when asked, as a dictionary."""
+"""Functions of scikit-learn that return text or, on request, a dictionary."""
 
 
-class NonDictMetrics(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name of the returned variable; None if another expression is returned."""
+
+    name: str | None
+
+
+class NonDictMetrics(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer & compute_metrics"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[int]()
         for run in pipeline.runs:
             function = trainer_methods.own_function(run.value("compute_metrics"))
@@ -130,42 +137,43 @@ class NonDictMetrics(Rule):
                 seen.add(id(function))
                 yield self._report(pipeline, run, function, given[-1])
 
-    def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, returned: ast.expr) -> Finding:
+    def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, returned: ast.expr) -> Finding[Claim]:
         location = trainer_methods.location_in(pipeline, function, returned)
         name = returned.id if isinstance(returned, ast.Name) else None
         return self.finding(
             location,
-            f"this metric function returns {_kind(options_of(run.metrics)[0])}, and the Trainer wants a dictionary",
+            f"`compute_metrics` returns {_kind(options_of(run.metrics)[0])} instead of a dictionary",
             related=[Related(run.construction, "this trainer calls it", "trainer")],
-            help=f'give it a name: `{{"{name or "score"}": …}}`',
+            help=f'return a dictionary: `{{"{name or "score"}": …}}`',
             subject="compute_metrics",
-            facts={"name": name},
+            claim=Claim(name),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called or not evaluation.returned:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if evaluation.metrics or evaluation.returned == "dict":
-            return Verdict.refuted(f"the metric function returns {len(evaluation.metrics)} numbers by name")
-        return Verdict.confirmed(f"on {evaluation.rows} rows the metric function returns a `{evaluation.returned}`")
+            return Verdict.refuted(f"the metric function returned a dictionary of {len(evaluation.metrics)} values")
+        return Verdict.confirmed(f"for {evaluation.rows} rows the metric function returned a `{evaluation.returned}`")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name = finding.facts.get("name")
-        if not isinstance(name, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        name = finding.claim.name if finding.claim else None
+        if name is None:
             return None
-        return fixes.Fix.of(f"name it `{name}`", fixes.Replace(finding.location, f'{{"{name}": {name}}}'), safe=True)
+        edit = fixes.Replace(finding.location, f'{{"{name}": {name}}}')
+        return fixes.Fix.of(f"return it as `{name}` in a dictionary", edit, safe=True)
 
 
 def _are_bare(pipeline: Pipeline, metrics: Value, given: list[ast.expr]) -> bool:
-    """Whether all that a function may return are bare: by what they are, or as calls that give numbers alone."""
+    """Whether nothing that a function may return is a dictionary: by its value, or as a call that returns a number."""
     if all(_is_bare(each) for each in options_of(metrics)):
         return True
     return all(_gives_number(each) for each in given) and not _renames_numbers(pipeline)
 
 
 def _renames_numbers(pipeline: Pipeline) -> bool:
-    """Whether `float` or another of these may be something else in the script."""
+    """Whether `float` or another of these names may be redefined in the script."""
     names = {binding.name for binding in pipeline.bindings}
     for node in pipeline.source.nodes:
         match node:
@@ -179,7 +187,7 @@ def _renames_numbers(pipeline: Pipeline) -> bool:
 
 
 def _gives_number(node: ast.expr) -> bool:
-    """Whether an expression is `float(…)` or another of Python's own functions that give one number."""
+    """Whether an expression is `float(…)` or another built-in function that returns one number."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
     is_rounded = node.func.id == "round" and bool(node.args) and _gives_number(node.args[0])

@@ -1,7 +1,7 @@
-"""The predictions are a tuple, and the metric function takes them for logits.
+"""The predictions are a tuple, but the metric function treats them as logits.
 
-A model that also gives its hidden states, or the states of its encoder, hands on a tuple: the logits first, the rest
-after them. An argmax over such a tuple raises an error about inhomogeneous shapes at the first evaluation.
+A model that also returns hidden states, or the states of its encoder, gives a tuple with the logits first. An argmax
+over such a tuple raises an error about inhomogeneous shapes in the first evaluation.
 
 ## Bad
 
@@ -42,7 +42,7 @@ after them. An argmax over such a tuple raises an error about inhomogeneous shap
 
 ## When it is fine
 
-The logits may be picked out before the metric function is called, or nothing else be kept at all:
+The logits may be selected before the metric function is called:
 
     talkative = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, output_hidden_states=True)
 
@@ -61,7 +61,7 @@ The logits may be picked out before the metric function is called, or nothing el
 
 ## Fix
 
-Safe where the model certainly gives a tuple. Asks first where it may give one.
+Safe if the predictions have a name of their own. Asks first if they are an attribute.
 
 ## References
 
@@ -77,17 +77,24 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Tensor
 from lintrain.pipeline.values.python import Sequence
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 USES = {"argmax": "an argmax", "compute": "a metric", "where": "`where`"}
 IGNORED = {"ignore_keys", "ignore_keys_for_eval"}
 
 
-class TuplePredictions(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the tuple."""
+
+    name: str
+
+
+class TuplePredictions(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if any(IGNORED & set(event.details) for event in pipeline.acts(Act.TRAIN, Act.EVALUATE)):
             return
         seen = set[object]()
@@ -103,58 +110,60 @@ class TuplePredictions(Rule):
             seen.add(misuse.location)
             yield self._report(misuse, model)
 
-    def _report(self, misuse: Misuse, model: Model) -> Finding:
-        why = "its encoder's states come with the logits"
+    def _report(self, misuse: Misuse, model: Model) -> Finding[Claim]:
+        note = "also returns the states of its encoder"
         asked = [name for name in ("output_hidden_states", "output_attentions") if name in model.arguments]
         location = model.argument_locations[asked[0]] if asked else model.origin
         if asked:
-            why = "asks for more than logits"
+            note = "requests more than logits"
         return self.finding(
             misuse.location,
-            f"`{misuse.text}` is a tuple, the logits and more, and {USES[misuse.use]} takes it for logits",
-            related=[Related(location, why, "model", model.text)] if location else [],
-            help=f"take the logits: `{misuse.text}[0]`",
+            f"`{misuse.text}` is a tuple, but {USES[misuse.use]} treats it as logits",
+            related=[Related(location, note, "model", model.text)] if location else [],
+            help=f"select the logits: `{misuse.text}[0]`",
             subject="compute_metrics",
-            facts={"name": misuse.text},
+            claim=Claim(misuse.text),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if not evaluation.predictions_are_tuple:
             return Verdict.refuted(f"the predictions are one array of shape {list(evaluation.predictions_shape)}")
         if stage is None or stage.failure is None:
-            return Verdict.refuted(f"the metric function takes the tuple and gives {len(evaluation.metrics)} numbers")
+            return Verdict.refuted(
+                f"the metric function accepts the tuple and returned {len(evaluation.metrics)} values"
+            )
         return Verdict.confirmed(
             f"predictions of type {evaluation.predictions} raise {stage.failure.type} after 2 batches"
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name = str(finding.facts.get("name") or "")
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        name = finding.claim.name if finding.claim else ""
         if not name:
             return None
         if name.isidentifier():
             statement = f"{name} = {name}[0] if isinstance({name}, tuple) else {name}"
             return fixes.Fix.of(
-                "take the logits out of the tuple", fixes.InsertBefore(finding.location, statement), safe=True
+                "select the logits of the tuple", fixes.InsertBefore(finding.location, statement), safe=True
             )
         if all(letter.isalnum() or letter in "_." for letter in name):
             return fixes.Fix.of(
-                "take the logits out of the tuple", fixes.Replace(finding.location, f"{name}[0]"), safe=False
+                "select the logits of the tuple", fixes.Replace(finding.location, f"{name}[0]"), safe=False
             )
         return None
 
 
 def _should_be_text(pipeline: Pipeline, misuse: Misuse, model: Model) -> bool:
-    """Whether generated text was expected: `missing-predict-with-generate` names that mistake."""
+    """Whether generated text was expected, which `missing-predict-with-generate` reports."""
     return misuse.use == "where" and any(
         run.model is model and trainer_methods.generates_nothing(run) for run in pipeline.runs
     )
 
 
 def _model_of(misuse: Misuse) -> Model | None:
-    """The model whose outputs a tuple holds."""
+    """The model whose outputs a tuple contains."""
     if not isinstance(misuse.value, Sequence) or not misuse.value.items:
         return None
     first = misuse.value.items[0]

@@ -1,7 +1,7 @@
-"""A callback watches a value that the run never computes.
+"""A callback monitors a value that the run never computes.
 
-Early stopping and the choice of the best weights look at one number after each epoch. If nothing computes it, Keras
-warns and never stops or saves; the Trainer ends with an error at the start, Lightning after the first epoch.
+Early stopping and the selection of the best weights monitor one value after each epoch. If nothing computes it, Keras
+warns and never stops or saves; the Trainer raises an error at the start, Lightning after the first epoch.
 
 ## Bad
 
@@ -22,7 +22,7 @@ Keras without validation data:
     stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=2)  # <- unavailable-monitor
     network.fit(x_train, y_train, epochs=2, callbacks=[stop])
 
-A Lightning module that logs the loss by another name:
+A Lightning module that logs the loss under another name:
 
     class Classifier(L.LightningModule):
         def __init__(self):
@@ -62,7 +62,7 @@ Keras with validation data:
     stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=2)
     network.fit(x_train, y_train, epochs=2, callbacks=[stop], validation_data=(x_val, y_val))
 
-The name by which the Lightning module logs it:
+The name that the Lightning module logs:
 
     class Classifier(L.LightningModule):
         def __init__(self):
@@ -84,7 +84,7 @@ The name by which the Lightning module logs it:
 
 ## When it is fine
 
-The training loss is always there, a share of the rows is validation data too, and keywords may hold anything:
+The training loss is always available, a share of the rows is validation data too, and keywords may contain anything:
 
     network = keras.Sequential([keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3, activation="softmax")])
     network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
@@ -94,7 +94,7 @@ The training loss is always there, a share of the rows is validation data too, a
     options = {"validation_data": (x_val, y_val)}
     network.fit(x_train, y_train, epochs=1, callbacks=[best], **options)
 
-Loading the best model at the end takes the loss for the metric:
+Loading the best model at the end uses the loss as the metric:
 
     trainer = Trainer(
         model,
@@ -108,8 +108,8 @@ Loading the best model at the end takes the loss for the metric:
 
 ## Fix
 
-Asks first: what is watched decides when the training ends. Offered for the training arguments; elsewhere
-watching another name and logging another number are both reasonable.
+Asks first: the monitored value decides when training ends. Offered for the training arguments; elsewhere, monitoring
+another name and logging another value are both reasonable.
 
 ## References
 
@@ -123,40 +123,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, lightning_logs
+from lintrain.pipeline.values import python
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import (
-    Absent,
-    Instance,
-    LibraryObject,
-    Sequence,
-    Value,
-    is_missing,
-    is_true,
-    literal,
-)
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 STOPPING = "transformers.EarlyStoppingCallback"
-WATCHING = {
+MONITORS = {
     "keras.callbacks.EarlyStopping": "it never stops",
     "keras.callbacks.ModelCheckpoint": "it never saves",
-    "keras.callbacks.ReduceLROnPlateau": "it never lowers the rate",
+    "keras.callbacks.ReduceLROnPlateau": "it never lowers the learning rate",
 }
-"""Callbacks of Keras that watch `val_loss` unless they are told otherwise, and what comes of nothing to watch."""
+"""Callbacks of Keras that monitor `val_loss` by default, and what happens if it is missing."""
 
 OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"})
-ALWAYS_THERE = frozenset({"epoch", "step"})
+ALWAYS_LOGGED = frozenset({"epoch", "step"})
 
 VALIDATION = ("validation_data", "validation_split")
 SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
 
 
-class UnavailableMonitor(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The monitored name (Keras, Lightning), or the setting of the training arguments to add, with its value."""
+
+    monitored: str = ""
+    name: str = ""
+    value: str = ""
+
+
+class UnavailableMonitor(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|fit"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             settings = run.settings
             callback = _stopping(run.value("callbacks"))
@@ -167,7 +167,7 @@ class UnavailableMonitor(Rule):
                 yield from self._of_keras(location, arguments)
         yield from self._of_lightning(pipeline)
 
-    def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         trainers = [call for call in pipeline.calls if call.path == "lightning.Trainer"]
         if not trainers or any(call.is_open or "fast_dev_run" in call.arguments for call in trainers):
             return
@@ -175,24 +175,24 @@ class UnavailableMonitor(Rule):
         callbacks = [each for value in given for each in _items(value)]
         logged = lightning_logs.logged_values(pipeline) if all(map(_is_followed, callbacks)) else None
         for callback in callbacks if logged else ():
-            watched = _watched_by_lightning(callback)
-            if watched and callback.origin and logged and not any(each.gives(watched) for each in logged):
-                yield self._never_logged(callback.origin, watched, logged)
+            monitored = _monitored_by_lightning(callback)
+            if monitored and callback.origin and logged and not any(each.gives(monitored) for each in logged):
+                yield self._never_logged(callback.origin, monitored, logged)
 
-    def _never_logged(self, location: Location, watched: str, logged: list[lightning_logs.Logged]) -> Finding:
+    def _never_logged(self, location: Location, monitored: str, logged: list[lightning_logs.Logged]) -> Finding[Claim]:
         from difflib import SequenceMatcher
 
-        near = max(logged, key=lambda each: SequenceMatcher(None, each.name, watched).ratio())
+        near = max(logged, key=lambda each: SequenceMatcher(None, each.name, monitored).ratio())
         return self.finding(
             location,
-            f"`{watched}` is never logged, so the first epoch ends in an error",
+            f"`{monitored}` is never logged, so the first epoch ends with an error",
             related=[Related(near.location, f"logs `{near.name}`", "logged")],
-            help=f"watch a name that the module logs, or log `{watched}`",
+            help=f"monitor a name that the module logs, or log `{monitored}`",
             subject="callbacks",
-            facts={"watched": watched},
+            claim=Claim(monitored),
         )
 
-    def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Location) -> Iterator[Finding]:
+    def _of_trainer(self, run: TrainerRun, settings: TrainingArguments, callback: Location) -> Iterator[Finding[Claim]]:
         strategy = evaluation_schedule.evaluation_strategy(settings)
         has_metric = not evaluation_schedule.is_left_out(settings, "metric_for_best_model") or any(
             not evaluation_schedule.is_left_out(settings, name) for name in SETS_METRIC
@@ -202,131 +202,144 @@ class UnavailableMonitor(Rule):
             return
         missing = "eval_strategy" if has_metric else "metric_for_best_model"
         value = '`eval_strategy="epoch"`' if has_metric else '`metric_for_best_model="loss"`'
-        made = [Related(settings.origin, f"sets no `{missing}`", "arguments")] if settings.origin else []
+        made = [Related(settings.origin, f"`{missing}` is not set here", "arguments")] if settings.origin else []
         yield self.finding(
             callback,
-            f"early stopping has nothing to watch: `{missing}` is not set",
-            related=[*made, Related(run.construction, "this trainer asks it", "trainer")],
+            f"early stopping has nothing to monitor: `{missing}` is not set",
+            related=[*made, Related(run.construction, "this trainer uses it", "trainer")],
             help=f"add {value} to the training arguments",
             subject="callbacks",
-            facts=_setting(run, has_metric=has_metric),
+            claim=_setting(run, has_metric=has_metric),
         )
 
-    def _of_keras(self, location: Location, arguments: dict[str, Argument]) -> Iterator[Finding]:
+    def _of_keras(self, location: Location, arguments: dict[str, Argument]) -> Iterator[Finding[Claim]]:
         given = arguments.get("callbacks")
         if given is None or "**" in arguments or any(name in arguments for name in VALIDATION) or len(arguments) > MOST:
             return
         for callback in _items(given.value):
-            if not isinstance(callback, LibraryObject) or callback.path not in WATCHING or callback.origin is None:
+            if (
+                not isinstance(callback, python.LibraryObject)
+                or callback.path not in MONITORS
+                or callback.origin is None
+            ):
                 continue
-            watched = _watched(callback)
-            if watched is not None and watched.startswith("val_"):
+            monitored = _monitored(callback)
+            if monitored is not None and monitored.startswith("val_"):
                 yield self.finding(
                     callback.origin,
-                    f"`{watched}` is never computed, so {WATCHING[callback.path]}",
+                    f"`{monitored}` is never computed, so {MONITORS[callback.path]}",
                     related=[Related(location, "no validation data here", "fit")],
-                    help="pass `validation_data` or `validation_split` to `fit`, or watch `loss`",
+                    help="pass `validation_data` or `validation_split` to `fit`, or monitor `loss`",
                     subject="callbacks",
                     level=Level.WARNING,
-                    facts={"watched": watched},
+                    claim=Claim(monitored),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        monitored = finding.claim.monitored if finding.claim else ""
         if evidence.framework == "lightning":
-            return _seen_by_lightning(str(finding.facts.get("watched", "")), evidence)
+            return _judged_with_lightning(monitored, evidence)
         if evidence.framework == "keras":
-            return _seen_by_keras(str(finding.facts.get("watched", "")), evidence)
+            return _judged_with_keras(monitored, evidence)
         strategy, metric = evidence.arguments.get("eval_strategy"), evidence.arguments.get("metric_for_best_model")
         if not isinstance(strategy, str):
-            return Verdict.inconclusive("the training arguments were not seen: 0 of them are known")
+            return Verdict.inconclusive("the training arguments were not recorded")
         if metric is None or strategy == "no":
             return Verdict.confirmed(
-                f"early stopping watches `{metric}`, evaluated by `{strategy}`: 0 values to compare"
+                f"early stopping has no value to monitor: the metric is `{metric}`, `eval_strategy` is `{strategy}`"
             )
-        return Verdict.refuted(f"early stopping watches `{metric}`, evaluated by `{strategy}`: 1 value each time")
+        return Verdict.refuted(f"early stopping monitors `{metric}`, `eval_strategy` is `{strategy}`")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        made, name, value = finding.with_role("arguments"), finding.facts.get("name"), finding.facts.get("value")
-        if not made or not isinstance(name, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        made, claim = finding.with_role("arguments"), finding.claim
+        if not made or claim is None or not claim.name:
             return None
-        return fixes.Fix.of(
-            f'set `{name}="{value}"`', fixes.AddArgument(made[0].location, name, f'"{value}"'), safe=False
-        )
+        code = f'"{claim.value}"'
+        edit = fixes.AddArgument(made[0].location, claim.name, code)
+        return fixes.Fix.of(f"set `{claim.name}={code}`", edit, safe=False)
 
 
-def _seen_by_lightning(watched: str, evidence: Evidence) -> Verdict:
-    """What a short run logged, and Lightning's own error about a name that it misses."""
+def _judged_with_lightning(monitored: str, evidence: Evidence) -> Verdict:
+    """Compares the name with those that a short run logged, and with Lightning's own error about a missing name."""
     logged = [name for name in str(evidence.arguments.get("logged") or "").split(", ") if name]
-    if watched in logged:
-        return Verdict.refuted(f"`{watched}` is among the {len(logged)} names that were logged")
+    if monitored in logged:
+        return Verdict.refuted(f"`{monitored}` is one of the {len(logged)} names that were logged")
     stage = evidence.stage("evaluation")
-    if stage is not None and stage.failure is not None and watched in stage.failure.message:
+    if stage is not None and stage.failure is not None and monitored in stage.failure.message:
         return Verdict.confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
     return Verdict.inconclusive(
-        f"`{watched}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}"
+        f"`{monitored}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}"
     )
 
 
-def _seen_by_keras(watched: str, evidence: Evidence) -> Verdict:
-    """What an epoch computes: a training step and, where there is validation data, an evaluation."""
+def _judged_with_keras(monitored: str, evidence: Evidence) -> Verdict:
+    """Compares the name with those that an epoch computes: a training step and, with validation data, an evaluation."""
     names = evidence.watched_names
     if names is None:
         return Verdict.inconclusive(evidence.not_reached("evaluation"))
-    if watched in names.computed:
-        return Verdict.refuted(f"`{watched}` is among the {len(names.computed)} names that an epoch ends with")
-    if watched in names.missing:
+    if monitored in names.computed:
+        return Verdict.refuted(f"`{monitored}` is one of the {len(names.computed)} names that an epoch computes")
+    if monitored in names.missing:
         computed = ", ".join(f"`{name}`" for name in names.computed)
-        return Verdict.confirmed(f"an epoch ends with {computed}: {len(names.computed)} names", stage="step")
+        return Verdict.confirmed(f"an epoch computes {len(names.computed)} names: {computed}", stage="step")
     return Verdict.inconclusive(
-        f"a callback of the script speaks of `{watched}`, or none of {len(names.watched)} watches it"
+        f"`{monitored}` is not one of the {len(names.watched)} monitored names, or a callback of the script mentions it"
     )
 
 
-UNGIVEN = Absent()
+UNGIVEN = python.Absent()
 MOST = 12
-"""Positional arguments beyond those that are known by name may be validation data."""
+"""With more arguments than this, one of the positional ones may be validation data."""
 
 
-def _stopping(callbacks: Value) -> Location | None:
-    """Where a Trainer's early stopping is made."""
-    found = [each for each in _items(callbacks) if isinstance(each, LibraryObject) and each.path == STOPPING]
+def _stopping(callbacks: python.Value) -> Location | None:
+    """Where a Trainer's early stopping is created."""
+    found = [each for each in _items(callbacks) if isinstance(each, python.LibraryObject) and each.path == STOPPING]
     return found[0].origin if found else None
 
 
-def _items(value: Value) -> list[Value]:
-    return value.items if isinstance(value, Sequence) else [value]
+def _items(value: python.Value) -> list[python.Value]:
+    return value.items if isinstance(value, python.Sequence) else [value]
 
 
-def _watched(callback: LibraryObject) -> str | None:
-    """The name that a callback watches, by default `val_loss`; a checkpoint that is always saved watches nothing."""
-    if callback.path.endswith("ModelCheckpoint") and not is_true(callback.arguments.get("save_best_only", UNGIVEN)):
+def _monitored(callback: python.LibraryObject) -> str | None:
+    """The name that a callback monitors, by default `val_loss`; a checkpoint that is always saved monitors nothing."""
+    if callback.path.endswith("ModelCheckpoint") and not python.is_true(
+        callback.arguments.get("save_best_only", UNGIVEN)
+    ):
         return None
     position = "1" if callback.path.endswith("ModelCheckpoint") else "0"
     given = callback.arguments.get("monitor", callback.arguments.get(position, UNGIVEN))
-    if is_missing(given):
+    if python.is_missing(given):
         return "val_loss"
-    name = literal(given)
+    name = python.literal(given)
     return name if isinstance(name, str) else None
 
 
-def _is_followed(callback: Value) -> bool:
-    """Whether a callback of Lightning is one that the script shows, or one of the library's own."""
-    return isinstance(callback, Instance) or (isinstance(callback, LibraryObject) and "lightning" in callback.path)
+def _is_followed(callback: python.Value) -> bool:
+    """Whether a callback of Lightning is defined in the script or is one of the library's own."""
+    return isinstance(callback, python.Instance) or (
+        isinstance(callback, python.LibraryObject) and "lightning" in callback.path
+    )
 
 
-def _watched_by_lightning(callback: Value) -> str | None:
-    """The name that a callback of Lightning watches and does without in no case."""
-    if not isinstance(callback, LibraryObject) or callback.path not in OF_LIGHTNING or "**" in callback.arguments:
+def _monitored_by_lightning(callback: python.Value) -> str | None:
+    """The name that a callback of Lightning monitors and requires."""
+    if (
+        not isinstance(callback, python.LibraryObject)
+        or callback.path not in OF_LIGHTNING
+        or "**" in callback.arguments
+    ):
         return None
     given = callback.arguments.get("monitor", UNGIVEN)
-    is_first = callback.path.endswith("EarlyStopping") and isinstance(given, Absent)
-    name = literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
+    is_first = callback.path.endswith("EarlyStopping") and isinstance(given, python.Absent)
+    name = python.literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
     is_strict = "strict" not in callback.arguments
-    return name if isinstance(name, str) and is_strict and name not in ALWAYS_THERE else None
+    return name if isinstance(name, str) and is_strict and name not in ALWAYS_LOGGED else None
 
 
-def _setting(run: TrainerRun, *, has_metric: bool) -> dict[str, str]:
-    """The setting that is missing, where nothing else is: an evaluation also needs its rows."""
+def _setting(run: TrainerRun, *, has_metric: bool) -> Claim:
+    """The missing setting, if nothing else is missing: an evaluation also needs its rows."""
     if not has_metric:
-        return {"name": "metric_for_best_model", "value": "loss"}
-    return {} if is_missing(run.value("eval_dataset")) else {"name": "eval_strategy", "value": "epoch"}
+        return Claim(name="metric_for_best_model", value="loss")
+    return Claim() if python.is_missing(run.value("eval_dataset")) else Claim(name="eval_strategy", value="epoch")

@@ -1,14 +1,14 @@
-"""The best checkpoint is to be loaded, and checkpoints are not saved when the model is judged.
+"""The best checkpoint should be loaded, but checkpoints are not saved when the model is evaluated.
 
-A checkpoint can only be called the best if it was judged. The training arguments raise an error when they are made
-unless saving and evaluating have the same strategy, and the steps of one are a multiple of those of the other.
+Only a checkpoint that was evaluated can be the best one. The training arguments raise an error when they are created
+unless saving and evaluation have the same strategy and `save_steps` is a multiple of `eval_steps`.
 
 ## Bad
 
     args = TrainingArguments("out", eval_strategy="epoch", load_best_model_at_end=True)  # <- unmatched-save-strategy
     # raises ValueError: --load_best_model_at_end requires the save and eval strategy to match
 
-Saving between two evaluations is no match either:
+Saving between two evaluations does not match either:
 
     args = TrainingArguments(
         "out",
@@ -47,7 +47,7 @@ With `save_strategy="best"` a checkpoint is saved whenever it is the best:
         metric_for_best_model="loss",
     )
 
-What the user chooses is not known:
+The user's choice is unknown:
 
     strategy = os.environ.get("STRATEGY", "no")
     args = TrainingArguments(
@@ -59,12 +59,12 @@ What the user chooses is not known:
 
 ## Fix
 
-Safe: with both as they are the arguments cannot be made.
+Safe: without the fix, creating the arguments raises an error.
 
 ## References
 
 Transformers documentation, `TrainingArguments.load_best_model_at_end`; `TrainingArguments.__post_init__` of 4.46 to
-5.23, where the best strategy is there from 4.47 on.
+5.23; `save_strategy="best"` exists since 4.47.
 """
 
 from __future__ import annotations
@@ -74,18 +74,26 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluation_schedule
 from lintrain.pipeline.values.python import is_true, literal
 from lintrain.pipeline.values.training import TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 RAISED = ("--load_best_model_at_end requires",)
 EVERY = 500
-"""The default of `save_steps`, and of `logging_steps`, which `eval_steps` is taken from."""
+"""The default of `save_steps`, and of `logging_steps`, which is the default of `eval_steps`."""
 
 
-class UnmatchedSaveStrategy(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """When the run evaluates, and whether `save_strategy` is left at its default."""
+
+    evaluation: str
+    is_default: bool
+
+
+class UnmatchedSaveStrategy(Rule[Claim]):
     level = Level.ERROR
     keywords = "Arguments|Config"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for settings in pipeline.arguments:
             wanted = settings.locations.get("load_best_model_at_end")
             if not is_true(settings.value("load_best_model_at_end")) or wanted is None:
@@ -107,67 +115,67 @@ class UnmatchedSaveStrategy(Rule):
         wanted: Location,
         evaluating: evaluation_schedule.Strategy,
         saving: evaluation_schedule.Strategy,
-    ) -> Finding:
-        reasons = [Related(wanted, "the best checkpoint is wanted", "best")]
-        reasons += saving.reason("when it saves") + evaluating.reason("when it evaluates")
+    ) -> Finding[Claim]:
+        reasons = [Related(wanted, "needs a checkpoint for each evaluation", "best")]
+        reasons += saving.reason("sets when to save") + evaluating.reason("sets when to evaluate")
         if evaluating.value == "no":
-            cure = 'evaluate while training: `eval_strategy="epoch", save_strategy="epoch"`'
+            advice = 'evaluate during training: `eval_strategy="epoch", save_strategy="epoch"`'
         else:
-            cure = f'save when the model is judged: `save_strategy="{evaluating.value}"`'
+            advice = f'save when the model is evaluated: `save_strategy="{evaluating.value}"`'
         return self.finding(
             saving.location or settings.origin or wanted,
-            f'checkpoints are saved by "{saving.value}" and judged by "{evaluating.value}"',
+            f'checkpoints are saved by "{saving.value}", but evaluated by "{evaluating.value}"',
             related=reasons,
-            help=cure,
+            help=advice,
             subject="save_strategy",
-            facts={"evaluation": evaluating.value, "is_default": saving.location is None},
+            claim=Claim(evaluating.value, saving.location is None),
         )
 
-    def _steps(self, settings: TrainingArguments, wanted: Location) -> Iterator[Finding]:
+    def _steps(self, settings: TrainingArguments, wanted: Location) -> Iterator[Finding[Claim]]:
         logging = _number(settings, "logging_steps", EVERY)
-        saving, judging = _number(settings, "save_steps", EVERY), _number(settings, "eval_steps", logging)
-        if saving is None or judging is None or saving % judging == 0:
+        saving, evaluating = _number(settings, "save_steps", EVERY), _number(settings, "eval_steps", logging)
+        if saving is None or evaluating is None or saving % evaluating == 0:
             return
         location = settings.locations.get("save_steps") or settings.locations.get("eval_steps") or wanted
         yield self.finding(
             location,
-            f"every {saving} steps a checkpoint is saved, every {judging} the model is judged",
-            related=[Related(wanted, "the best checkpoint is wanted", "best")],
-            help=f"make `save_steps` a multiple of {judging}",
+            f"`save_steps` is {saving}, which is not a multiple of `eval_steps`, {evaluating}",
+            related=[Related(wanted, "needs a checkpoint for each evaluation", "best")],
+            help=f"make `save_steps` a multiple of {evaluating}",
             subject="save_steps",
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"{stage.failure.type} when the arguments are made: 0 steps of training")
+            return Verdict.confirmed(f"creating the arguments raised `{stage.failure.type}`")
         if evidence.passed("construction"):
-            return Verdict.refuted("the arguments were made, and 0 errors came of it")
+            return Verdict.refuted("the arguments were created with `load_best_model_at_end`, without an error")
         return Verdict.inconclusive(evidence.not_reached("construction"))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        strategy = finding.facts.get("evaluation")
-        if not isinstance(strategy, str) or strategy == "no":
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.evaluation == "no":
             return None
-        code = f'"{strategy}"'
+        code = f'"{claim.evaluation}"'
         edit = fixes.AddArgument(finding.location, "save_strategy", code)
-        if not finding.facts.get("is_default"):
+        if not claim.is_default:
             return fixes.Fix.of(
-                "save when it evaluates", fixes.Replace(finding.location, f"save_strategy={code}"), safe=True
+                "save when the model is evaluated", fixes.Replace(finding.location, f"save_strategy={code}"), safe=True
             )
-        return fixes.Fix.of("save when it evaluates", edit, safe=True)
+        return fixes.Fix.of("save when the model is evaluated", edit, safe=True)
 
 
 def _are_checked(
     settings: TrainingArguments, evaluating: evaluation_schedule.Strategy, saving: evaluation_schedule.Strategy
 ) -> bool:
-    """Whether all of it stands in the call: what is set on the finished object is checked by nobody."""
+    """Whether all of these arguments are in the call: those set on the finished object are not checked."""
     names = ["load_best_model_at_end", *(each.name for each in (evaluating, saving) if each.location is not None)]
     return all(evaluation_schedule.is_given_in_call(settings, name) for name in names)
 
 
 def _number(settings: TrainingArguments, name: str, default: int | None) -> int | None:
-    """A number of steps, where it is certain; a share of the steps (below 1) is none."""
+    """A number of steps; None if it is not certain, or a share of all steps (below 1)."""
     if evaluation_schedule.is_left_out(settings, name):
         return default
     value = literal(settings.value(name))

@@ -1,7 +1,7 @@
-"""An evaluation is asked for numbers, and the Trainer finds no labels in it.
+"""The evaluation needs labels, but the Trainer finds none.
 
-The Trainer looks for parameters with `label` in their name in the model's `forward`. A model of one's own that calls
-its target something else trains, but its evaluation gives no loss and never calls the metric function.
+The Trainer looks for parameters of the model's `forward` that have `label` in their name. A custom model that names its
+target differently trains, but its evaluation returns no loss and never calls the metric function.
 
 ## Bad
 
@@ -49,7 +49,7 @@ its target something else trains, but its evaluation gives no loss and never cal
 
 ## When it is fine
 
-A parameter that is called after labels is found, and one that takes any keyword may hold them:
+A parameter with `label` in its name is found, and `**kwargs` may contain the labels:
 
     class Net(nn.Module):
         def __init__(self):
@@ -73,7 +73,7 @@ A parameter that is called after labels is found, and one that takes any keyword
 
 ## Fix
 
-Asks first: offered where one parameter is called as targets usually are.
+Asks first: offered if exactly one parameter has a common name for targets.
 
 ## References
 
@@ -87,72 +87,81 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluation_schedule, trainer_methods
 from lintrain.pipeline.values.python import Function, Instance, is_missing
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OWN_EVALUATION = {"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "__init__"}
 TARGETS = frozenset({"target", "targets", "y", "y_true", "truth", "gold", "expected", "classes"})
-"""What a parameter for labels may be called beside `labels`."""
+"""Common names of parameters for labels, other than `labels`."""
 
 FOUND = ("label", "start_positions", "end_positions", "return_loss")
 
 
-class UnsetLabelNames(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The parameter that takes the labels; None if it is not certain."""
+
+    name: str | None
+
+
+class UnsetLabelNames(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             settings, forward = run.settings, _forward(run)
             if settings is None or forward is None or not run.is_plain or run.overrides & OWN_EVALUATION:
                 continue
-            wants = not is_missing(run.value("compute_metrics")) or not evaluation_schedule.is_left_out(
+            needs_labels = not is_missing(run.value("compute_metrics")) or not evaluation_schedule.is_left_out(
                 settings, "metric_for_best_model"
             )
             if (
-                wants
+                needs_labels
                 and evaluation_schedule.is_left_out(settings, "label_names")
                 and evaluation_schedule.is_evaluated(pipeline, run)
                 and run.is_complete
             ):
                 yield self._report(pipeline, run, forward)
 
-    def _report(self, pipeline: Pipeline, run: TrainerRun, forward: Function) -> Finding:
+    def _report(self, pipeline: Pipeline, run: TrainerRun, forward: Function) -> Finding[Claim]:
         names = [each.arg for each in forward.node.args.args[1:]]
         targets = [name for name in names if name in TARGETS]
         made = run.settings.origin if run.settings is not None and len(targets) == 1 else None
         listed = ", ".join(f"`{name}`" for name in names)
         return self.finding(
             run.construction,
-            "the evaluation finds no labels: no parameter of the model is called after them",
+            "evaluation finds no labels: no parameter of `forward` has `label` in its name",
             related=[
                 Related(trainer_methods.head_of(pipeline, forward), f"takes {listed}", "forward"),
                 *([Related(made, "`label_names` is not set here", "settings")] if made else []),
             ],
-            help=f'say which parameter takes them, as in `label_names=["{names[-1]}"]`',
+            help=f'name the parameter that takes the labels: `label_names=["{names[-1]}"]`',
             subject="label_names",
-            facts={"name": targets[0] if made else None},
+            claim=Claim(targets[0] if made else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evidence.model is None or evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         names = evidence.model.label_inputs
         if not names and not evaluation.metric_function_called:
-            return Verdict.confirmed(f"0 label names, and on {evaluation.rows} rows no metric was computed")
-        return Verdict.refuted(f"{len(names)} label names: {', '.join(names)}")
+            return Verdict.confirmed(
+                f"the Trainer found no label names, and computed no metric for {evaluation.rows} rows"
+            )
+        return Verdict.refuted(f"the Trainer found {len(names)} label names: {', '.join(names)}")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        made, name = finding.with_role("settings"), finding.facts.get("name")
-        if not made or not isinstance(name, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        made, name = finding.with_role("settings"), finding.claim.name if finding.claim else None
+        if not made or name is None:
             return None
-        return fixes.Fix.of(
-            f"name `{name}`", fixes.AddArgument(made[0].location, "label_names", f'["{name}"]'), safe=False
-        )
+        code = f'["{name}"]'
+        edit = fixes.AddArgument(made[0].location, "label_names", code)
+        return fixes.Fix.of(f"pass `label_names={code}`", edit, safe=False)
 
 
 def _forward(run: TrainerRun) -> Function | None:
-    """The `forward` of a model of the script's own, if none of its parameters is called after labels."""
+    """The `forward` of a model that the script defines, if none of its parameters is found as labels."""
     model = run.value("model")
     found = model.cls.lookup("forward") if isinstance(model, Instance) else None
     if not isinstance(model, Instance) or found is None or not isinstance(found[1], Function):

@@ -1,7 +1,7 @@
-"""What an evaluation needs is given, and nothing ever evaluates.
+"""Evaluation is configured, but never runs.
 
-An evaluation set, a metric function or a number of steps does not turn evaluation on: `eval_strategy` is "no" until the
-script says otherwise. The run ends without one number about data that it has not seen.
+An evaluation set, a metric function or `eval_steps` does not enable evaluation: `eval_strategy` is "no" by default. The
+run ends without any score on unseen data.
 
 ## Bad
 
@@ -31,7 +31,7 @@ script says otherwise. The run ends without one number about data that it has no
 
 ## When it is fine
 
-The script may evaluate by itself when the training is over:
+The script may call `evaluate` itself after training:
 
     trainer = Trainer(
         model,
@@ -44,8 +44,8 @@ The script may evaluate by itself when the training is over:
     trainer.train()
     print(trainer.evaluate())
 
-A trainer that is handed on may be evaluated by others, "no" may be written on purpose, and a set that lies ready asks
-for nothing:
+A trainer that is returned may be evaluated by its caller, "no" may be set on purpose, and an evaluation set alone
+requests nothing:
 
     def build(model):
         return Trainer(
@@ -77,12 +77,12 @@ for nothing:
 
 ## Fix
 
-Asks first: an evaluation takes time, and the arguments may be left over.
+Asks first: evaluation takes time, and the arguments may be leftovers.
 
 ## References
 
 Transformers documentation, `TrainingArguments.eval_strategy`. Measured on transformers 5.23: `eval_steps=1` alone
-leaves the strategy at "no", and the metric function is called 0 times.
+leaves the strategy at "no", and the metric function is never called.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluation_schedule, trainer_methods
 from lintrain.pipeline.values.python import is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 GIVEN = ("compute_metrics", "eval_dataset")
 SETTINGS = ("eval_steps", "eval_delay", "per_device_eval_batch_size")
@@ -105,67 +105,74 @@ OWN_EVALUATION = frozenset(
 )
 
 
-class UnusedEvalSettings(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The strategy to evaluate by."""
+
+    strategy: str
+
+
+class UnusedEvalSettings(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if _evaluates_somewhere(pipeline):
             return
         for run in pipeline.runs:
             settings = run.settings
             if settings is None or not run.train_calls or run.overrides & OWN_EVALUATION:
                 continue
-            is_off = _is_never_asked(settings) and is_missing(run.value("callbacks"))
+            is_off = _never_evaluates(settings) and is_missing(run.value("callbacks"))
             given = [name for name in GIVEN if name in run.arguments and not is_missing(run.value(name))]
             is_meant = "compute_metrics" in given or "eval_steps" in settings.locations
             if is_off and given and is_meant and trainer_methods.stays_in_script(pipeline, run):
                 yield self._report(run, settings, given)
 
-    def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding:
+    def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding[Claim]:
         locations = [(name, settings.locations[name]) for name in SETTINGS[:2] if name in settings.locations]
-        asked = [Related(location, f"`{name}` does not ask for evaluation", "setting") for name, location in locations]
+        asked = [Related(location, f"`{name}` does not enable evaluation", "setting") for name, location in locations]
         steps = "steps" if "eval_steps" in settings.locations else "epoch"
         made = [Related(settings.origin, '`eval_strategy` is "no" by default', "arguments")] if settings.origin else []
         return self.finding(
             run.construction,
-            f"`{given[0]}` is given, and nothing ever evaluates",
+            f"`{given[0]}` is set, but evaluation never runs",
             related=[*made, *asked],
-            help=f'add `eval_strategy="{steps}"`, or call `trainer.evaluate()` after the training',
+            help=f'add `eval_strategy="{steps}"`, or call `trainer.evaluate()` after training',
             subject="eval_strategy",
-            facts={"strategy": steps},
+            claim=Claim(steps),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("eval_strategy", evidence.arguments.get("evaluation_strategy"))
         if not isinstance(strategy, str):
-            return Verdict.inconclusive("the arguments of the run say nothing of evaluation: 0 of them were seen")
+            return Verdict.inconclusive("the training arguments were not recorded")
         splits = evidence.given_splits.get("eval_dataset", ())
         rows = sum(split.rows or 0 for split in splits)
         if strategy != "no":
-            return Verdict.refuted(f"the strategy is `{strategy}`, for {rows} rows")
-        return Verdict.confirmed(f"the strategy is `no`: {rows} rows to evaluate on, looked at 0 times")
+            return Verdict.refuted(f"`eval_strategy` is `{strategy}`, for {rows} rows")
+        return Verdict.confirmed(f"`eval_strategy` is `no`: the {rows} evaluation rows are never used")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         made = finding.with_role("arguments")
-        if not made:
+        if not made or finding.claim is None:
             return None
-        code = f'"{finding.facts.get("strategy")}"'
+        code = f'"{finding.claim.strategy}"'
         return fixes.Fix.of(
-            "evaluate while training", fixes.AddArgument(made[0].location, "eval_strategy", code), safe=False
+            "evaluate during training", fixes.AddArgument(made[0].location, "eval_strategy", code), safe=False
         )
 
 
-def _is_never_asked(settings: TrainingArguments) -> bool:
-    """Whether the arguments certainly say nothing of when to evaluate, and nothing else wants it."""
+def _never_evaluates(settings: TrainingArguments) -> bool:
+    """Whether the arguments certainly leave evaluation off, and no other setting enables it."""
     strategy = evaluation_schedule.evaluation_strategy(settings)
     is_default = strategy is not None and strategy.location is None and settings.is_complete
-    asks_otherwise = is_true(settings.value("load_best_model_at_end")) or not evaluation_schedule.is_left_out(
+    is_needed_otherwise = is_true(settings.value("load_best_model_at_end")) or not evaluation_schedule.is_left_out(
         settings, "eval_on_start"
     )
-    return is_default and not asks_otherwise
+    return is_default and not is_needed_otherwise
 
 
 def _evaluates_somewhere(pipeline: Pipeline) -> bool:
-    """Whether the script names a method that evaluates, or gives the Trainer a callback, anywhere at all."""
+    """Whether the script uses a method that evaluates, or adds a callback to a Trainer, anywhere."""
     return any(node.attr in EVALUATING for node in pipeline.source.nodes_of(ast.Attribute))

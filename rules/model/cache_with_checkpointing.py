@@ -1,8 +1,8 @@
-"""The cache of keys and values is asked for together with activation checkpointing.
+"""The key-value cache is enabled together with activation checkpointing.
 
-The cache is for generating text. In training it holds tensors that nobody reads, and checkpointing computes them twice,
-so that the two together undo what checkpointing saves. Newer models switch the cache off by themselves, some with a
-warning in every run; older ones and models with code of their own fill the memory or fail.
+The cache is for text generation. In training it keeps tensors that are never used, and checkpointing computes them
+twice, so the two together undo what checkpointing saves. Newer models disable the cache themselves, some with a warning
+in every run; older models and models with custom code run out of memory or fail.
 
 ## Bad
 
@@ -26,7 +26,7 @@ warning in every run; older ones and models with code of their own fill the memo
 
 ## When it is fine
 
-The cache is switched on again once the model is trained:
+The cache is enabled again after training:
 
     lm.config.use_cache = False
     lm.gradient_checkpointing_enable()
@@ -39,7 +39,7 @@ The cache is switched on again once the model is trained:
     lm.eval()
     lm.generate(**tokens, max_new_tokens=2)
 
-Whether there is a cache is said elsewhere:
+The setting comes from another module:
 
     from my_settings import settings
 
@@ -51,7 +51,7 @@ Whether there is a cache is said elsewhere:
 
 ## Fix
 
-Safe: the library switches the cache off by itself, and warns.
+Safe: the library disables the cache itself, with a warning.
 
 ## References
 
@@ -67,17 +67,24 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_true, literal, text_of
 from lintrain.pipeline.values.training import TrainingArguments
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
 
 GENERATORS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
 CHECKPOINTING = ("gradient_checkpointing", "activation_checkpointing")
 
 
-class CacheWithCheckpointing(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the attribute that is set to True; None if the cache is enabled by an argument."""
+
+    target: str | None
+
+
+class CacheWithCheckpointing(Rule[Claim]):
     level = Level.NOTE
     keywords = "Trainer|backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             model = training.model
             if not isinstance(model, Model) or model.task not in GENERATORS:
@@ -87,33 +94,33 @@ class CacheWithCheckpointing(Rule):
             if found is not None:
                 yield self._report(pipeline, *found)
 
-    def _report(self, pipeline: Pipeline, location: Location, checkpointing: Location) -> Finding:
+    def _report(self, pipeline: Pipeline, location: Location, checkpointing: Location) -> Finding[Claim]:
         statement = tuning.assignment_at(pipeline, location)
         return self.finding(
             statement or location,
-            "`use_cache=True` stands beside activation checkpointing",
-            related=[Related(checkpointing, "switched on here")],
+            "`use_cache=True` is combined with activation checkpointing",
+            related=[Related(checkpointing, "checkpointing is enabled here")],
             help="set `use_cache` to False for training",
             subject="use_cache",
-            facts={"target": pipeline.code(location) if statement is not None else None},
+            claim=Claim(pipeline.code(location) if statement is not None else None),
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        target = finding.facts.get("target")
-        if not isinstance(target, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        target = finding.claim.target if finding.claim else None
+        if target is None:
             return None
-        return fixes.Fix.of("switch the cache off", fixes.Replace(finding.location, f"{target} = False"), safe=True)
+        return fixes.Fix.of("disable the cache", fixes.Replace(finding.location, f"{target} = False"), safe=True)
 
 
 def _in_arguments(settings: TrainingArguments) -> tuple[Location, Location] | None:
-    """Where a Trainer's arguments switch both on."""
+    """Where a Trainer's arguments enable both."""
     cache = settings.locations.get("use_cache") if is_true(settings.value("use_cache")) else None
     on = [settings.locations.get(name) for name in CHECKPOINTING if is_true(settings.value(name))]
     return (cache, on[0]) if cache is not None and on and on[0] is not None else None
 
 
 def _in_loop(pipeline: Pipeline, training: tuning.Training, model: Model) -> tuple[Location, Location] | None:
-    """Where the script of a loop of its own switches both on, and the cache not off again."""
+    """Where a script with its own training loop enables both, and does not disable the cache again."""
     on = [event for event in tuning.changes_before(pipeline, training, Act.CHECKPOINT) if not event.conditions]
     cache = _cache_at(pipeline, training, model)
     return (cache, on[-1].location) if on and cache is not None else None

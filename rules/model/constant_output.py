@@ -1,7 +1,7 @@
-"""The model answers the same to every row.
+"""The model returns the same output for every row.
 
-What it computes does not depend on what it reads: an average over the batch instead of the tokens, units that are all
-dead, a softmax over one class. The loss settles at what the mean of the labels gives, without an error.
+Its output does not depend on its input: an average over the batch instead of the tokens, dead units, a softmax over one
+class. The loss settles at the value that a constant prediction gives, without an error.
 
 ## Bad
 
@@ -41,13 +41,13 @@ dead, a softmax over one class. The loss settles at what the mean of the labels 
 
 ## When it is fine
 
-A head whose weights start at zero answers the same to every row until its first step. The rows are asked before and
-after two steps at the peak learning rate, in eval mode; a model that tells them apart then is not reported. Answers in
-half precision may be equal by rounding, and are not judged.
+A head whose weights start at zero returns the same output for every row until its first step. The outputs are compared
+before and after two steps at the peak learning rate, in eval mode; a model whose outputs differ then is not reported.
+Outputs in half precision may be equal due to rounding, and are not judged.
 
 ## Fix
 
-None: a probe shows that the input makes no difference, not why.
+None: a probe shows that the input has no effect, not why.
 
 ## References
 
@@ -59,7 +59,7 @@ from collections.abc import Iterator
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 EQUAL = 1e-6
-"""Of the largest answer: what float32 rounds off."""
+"""A share of the largest output: the rounding error of float32."""
 
 EXACT = ("float32", "float64")
 
@@ -71,25 +71,25 @@ class ConstantOutput(Rule):
         responses = evidence.responses
         spread = responses.spread if responses else None
         if responses is None or spread is None or spread.before is None:
-            return Verdict.inconclusive("the model was not asked about two different rows")
-        told = f"the answers to {spread.rows} different rows lie {spread.before:.2g} of the largest apart"
+            return Verdict.inconclusive("the outputs for two different rows were not measured")
+        text = f"the outputs for {spread.rows} different rows differ by {spread.before:.2g} of the largest output"
         if spread.before > EQUAL:
-            return Verdict.refuted(told, spread=spread.before)
+            return Verdict.refuted(text, spread=spread.before)
         if spread.dtype not in EXACT:
-            return Verdict.inconclusive(f"{told}, in {spread.dtype}")
+            return Verdict.inconclusive(f"{text}, in {spread.dtype}")
         if spread.after is None:
-            return self._without_steps(told, evidence)
-        both = f"{told}, and {spread.after:.2g} after two steps"
+            return self._without_steps(text, evidence)
+        both = f"{text}, and by {spread.after:.2g} after two steps"
         if spread.after > EQUAL or spread.after > spread.before:
             return Verdict.refuted(both, spread=spread.after)
         return Verdict.confirmed(both, spread=spread.after, rows=spread.rows)
 
-    def _without_steps(self, told: str, evidence: Evidence) -> Verdict:
-        """No weight moved: because no gradient is there, or because the steps were skipped or too small."""
+    def _without_steps(self, text: str, evidence: Evidence) -> Verdict:
+        """The verdict if no weight changed: all gradients are 0, or the steps were skipped or too small."""
         norms = evidence.backward.norms if evidence.backward else ()
         if norms and not any(norms):
-            return Verdict.confirmed(f"{told}, and the gradients of {len(norms)} batches are 0")
-        return Verdict.inconclusive(f"{told}, and no step was seen to change that or not")
+            return Verdict.confirmed(f"{text}, and the gradients of {len(norms)} batches are 0")
+        return Verdict.inconclusive(f"{text}, and no optimizer step was measured")
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"
@@ -97,7 +97,7 @@ class ConstantOutput(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the model answers the same to every row",
-            help="follow one row through `forward`: what averages over the batch, is dead, or leaves the input out?",
+            "the model returns the same output for every row",
+            help="follow one row through `forward`: is the batch averaged, are units dead, is the input unused?",
         )
         yield from self.if_confirmed(finding, evidence)

@@ -1,9 +1,9 @@
 """An adapter freezes the new head of a classifier.
 
-An adapter freezes every weight that it did not bring, the freshly made classification head too, unless it is told what
-the head is. The head then keeps its random numbers: training runs through and its loss falls a little, because the
-adapters alone bend the features towards a random target. The saved adapter holds no head either, so that another
-random one takes its place after loading.
+An adapter freezes every weight that it did not add, including the newly initialized classification head, unless its
+configuration names the head. The head then keeps its random values: training finishes and its loss falls a little,
+because the adapters alone fit the features to a random target. The saved adapter does not contain the head either, so
+loading it creates another random one.
 
 ## Bad
 
@@ -30,7 +30,7 @@ It is one of the layers that get an adapter:
     model = get_peft_model(model, LoraConfig(target_modules=["q_lin", "v_lin", "pre_classifier", "classifier"]))
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The script lets the head learn by itself:
+The script unfreezes the head itself:
 
     model = get_peft_model(model, LoraConfig(target_modules=["q_lin", "v_lin"]))
     for name, parameter in model.named_parameters():
@@ -47,7 +47,7 @@ A language model's head comes with its checkpoint:
     pad = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=rows, data_collator=pad)
 
-The configuration comes from elsewhere, or the checkpoint was fine-tuned for the task before:
+The configuration comes from elsewhere, or the checkpoint was already fine-tuned for the task:
 
     from my_settings import adapter_settings
 
@@ -55,7 +55,7 @@ The configuration comes from elsewhere, or the checkpoint was fine-tuned for the
 
 ## Fix
 
-Safe: a head with random weights that never learns gives random classes.
+Safe: a head with random weights that never trains predicts random classes.
 
 ## References
 
@@ -69,18 +69,21 @@ from collections.abc import Iterator
 
 from lintrain.analysis import tuning
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.values import python
 from lintrain.pipeline.values.model import Model, Task
-from lintrain.pipeline.values.python import (
-    Constant,
-    LibraryObject,
-    Sequence,
-    Value,
-    is_missing,
-    is_true,
-    number_of,
-    text_of,
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
 )
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 TASK_TYPES = {
     Task.SEQUENCE_CLASSIFICATION: "SEQ_CLS",
@@ -88,14 +91,14 @@ TASK_TYPES = {
     Task.IMAGE_CLASSIFICATION: "",
     Task.AUDIO_CLASSIFICATION: "",
 }
-"""What PEFT calls the task of a model with a new head; it has no name for pictures and sound."""
+"""PEFT's task type for a model with a new head; it has none for images and audio."""
 
 ADAPTERS = frozenset(
     {"LoraConfig", "AdaLoraConfig", "LoHaConfig", "LoKrConfig", "OFTConfig", "BOFTConfig", "IA3Config"}
 )
 KEEP_HEAD = frozenset({"SEQ_CLS", "TOKEN_CLS"})
 HEAD = lazy_pattern(r"classifier|score|head|fc|proj|out|dense|cls|linear", re.IGNORECASE)
-"""What a list of layers may hold where the head is one of them."""
+"""Names in a list of layers that may be the head."""
 
 TUNED_BEFORE = lazy_pattern(
     r"fine-?tun|sst|mnli|emotion|sentiment|ner\b|conll|squad|toxic|spam|xnli|goemo|finbert|zero-?shot|nli|reward|rerank|"
@@ -104,120 +107,137 @@ TUNED_BEFORE = lazy_pattern(
 )
 
 
-class FrozenHead(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The `task_type` that keeps the head trainable; empty if PEFT has none for it."""
+
+    task_type: str
+
+
+class FrozenHead(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()
         for training in tuning.trainings(pipeline):
-            finding = self._judge(pipeline, training)
+            finding = self._check_training(pipeline, training)
             if finding is not None and finding.location not in seen:
                 seen.add(finding.location)
                 yield finding
 
-    def _judge(self, pipeline: Pipeline, training: tuning.Training) -> Finding | None:
+    def _check_training(self, pipeline: Pipeline, training: tuning.Training) -> Finding[Claim] | None:
         model = training.model
         found = _only_adapter(pipeline, training)
         if not isinstance(model, Model) or model.task not in TASK_TYPES or found is None:
             return None
         config, applied, how = found
-        if config.origin is None or not _leaves_head(config, how) or not _has_fresh_head(pipeline, model):
+        if config.origin is None or not _freezes_head(config, how) or not _has_new_head(pipeline, model):
             return None
         return self._report(pipeline, model, config, config.origin, applied, how)
 
     def _report(
-        self, pipeline: Pipeline, model: Model, config: LibraryObject, location: Location, applied: Location, how: str
-    ) -> Finding:
+        self,
+        pipeline: Pipeline,
+        model: Model,
+        config: python.LibraryObject,
+        location: Location,
+        applied: Location,
+        how: str,
+    ) -> Finding[Claim]:
         name = config.path.rpartition(".")[2]
-        given = tuning.name_in_enum(config.arguments.get("task_type", Constant(None)))
+        given = tuning.name_in_enum(config.arguments.get("task_type", python.Constant(None)))
         task_type = "" if how == "add_adapter" or given else TASK_TYPES[model.task]
-        cure = f'task_type="{task_type}"' if task_type else 'modules_to_save=["classifier"]'
-        called = f"task_type={given}" if given else "task_type"
-        said = f"has `{called}`" if given else "names no task or head"
-        made = [Related(model.origin, "its head is made here, with random weights", "origin")] if model.origin else []
+        argument = f'task_type="{task_type}"' if task_type else 'modules_to_save=["classifier"]'
+        setting = f"has `task_type={given}`" if given else "names no task or head"
+        made = (
+            [Related(model.origin, "its head is created here, with random weights", "origin")] if model.origin else []
+        )
         return self.finding(
             location,
-            f"this `{name}` {said}: the new classifier is frozen",
-            related=[*made, Related(applied, "frozen here but for the adapters")],
-            help=f"pass `{cure}`{'' if task_type else ', with the name of the head'}",
+            f"this `{name}` {setting}: the new classifier is frozen",
+            related=[*made, Related(applied, "everything but the adapters is frozen here")],
+            help=f"pass `{argument}`{'' if task_type else ', with the name of the head'}",
             subject="peft_config",
-            facts={"task_type": task_type},
+            claim=Claim(task_type),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         fresh, frozen = len(model.fresh), len(model.frozen_fresh)
         if not model.pretrained:
-            return Verdict.inconclusive("no checkpoint was loaded, so all weights are new: 0 are known to be a head's")
+            return Verdict.inconclusive("no checkpoint was loaded, so all weights are new")
         if frozen:
             names = f"`{model.frozen_fresh[0]}` and {frozen - 1} more" if frozen > 1 else f"`{model.frozen_fresh[0]}`"
             return Verdict.confirmed(
                 f"{frozen} of {fresh} new tensors are frozen at random values: {names}", frozen=frozen
             )
-        return Verdict.refuted(f"{frozen} of {fresh} tensors that no checkpoint filled are frozen", frozen=frozen)
+        return Verdict.refuted(f"{frozen} of {fresh} new tensors are frozen", frozen=frozen)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        task_type = finding.facts.get("task_type")
-        if not isinstance(task_type, str) or not task_type:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or not finding.claim.task_type:
             return None
-        code = f'"{task_type}"'
+        code = f'"{finding.claim.task_type}"'
         return fixes.Fix.of(
             f"pass `task_type={code}`", fixes.AddArgument(finding.location, "task_type", code), safe=True
         )
 
 
-def _only_adapter(pipeline: Pipeline, training: tuning.Training) -> tuple[LibraryObject, Location, str] | None:
-    """The one adapter that a model is trained with: its configuration, and the place and the name of what puts it in.
+def _only_adapter(pipeline: Pipeline, training: tuning.Training) -> tuple[python.LibraryObject, Location, str] | None:
+    """The one adapter that a model is trained with: its configuration, and the location and name of what adds it.
 
-    None where parameters may be freed afterwards.
+    None if parameters may be unfrozen afterwards.
     """
-    puts = tuning.changes_before(pipeline, training, Act.ADAPT)
+    added = tuning.changes_before(pipeline, training, Act.ADAPT)
     argument = tuning.adapter_argument(training.run)
-    if len(puts) + (argument is not None) != 1 or not tuning.is_left_alone(pipeline, training):
+    if len(added) + (argument is not None) != 1 or not tuning.is_left_alone(pipeline, training):
         return None
-    config = argument.value if argument is not None else puts[0].details["config"]
-    if not isinstance(config, LibraryObject) or is_true(config.arguments.get("inference_mode", Constant(None))):
+    config = argument.value if argument is not None else added[0].details["config"]
+    if not isinstance(config, python.LibraryObject) or python.is_true(
+        config.arguments.get("inference_mode", python.Constant(None))
+    ):
         return None
     if argument is not None:
         return config, argument.location, "peft_config"
-    how = text_of(puts[0].details["how"]) or ""
+    how = python.text_of(added[0].details["how"]) or ""
     later = tuning.changes_before(pipeline, training, Act.FREEZE, Act.REPLACE)
-    is_freed = any(event.order > puts[0].order for event in later)
-    return None if is_freed or how.endswith("from_pretrained") else (config, puts[0].location, how.rpartition(".")[2])
+    is_unfrozen = any(event.order > added[0].order for event in later)
+    return (
+        None if is_unfrozen or how.endswith("from_pretrained") else (config, added[0].location, how.rpartition(".")[2])
+    )
 
 
-def _leaves_head(config: LibraryObject, how: str) -> bool:
-    """Whether an adapter of this configuration certainly leaves a head out."""
+def _freezes_head(config: python.LibraryObject, how: str) -> bool:
+    """Whether an adapter of this configuration certainly freezes the head."""
     arguments = config.arguments
-    task_type = arguments.get("task_type", Constant(None))
-    known = is_missing(task_type) or tuning.name_in_enum(task_type) is not None
-    saves = not is_missing(arguments.get("modules_to_save", Constant(None)))
+    task_type = arguments.get("task_type", python.Constant(None))
+    known = python.is_missing(task_type) or tuning.name_in_enum(task_type) is not None
+    saves = not python.is_missing(arguments.get("modules_to_save", python.Constant(None)))
     if config.path.rpartition(".")[2] not in ADAPTERS or "**" in arguments or not known or saves:
         return False
     if tuning.name_in_enum(task_type) in KEEP_HEAD and how != "add_adapter":
         return False
-    return _spares_head(arguments.get("target_modules", Constant(None)))
+    return _excludes_head(arguments.get("target_modules", python.Constant(None)))
 
 
-def _spares_head(targets: Value) -> bool:
-    """Whether none of the layers that get an adapter is the head; by default they are those of the attention."""
-    if is_missing(targets):
+def _excludes_head(targets: python.Value) -> bool:
+    """Whether none of the layers that get an adapter is the head; by default they are attention layers."""
+    if python.is_missing(targets):
         return True
-    if not isinstance(targets, Sequence) or not targets.is_complete:
+    if not isinstance(targets, python.Sequence) or not targets.is_complete:
         return False
-    names = [text_of(item) for item in targets.items]
+    names = [python.text_of(item) for item in targets.items]
     return all((name is not None and not HEAD.search(name)) or name in {"out_lin", "o_proj"} for name in names)
 
 
-def _has_fresh_head(pipeline: Pipeline, model: Model) -> bool:
-    """Whether a model's head was certainly not learned before."""
-    name = text_of(model.checkpoint)
+def _has_new_head(pipeline: Pipeline, model: Model) -> bool:
+    """Whether a model's head is certainly untrained."""
+    name = python.text_of(model.checkpoint)
     if not model.is_pretrained or not model.is_complete or name is None or model.attributes.keys() - {"config"}:
         return False
     facts = tuning.facts_of(pipeline, model)
     if facts is not None:
         return facts.head is None or not facts.head.endswith("Classification")
-    return number_of(model.num_labels) is not None and name[:1] not in "./~" and not TUNED_BEFORE.search(name)
+    return python.number_of(model.num_labels) is not None and name[:1] not in "./~" and not TUNED_BEFORE.search(name)

@@ -1,8 +1,8 @@
-"""A language model reads the tokens that it is to predict.
+"""A language model sees the tokens that it has to predict.
 
-Without a causal mask (or with a layer that reads in both directions) the answer to each position is in the input. The
-loss falls far below what any language model reaches, and the model writes nonsense, for then nobody gives it the next
-token.
+Without a causal mask (or with a bidirectional layer), the target of each position is part of the input. The loss falls
+far below what any language model reaches, but the model generates nonsense, because the next token is not available
+then.
 
 ## Bad
 
@@ -49,14 +49,14 @@ token.
 
 ## When it is fine
 
-Encoders, masked language models and models with a prefix read in both directions, and predict nothing that they read:
-only positions whose target is the next token of the input are judged, and only by that very token. Models with an
-encoder beside their decoder, with a second text, or with more terms in their loss may be autoencoders, which read the
-whole text on purpose; they are not judged.
+Encoders, masked language models and prefix models are bidirectional, and do not predict tokens that they see: only
+positions whose target is the next token of the input are judged, and only the effect of that token. Models with an
+encoder and a decoder, with a second text, or with several terms in their loss may be autoencoders, which see the whole
+text on purpose; they are not judged.
 
 ## Fix
 
-None: where the mask gets lost, only the model's code tells.
+None: only the model's code shows where the mask is lost.
 
 ## References
 
@@ -68,7 +68,7 @@ from collections.abc import Iterator
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 SURE, NOTHING = 1e-4, 1e-5
-"""Shares of the largest answer: a change that is certainly one, and one that rounding makes."""
+"""Shares of the largest output: a change that is certain, and one that rounding may cause."""
 
 
 class FutureLeak(Rule):
@@ -79,14 +79,14 @@ class FutureLeak(Rule):
         future = responses.future if responses else None
         if responses is None or future is None:
             return Verdict.inconclusive(
-                evidence.not_reached("forward") if evidence.forward is None else "no next tokens were seen"
+                evidence.not_reached("forward") if evidence.forward is None else "no targets were next tokens"
             )
-        told = f"changing the next token moves the answer that predicts it by {future.change:.2g} of the largest"
-        text = f"{told}, at {future.positions} positions ({future.equal_to_next:.0%} of the targets are next tokens)"
+        effect = f"changing the next token changes its prediction by {future.change:.2g} of the largest output"
+        text = f"{effect}, at {future.positions} positions ({future.equal_to_next:.0%} of the targets are next tokens)"
         if future.change <= NOTHING:
             return Verdict.refuted(text, change=future.change)
         if future.change < SURE or future.change < 10 * responses.noise:
-            return Verdict.inconclusive(f"{text}; the same question gives answers {responses.noise:.2g} apart")
+            return Verdict.inconclusive(f"{text}; repeated forward passes differ by {responses.noise:.2g}")
         if future.doubt:
             return Verdict.inconclusive(f"{text}; {future.doubt}", change=future.change)
         return Verdict.confirmed(text, change=future.change, positions=future.positions)
@@ -94,7 +94,7 @@ class FutureLeak(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the language model reads the tokens that it is to predict",
-            help="give its attention a causal mask, and use no layer that reads in both directions",
+            "the language model sees the tokens that it has to predict",
+            help="use a causal attention mask, and no bidirectional layers",
         )
         yield from self.if_confirmed(finding, evidence)

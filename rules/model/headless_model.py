@@ -1,7 +1,7 @@
-"""A Trainer is given a model without a head, which has no loss.
+"""A Trainer receives a model without a head, which returns no loss.
 
-`AutoModel` and classes such as `BertModel` end with hidden states: they take no labels and return no loss. The Trainer
-finds none in the first batch and ends the run, after the data was tokenized and the model loaded.
+`AutoModel` and classes such as `BertModel` return hidden states: they take no labels and compute no loss. The run ends
+with an error in the first batch, after the data was tokenized and the model loaded.
 
 ## Bad
 
@@ -28,7 +28,7 @@ The script computes the loss itself:
     model = AutoModel.from_pretrained("distilbert-base-uncased")
     trainer = MeanTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The model is a part of the script's own, which has a head:
+The model is part of a custom model that has a head:
 
     class Classifier(nn.Module):
         def __init__(self):
@@ -43,7 +43,7 @@ The model is a part of the script's own, which has a head:
 
     trainer = Trainer(Classifier(), args, train_dataset=tokenized["train"], data_collator=collator)
 
-What a checkpoint's own code returns is not known, nor is it that of a name from elsewhere:
+The output of a checkpoint with custom code, or of an imported name, is unknown:
 
     from my_settings import name
 
@@ -52,8 +52,7 @@ What a checkpoint's own code returns is not known, nor is it that of a name from
 
 ## Fix
 
-Asks first: the head is chosen by the collator or by the labels. Offered where these tell of one task, and how many
-classes there are.
+Asks first: the collator or the labels determine the head. Offered if they imply one task and the number of classes.
 
 ## References
 
@@ -70,7 +69,19 @@ from lintrain.pipeline.values.data import Collator, Kind
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step", "train", "_inner_training_loop"})
 
@@ -105,7 +116,7 @@ FAMILIES = frozenset(
         "xlm-roberta",
     ]
 )
-"""Types whose plain model certainly returns hidden states and no loss."""
+"""Types whose base model certainly returns hidden states and no loss."""
 
 PLAIN_CLASS = lazy_pattern(
     r"(Albert|Bert|Camembert|Deberta(V2)?|DistilBert|Electra|GPT2|Gemma2?|Llama|Longformer|MPNet|Mistral|Qwen[23]|Roberta|"
@@ -115,48 +126,57 @@ PLAIN_NAME = lazy_pattern(r"(^|/)([\w-]*-)?(distil|al|ro|xlm-ro|de)?bert(a|weet)
 TEXTS = ("did not return a loss", "unexpected keyword argument 'labels'")
 
 
-class HeadlessModel(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the class, and the class with a head to use instead; `classes` is the argument to add, if any."""
+
+    made: str = ""
+    name: str = ""
+    classes: int | None = None
+
+
+class HeadlessModel(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             model, run = training.model, training.run
             if run is None or not isinstance(model, Model) or not tuning.is_left_alone(pipeline, training):
                 continue
-            if _has_no_head(pipeline, model) and _wants_loss(run) and model.origin is not None:
+            if _has_no_head(pipeline, model) and _needs_loss(run) and model.origin is not None:
                 yield self.finding(
                     model.origin,
-                    f"`{_made_by(model)}` has no head, and `{run.name}` wants a loss of it",
+                    f"`{_name_of_class(model)}` has no head, but `{run.name}` needs a loss from it",
                     related=[Related(run.construction, f"`{run.name}` trains it")],
-                    help="take the class of your task, such as `AutoModelForSequenceClassification`",
+                    help="use the class for your task, such as `AutoModelForSequenceClassification`",
                     subject="model",
-                    facts=_head_for(pipeline, model, run),
+                    claim=_head_for(pipeline, model, run),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*TEXTS)
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:80]}`")
         if evidence.forward is None:
             return _takes_no_labels(evidence) or Verdict.inconclusive(evidence.not_reached("forward"))
-        return Verdict.refuted(f"the model gives a loss: {evidence.forward.losses[0]:.3f}")
+        return Verdict.refuted(f"the model returns a loss: {evidence.forward.losses[0]:.3f}")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        made, name, classes = (finding.facts.get(key) for key in ("made", "name", "classes"))
-        if not isinstance(made, str) or not isinstance(name, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, location = finding.claim, finding.location
+        if claim is None or not claim.name:
             return None
-        location = finding.location
+        made, name = claim.made, claim.name
         callee = Location(location.path, location.line, location.column, location.line, location.column + len(made))
         imports = [] if "." in made else [fixes.AddImport("transformers", name)]
         module = made.rpartition(".")[0]
-        sized = [] if classes is None else [fixes.AddArgument(location, "num_labels", str(classes))]
+        sized = [] if claim.classes is None else [fixes.AddArgument(location, "num_labels", str(claim.classes))]
         named = fixes.Replace(callee, f"{module}.{name}" if module else name)
-        return fixes.Fix.of(f"take `{name}`", named, *sized, *imports, safe=False)
+        return fixes.Fix.of(f"use `{name}`", named, *sized, *imports, safe=False)
 
 
 def _takes_no_labels(evidence: Evidence) -> Verdict | None:
-    """The forward pass of a model that cannot be given labels ended with an error of another kind."""
+    """The verdict if the forward pass of a model that takes no labels raised another error."""
     failed, model = evidence.failed_stage, evidence.model
     if failed is None or failed.name != "forward" or failed.failure is None or model is None or model.task:
         return None
@@ -164,16 +184,16 @@ def _takes_no_labels(evidence: Evidence) -> Verdict | None:
         return None
     error = f"{failed.failure.type}: {failed.failure.message[:80]}"
     return Verdict.confirmed(
-        f"`{model.name}` has {len(model.inputs)} inputs and no labels among them; it ended with `{error}`"
+        f"none of the {len(model.inputs)} inputs of `{model.name}` takes labels; it raised `{error}`"
     )
 
 
-def _made_by(model: Model) -> str:
+def _name_of_class(model: Model) -> str:
     return model.path.rpartition(".")[2] if model.how in {"", "from_pretrained"} else model.name
 
 
 def _has_no_head(pipeline: Pipeline, model: Model) -> bool:
-    """Whether a model certainly gives hidden states alone."""
+    """Whether a model certainly returns only hidden states."""
     if model.task is not Task.NO_HEAD or not model.path.startswith("transformers.") or model.framework != "torch":
         return False
     if "trust_remote_code" in model.arguments or not model.is_complete:
@@ -186,7 +206,7 @@ def _has_no_head(pipeline: Pipeline, model: Model) -> bool:
     return isinstance(name, str) and name[:1] not in "./~" and PLAIN_NAME.search(name) is not None
 
 
-def _wants_loss(run: TrainerRun) -> bool:
+def _needs_loss(run: TrainerRun) -> bool:
     """Whether a Trainer certainly takes the loss from the model's output."""
     settings = run.settings
     if settings is not None and not is_missing(settings.value("label_names")):
@@ -194,25 +214,25 @@ def _wants_loss(run: TrainerRun) -> bool:
     return run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
 
 
-def _head_for(pipeline: Pipeline, model: Model, run: TrainerRun) -> dict[str, str | int]:
-    """The class with the head of the task that collator and labels tell of, and how many classes are to be given."""
+def _head_for(pipeline: Pipeline, model: Model, run: TrainerRun) -> Claim:
+    """The class with the head for the task that the collator or the labels imply, and the number of classes."""
     if model.origin is None or model.how != "from_pretrained":
-        return {}
+        return Claim()
     made = pipeline.code(model.origin).partition(".from_pretrained(")[0]
     short = made.rpartition(".")[2]
     task = _task_of(run)
     is_known = short == "AutoModel" or (short in CLASSIFIERS and task == "ForSequenceClassification")
     if task is None or short != model.name or not is_known:
-        return {}
+        return Claim()
     name = f"{short.removesuffix('Model') if short != 'AutoModel' else short}{task}"
     if not task.endswith("Classification") or {"num_labels", "id2label", "config"} & set(model.arguments):
-        return {"made": made, "name": name}
+        return Claim(made, name)
     classes = _classes_of(run)
-    return {"made": made, "name": name, "classes": classes} if classes else {}
+    return Claim(made, name, classes) if classes else Claim()
 
 
 def _task_of(run: TrainerRun) -> str | None:
-    """What the head is for, as class names end; None where several would fit."""
+    """The suffix of class names for the task; None if several may fit."""
     collator = run.value("data_collator")
     match collator.name if isinstance(collator, Collator) else "":
         case "DataCollatorForLanguageModeling" if isinstance(collator, Collator):
@@ -239,4 +259,4 @@ def _classes_of(run: TrainerRun) -> int | None:
 CLASSIFIERS = frozenset(
     f"{family}Model" for family in ("Albert", "Bert", "Camembert", "DistilBert", "Electra", "Roberta", "XLMRoberta")
 )
-"""Classes without a head whose family has one for whole rows, under a name of the same making."""
+"""Classes without a head whose family has a sequence classifier under the corresponding name."""

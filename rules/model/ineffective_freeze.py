@@ -1,14 +1,14 @@
-"""A module is frozen by an attribute that nobody reads.
+"""A module is frozen with an attribute that PyTorch does not read.
 
-Only tensors have `requires_grad`. On a module the assignment makes a new attribute of that name and changes nothing:
-all weights go on learning, gradients and optimizer states take their memory, and what was to be kept is overwritten.
+Only tensors have `requires_grad`. On a module, the assignment creates a new attribute of that name and changes nothing:
+all weights keep training, gradients and optimizer states take their memory, and pretrained weights are overwritten.
 
 ## Bad
 
     model.distilbert.requires_grad = False  # <- ineffective-freeze
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A misspelt name does as little:
+A misspelled name has no effect either:
 
     for parameter in model.distilbert.parameters():
         parameter.require_grad = False  # <- ineffective-freeze
@@ -19,7 +19,7 @@ A misspelt name does as little:
     model.distilbert.requires_grad_(False)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The name as torch has it:
+The correct name:
 
     for parameter in model.distilbert.parameters():
         parameter.requires_grad = False
@@ -27,14 +27,14 @@ The name as torch has it:
 
 ## When it is fine
 
-A parameter has such an attribute:
+Parameters have this attribute:
 
     for parameter in model.distilbert.parameters():
         parameter.requires_grad = False
     model.classifier.bias.requires_grad = False
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-Whether this is a module or a parameter is not known here:
+It is unknown whether this is a module or a parameter:
 
     from my_models import load_backbone
 
@@ -50,7 +50,7 @@ The module is also frozen in a way that works:
 
 ## Fix
 
-Safe: the attribute is none that PyTorch reads, so the line as it stands does nothing.
+Safe: PyTorch does not read the attribute, so the line has no effect.
 
 ## References
 
@@ -63,12 +63,10 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import tuning
-from lintrain.pipeline import modules
-from lintrain.pipeline.events import Act
-from lintrain.pipeline.record import Misuse
+from lintrain.pipeline import events, modules, record
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter
 from lintrain.pipeline.values.python import Instance, Value, literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes, lazy_pattern
 
 MODULES = lazy_pattern(
     r"albert|attention|backbone|base_model|bert|classifier|conv1|cross_attn|deberta|decoder|distilbert|dropout|electra|"
@@ -79,11 +77,19 @@ MODULES = lazy_pattern(
 """Names that only modules have in the models of transformers and torchvision."""
 
 
-class IneffectiveFreeze(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statement that freezes; `part` is the name of the module in the model, None if it is unknown."""
+
+    statement: str
+    part: str | None
+
+
+class IneffectiveFreeze(Rule[Claim]):
     level = Level.ERROR
     keywords = "grad"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for misuse in pipeline.misuses:
             owner = misuse.text.rpartition(".")[0]
             is_freeze = misuse.use == "requires_grad" and _has_no_such_attribute(misuse, owner)
@@ -91,40 +97,38 @@ class IneffectiveFreeze(Rule):
             if is_freeze and statement is not None and not _is_frozen_otherwise(pipeline, misuse):
                 yield self._report(misuse, statement)
 
-    def _report(self, misuse: Misuse, statement: Location) -> Finding:
+    def _report(self, misuse: record.Misuse, location: Location) -> Finding[Claim]:
         owner, _, name = misuse.text.rpartition(".")
         is_tensor = isinstance(misuse.value, Parameter)
         what = "this parameter" if is_tensor else "this module"
-        cure = f"{owner}.requires_grad = False" if is_tensor else f"{owner}.requires_grad_(False)"
+        statement = f"{owner}.requires_grad = False" if is_tensor else f"{owner}.requires_grad_(False)"
         return self.finding(
-            statement,
+            location,
             f"`{name}` set on {what} freezes nothing",
-            help=f"write `{cure}`",
+            help=f"write `{statement}`",
             subject=owner,
-            facts={"cure": cure, "part": _part_of(misuse.value)},
+            claim=Claim(statement, _part_of(misuse.value)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        model, part = evidence.model, finding.facts.get("part")
-        if model is None or not isinstance(part, str):
-            return Verdict.inconclusive("the model that it is about was not measured")
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        model, part = evidence.model, finding.claim.part if finding.claim else None
+        if model is None or part is None:
+            return Verdict.inconclusive("the model was not measured")
         count, every = model.trained_in(part)
-        told = f"{count} of {every} tensors {f'of `{part}` ' if part else ''}are trained"
+        text = f"{count} of {every} tensors {f'of `{part}` ' if part else ''}are trained"
         if every == 0:
-            return Verdict.inconclusive(f"the model has 0 tensors of the name `{part}`")
-        return Verdict.confirmed(told, trained=count) if count else Verdict.refuted(told, trained=count)
+            return Verdict.inconclusive(f"the model has no tensors named `{part}`")
+        return Verdict.confirmed(text, trained=count) if count else Verdict.refuted(text, trained=count)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        cure = finding.facts.get("cure")
-        return (
-            fixes.Fix.of(f"write `{cure}`", fixes.Replace(finding.location, cure), safe=True)
-            if isinstance(cure, str)
-            else None
-        )
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        statement = finding.claim.statement
+        return fixes.Fix.of(f"write `{statement}`", fixes.Replace(finding.location, statement), safe=True)
 
 
-def _has_no_such_attribute(misuse: Misuse, owner: str) -> bool:
-    """Whether what it is set on is certainly a module, or the attribute one that no tensor has."""
+def _has_no_such_attribute(misuse: record.Misuse, owner: str) -> bool:
+    """Whether the owner is certainly a module, or a tensor that has no such attribute."""
     match misuse.value:
         case Model() | Instance():
             return True
@@ -150,8 +154,8 @@ def _part_of(value: Value) -> str | None:
             return None
 
 
-def _is_frozen_otherwise(pipeline: Pipeline, misuse: Misuse) -> bool:
-    """Whether the same module is frozen in another place, in a way that works."""
-    freezes = [event for event in pipeline.acts(Act.FREEZE) if literal(event.details["wanted"]) is not True]
+def _is_frozen_otherwise(pipeline: Pipeline, misuse: record.Misuse) -> bool:
+    """Whether the same module is frozen elsewhere, in a way that works."""
+    freezes = [event for event in pipeline.acts(events.Act.FREEZE) if literal(event.details["wanted"]) is not True]
     held = misuse.value.of if isinstance(misuse.value, Parameter) else (misuse.value,)
     return any(modules.overlap(event.subject, module) for event in freezes for module in held)

@@ -1,8 +1,8 @@
-"""The labels of a head for several labels at once are whole numbers.
+"""The labels of a multi-label head are integers.
 
-Where a row may have several labels, each output is judged by itself, and its target is a float: 0.0 or 1.0. Whole
-numbers end the run in the first batch. Without `problem_type` the head takes them for numbers of classes, one for each
-output, and the run ends with an error about batch sizes.
+In multi-label classification, each output has a target of its own, which is a float: 0.0 or 1.0. Integers raise an
+error in the first batch. Without `problem_type`, the head treats them as class ids, one per output, and the run ends
+with an error about batch sizes.
 
 ## Bad
 
@@ -14,7 +14,7 @@ output, and the run ends with an error about batch sizes.
     trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)  # <- integer-multilabel-targets
     # raises result type Float can't be cast to the desired output type Long
 
-Made in a function, for a head that was not told what it is for:
+Created in a function, for a head without `problem_type`:
 
     def encode(row):
         encoded = tokenizer(row["premise"], truncation=True)
@@ -35,7 +35,7 @@ Made in a function, for a head that was not told what it is for:
     rows = rows.cast_column("labels", datasets.Sequence(datasets.Value("float32")))
     trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
 
-Made as floats from the start:
+Created as floats:
 
     rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]] * 8})
     rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
@@ -46,13 +46,13 @@ Made as floats from the start:
 
 ## When it is fine
 
-A list of whole numbers is right where each token has one:
+A list of integers is correct if each token has a label:
 
-    keywords = Dataset.from_dict({"input_ids": [[5, 6, 7]] * 16, "labels": [[0, 1, 2]] * 16})
+    words = Dataset.from_dict({"input_ids": [[5, 6, 7]] * 16, "labels": [[0, 1, 2]] * 16})
     model = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     trainer = Trainer(model, args, train_dataset=words, data_collator=DataCollatorForTokenClassification(tokenizer))
 
-A collator of one's own may make floats of them:
+A custom collator may convert them to floats:
 
     class FloatCollator(DataCollatorWithPadding):
         def __call__(self, rows):
@@ -67,7 +67,7 @@ A collator of one's own may make floats of them:
     )
     trainer = Trainer(model, args, train_dataset=rows, data_collator=FloatCollator(tokenizer))
 
-What a function from elsewhere puts into the labels is not known:
+The labels that an imported function creates are unknown:
 
     from my_data import to_many_hot
 
@@ -79,8 +79,8 @@ What a function from elsewhere puts into the labels is not known:
 
 ## Fix
 
-Safe: where the model is told of several labels, whole numbers end the first step with an error. Not offered without
-`problem_type`, where one class a row may be meant.
+Safe: with `problem_type="multi_label_classification"`, integers raise an error in the first step. Not offered without
+`problem_type`, because one class per row may be intended.
 
 ## References
 
@@ -96,56 +96,63 @@ from lintrain.pipeline.values.data import Dataset, Kind
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, lazy_pattern
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step"})
 INTEGERS = ("int", "uint", "bool")
 
 
-class IntegerMultilabelTargets(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statements that cast the labels; None if the fix is not certain."""
+
+    statements: str | None
+
+
+class IntegerMultilabelTargets(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for given in run_data.given_datasets(pipeline):
             run, model = given.run, given.run.model
             if given.parameter != "train_dataset" or model is None or not _has_stock_loss(run, model):
                 continue
             labels = [dataset.label for dataset in given.datasets]
             if all(label is not None and label.kind is Kind.LIST and label.item is Kind.INTEGER for label in labels):
-                is_told = literal(model.arguments.get("problem_type", model)) == "multi_label_classification"
-                wants = "floats" if is_told else "one class a row, or floats and a `problem_type`"
-                origins = given.datasets[0].origins("the labels are lists of whole numbers")
+                is_set = literal(model.arguments.get("problem_type", model)) == "multi_label_classification"
+                expected = "floats" if is_set else "one class per row, or floats and a `problem_type`"
+                origins = given.datasets[0].origins("the labels are lists of integers")
                 yield self.finding(
                     given.argument.location,
-                    f"the labels of {given.text} are lists of whole numbers",
+                    f"the labels of {given.text} are lists of integers",
                     related=[
                         *origins,
-                        *([Related(model.origin, f"it wants {wants}")] if model.origin else []),
+                        *([Related(model.origin, f"the model expects {expected}")] if model.origin else []),
                         Related(run.construction, f"`{run.name}` trains on them", "trainer"),
                     ],
-                    help="make floats of them: `[float(value) for value in …]`, and set `problem_type`",
+                    help="convert them to floats: `[float(value) for value in …]`, and set `problem_type`",
                     subject="labels",
-                    facts={"statements": _casts(run) if is_told else None},
+                    claim=Claim(_casts(run) if is_set else None),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         labels = batch.tensor("labels") if batch is not None else None
         if labels is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
-        told = f"the labels of one batch are {labels.dtype} of the shape {list(labels.shape)}"
+        text = f"the labels of one batch are {labels.dtype} of shape {list(labels.shape)}"
         if len(labels.shape) == 2 and labels.dtype.removeprefix("torch.").startswith(INTEGERS):
-            return Verdict.confirmed(told, dimensions=len(labels.shape))
-        return Verdict.refuted(told, dimensions=len(labels.shape))
+            return Verdict.confirmed(text, dimensions=len(labels.shape))
+        return Verdict.refuted(text, dimensions=len(labels.shape))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         calls = finding.with_role("trainer")
-        statements = finding.facts.get("statements")
-        if not calls or not isinstance(statements, str):
+        statements = finding.claim.statements if finding.claim else None
+        if not calls or statements is None:
             return None
         return fixes.Fix.of(
-            "make floats of the labels",
+            "convert the labels to floats",
             fixes.InsertBefore(calls[0].location, statements),
             fixes.AddImport("datasets"),
             safe=True,
@@ -153,13 +160,13 @@ class IntegerMultilabelTargets(Rule):
 
 
 def _has_stock_loss(run: TrainerRun, model: Model) -> bool:
-    """Whether a classifier of whole rows certainly computes its own loss from the labels as they are."""
+    """Whether a sequence classifier certainly computes its own loss from unchanged labels."""
     is_stock = run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
     return is_stock and model.task is Task.SEQUENCE_CLASSIFICATION and run_data.collates_plainly(run)
 
 
 def _casts(run: TrainerRun) -> str | None:
-    """Statements that cast the labels of what the trainer is given, where all of that stands under names."""
+    """Statements that cast the labels of the trainer's data sets; None unless all of them have names."""
     statements: dict[str, None] = {}
     for name in ("train_dataset", "eval_dataset"):
         argument = run.arguments.get(name)
@@ -174,4 +181,4 @@ def _casts(run: TrainerRun) -> str | None:
 
 
 PLAIN = lazy_pattern(r"""[A-Za-z_]\w*(\[["']\w+["']\])?""")
-"""A name, or one entry of it."""
+"""A name, or a name with one index."""

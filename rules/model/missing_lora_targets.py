@@ -1,7 +1,7 @@
-"""LoRA is told to adapt layers that this kind of model does not have.
+"""LoRA targets layers that the model does not have.
 
-The names of the layers differ from family to family: `q_proj` in Llama is `q_lin` in DistilBERT and a part of `c_attn`
-in GPT-2. Where none of the names fits, wrapping the model ends the run, after it was loaded.
+Layer names differ between model families: `q_proj` in Llama is `q_lin` in DistilBERT and part of `c_attn` in GPT-2. If
+none of the names matches, wrapping the model raises an error, after the model was loaded.
 
 ## Bad
 
@@ -18,18 +18,18 @@ in GPT-2. Where none of the names fits, wrapping the model ends the run, after i
 
 ## When it is fine
 
-All linear layers, whatever they are called:
+All linear layers, whatever their names:
 
     model = get_peft_model(model, LoraConfig(target_modules="all-linear"))
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-One name that fits is enough, so that a list for several families works:
+One matching name is enough, so a list for several families works:
 
     config = LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj", "v_proj", "q_lin", "v_lin"])
     model = get_peft_model(model, config)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-What family a checkpoint is of is not known:
+The model family of the checkpoint is unknown:
 
     from my_settings import name
 
@@ -38,7 +38,7 @@ What family a checkpoint is of is not known:
 
 ## Fix
 
-Asks first: it names the layers that make the same in this family, and others might be meant as well.
+Asks first: it names the corresponding layers of this family, and others may be intended too.
 
 ## References
 
@@ -54,7 +54,7 @@ from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, literal, text_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 ENCODER = ("query", "key", "value", "dense", "out_proj", "decoder")
 DECODER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "embed_tokens")
@@ -87,24 +87,31 @@ KNOWN = frozenset(
     {name for names in LAYERS.values() for name in names}
     | {"query_key_value", "dense_h_to_4h", "dense_4h_to_h", "qkv_proj", "gate_up_proj", "Wqkv", "W_pack", "in_proj"}
 )
-"""Names that stand for one family's layers: another family certainly has none such."""
+"""Names that belong to certain families: other families certainly have no such layers."""
 
 TEXTS = ("not found in the base model", "No modules were targeted for adaptation")
 
 
-class MissingLoraTargets(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The value of `target_modules` for this model family; None if it is not certain."""
+
+    code: str | None
+
+
+class MissingLoraTargets(Rule[Claim]):
     level = Level.ERROR
     keywords = "Config"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        puts = [(event.subject, event.details["config"], event) for event in pipeline.acts(Act.ADAPT)]
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        adapted = [(event.subject, event.details["config"], event) for event in pipeline.acts(Act.ADAPT)]
         arguments = [(_trained_by(run), tuning.adapter_argument(run)) for run in pipeline.runs]
         given = [(model, argument.value, None) for model, argument in arguments if argument is not None]
-        for model, config, event in [*puts, *given]:
+        for model, config, event in [*adapted, *given]:
             if isinstance(model, Model) and isinstance(config, LibraryObject) and not _is_guarded(event):
-                yield from self._judge(pipeline, model, config)
+                yield from self._check_names(pipeline, model, config)
 
-    def _judge(self, pipeline: Pipeline, model: Model, config: LibraryObject) -> Iterator[Finding]:
+    def _check_names(self, pipeline: Pipeline, model: Model, config: LibraryObject) -> Iterator[Finding[Claim]]:
         facts = tuning.facts_of(pipeline, model) if isinstance(literal(model.checkpoint), str) else None
         has = LAYERS.get(facts.model_type or "") if facts is not None else None
         names = _names(config.arguments.get("target_modules", Constant(None)))
@@ -115,34 +122,32 @@ class MissingLoraTargets(Rule):
             others = f" and {len(names) - 1} more" if len(names) > 2 else f" and `{names[1]}`" if names[1:] else ""
             yield self.finding(
                 config.origin,
-                f"a {facts.model_type} has no layers `{names[0]}`{others}",
-                related=[Related(model.origin, f"a {facts.model_type}", "origin")] if model.origin else [],
-                help=f"name layers that it has, such as `{has[0]}`",
+                f"a {facts.model_type} model has no layers `{names[0]}`{others}",
+                related=[Related(model.origin, f"a {facts.model_type} model", "origin")] if model.origin else [],
+                help=f"use layers that it has, such as `{has[0]}`",
                 subject="target_modules",
-                facts={
-                    "code": _in_this_family(names, has) if "target_modules=" in pipeline.code(config.origin) else None
-                },
+                claim=Claim(_in_this_family(names, has) if "target_modules=" in pipeline.code(config.origin) else None),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*TEXTS)
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message[:60]}…`")
         if evidence.model is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         count = evidence.model.trainable_parameters
-        return Verdict.refuted(f"the model was wrapped, and {count:,} of its weights train", trainable=count)
+        return Verdict.refuted(f"the model was wrapped, and {count:,} of its weights are trainable", trainable=count)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
         edit = fixes.RenameArgument(finding.location, "target_modules", "target_modules", code)
         return fixes.Fix.of(f"adapt `{code}`", edit, safe=False)
 
 
 def _trained_by(run: TrainerRun) -> Model | None:
-    """The model that a trainer trains: also one that a trainer of TRL loads itself, by the name of its checkpoint."""
+    """The model that a trainer trains; trainers of TRL may load it themselves by the name of a checkpoint."""
     argument = run.arguments.get("model")
     if argument is None or not isinstance(literal(argument.value), str) or not run.path.startswith("trl."):
         return run.model
@@ -150,12 +155,12 @@ def _trained_by(run: TrainerRun) -> Model | None:
 
 
 def _is_guarded(event: Event | None) -> bool:
-    """Whether the model may be wrapped in some runs only, for which the names could be meant."""
+    """Whether the model is wrapped only under a condition, which may select matching models."""
     return event is not None and bool(event.conditions)
 
 
 def _names(targets: Value) -> list[str]:
-    """The names of the layers, where all are certain; a single text is a pattern, which a plain name fits too."""
+    """The names of the layers, if all are certain; a single string is a pattern, and not judged."""
     items = targets.items if isinstance(targets, Sequence) and targets.is_complete else []
     names = [text_of(item) for item in items if not (isinstance(item, Constant) and item.is_default)]
     known = [name for name in names if name is not None]
@@ -167,15 +172,15 @@ ROLES = (
     frozenset({"k_proj", "k_lin", "key", "k"}),
     frozenset({"v_proj", "v_lin", "value", "v"}),
 )
-"""The names of the layers that make queries, keys and values; GPT-2 has one for all three."""
+"""The names of the query, key and value layers; GPT-2 has one layer for all three."""
 
 
 ALL_THREE = frozenset({"query_key_value", "qkv_proj", "Wqkv", "W_pack", "c_attn"})
-"""The names of layers that make queries, keys and values at once."""
+"""The names of layers that compute queries, keys and values at once."""
 
 
 def _in_this_family(names: list[str], has: tuple[str, ...]) -> str | None:
-    """A list of the layers that do here what the named ones do elsewhere; None where some have no counterpart."""
+    """The corresponding layers of this family as a list; None if some have no counterpart."""
     found: dict[str, None] = {}
     for part in [part for name in names for part in (("q", "k", "v") if name in ALL_THREE else (name,))]:
         role = next((role for role in ROLES if part in role), None)

@@ -1,7 +1,7 @@
-"""The head of a classifier has another size than its labels have classes.
+"""The head of a classifier has a different size than the number of classes.
 
-A head that nothing sizes has two outputs. A label beyond them ends the run at the first batch that holds one: on the
-CPU with `Target 2 is out of bounds`, on a GPU with an assertion of CUDA that points at another line.
+Without `num_labels`, a head has two outputs. A label out of range ends the run in the first batch that contains it: on
+the CPU with `Target 2 is out of bounds`, on a GPU with a CUDA assertion that points to another line.
 
 ## Bad
 
@@ -16,7 +16,7 @@ CPU with `Target 2 is out of bounds`, on a GPU with an assertion of CUDA that po
 
 ## When it is fine
 
-The number may come from the data itself, whatever it is:
+The number may come from the data:
 
     classes = raw["train"].features["label"].names
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=len(classes))
@@ -30,7 +30,7 @@ Labels of two classes need no number:
 
 ## Fix
 
-Asks first: that the labels which the script shows are all of them is likely and not certain.
+Asks first: the labels in the script are likely, but not certainly, all labels.
 
 ## References
 
@@ -69,7 +69,7 @@ CLASSIFIERS = {
 NAME_LISTS = lazy_pattern(
     r"^(id2label|label2id|id_to_label|label_to_id|(label|class)_?(names|list)|classes)$", re.IGNORECASE
 )
-"""Names that scripts give to the list of their labels."""
+"""Common names for the list of labels."""
 
 DEFAULT_SIZE = 2
 IGNORED = -100
@@ -77,7 +77,7 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """How many classes the labels have, and the place that says so; `code` gives the number in the script."""
+    """The number of classes and the locations that show it; `code` gives the number in the script."""
 
     count: int
     reasons: tuple[Related, ...]
@@ -85,7 +85,7 @@ class Classes:
 
 
 OUT_OF_BOUNDS = ("IndexError: Target ", "Received a label value of ")
-"""What the cross-entropies of torch and of TensorFlow say on a CPU of a label that no output stands for."""
+"""Error messages of cross-entropy in PyTorch and TensorFlow, on a CPU, for a label without an output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,12 @@ class MissingNumLabels(Rule[Claim]):
             stage = evidence.stage("dataset")
             if stage is not None and stage.status == "not reached":
                 return Verdict.inconclusive(evidence.not_reached("dataset"))
-            return Verdict.inconclusive("no label column was seen with a classifier")
+            return Verdict.inconclusive("no labels of a classifier were measured")
         values = {value for column in labels for value, _ in column.counts if value != IGNORED}
         ends = {end for column in labels for end in (column.minimum, column.maximum) if end is not None}
         values |= {int(end) for end in ends if not values and end != IGNORED}
         if not values:
-            return Verdict.inconclusive("the label column holds no numbers")
+            return Verdict.inconclusive("the label column contains no numbers")
         rows = sum(column.rows_read for column in labels)
         low, high = min(values), max(values)
         if low < 0 or high >= size:
@@ -191,7 +191,7 @@ class MissingNumLabels(Rule[Claim]):
 
 
 def _is_other_problem(model: Model) -> bool:
-    """Regression, several labels at once, or a head that the script gives its size in another way."""
+    """Whether it is regression, multi-label, or a head that the script sizes in another way."""
     names = {"num_labels", "id2label", "label2id", "problem_type"}
     config = model.config
     changed = config is not None and bool(names & set(config.attributes)) and isinstance(model.num_labels, Absent)
@@ -199,7 +199,7 @@ def _is_other_problem(model: Model) -> bool:
 
 
 def _size(model: Model) -> int | None:
-    """The number of outputs of a model's head; None where it is not certain."""
+    """The number of outputs of a model's head; None if it is not certain."""
     if isinstance(model.num_labels, Absent):
         return model.labels_by_default if model.is_complete else None
     size = literal(model.num_labels)
@@ -222,7 +222,7 @@ def _classes_of(pipeline: Pipeline, model: Model) -> Classes | None:
 
 
 def _only_data(pipeline: Pipeline) -> list[Dataset]:
-    """The data of a script with a loop of its own: all of it, if it has one model."""
+    """The data of a script with its own training loop: all of it, if there is one model."""
     trains = pipeline.loaders or pipeline.keras_runs or pipeline.acts(Act.BACKWARD, Act.TRAIN)
     if len(pipeline.models) != 1 or pipeline.runs or not (trains or pipeline.models[0].framework == "tf"):
         return []
@@ -231,7 +231,7 @@ def _only_data(pipeline: Pipeline) -> list[Dataset]:
 
 
 def _classes_in(dataset: Dataset) -> Classes | None:
-    """The classes of a data set's label column, if it has kept them since it was loaded."""
+    """The classes of a data set's label column, if they are still known."""
     label: Column | None = dataset.label
     count = (len(label.class_names) or label.num_classes) if label else None
     if label is None or not count:
@@ -251,7 +251,7 @@ def _listed(pipeline: Pipeline, origin: Location) -> Classes | None:
         names = [Constant(key) for key in value.entries] if isinstance(value, Mapping) else value.items
         texts = {text_of(name) or literal(name) for name in names}
         if len(texts) == len(names) and None not in texts and len(names) > DEFAULT_SIZE:
-            reason = Related(binding.location, f"{len(names)} labels are named here", "names", binding.name)
+            reason = Related(binding.location, f"{len(names)} labels are listed here", "names", binding.name)
             code = f"len({binding.name})" if binding.location < origin else str(len(names))
             found.setdefault(len(names), Classes(len(names), (reason,), code))
     return next(iter(found.values())) if len(found) == 1 else None

@@ -1,7 +1,7 @@
-"""No weight of the model may change, so there is nothing to train.
+"""All weights of the model are frozen, so there is nothing to train.
 
-All weights were frozen, or came frozen with an adapter that was loaded to be used and not to be trained. The loss then
-hangs on no weight, and the first backward pass ends the run with an error that speaks of tensors and not of freezing.
+All weights were frozen, or an adapter was loaded for inference, which freezes them. The loss then depends on no
+trainable weight, and the first backward pass raises an error that mentions tensors, but not freezing.
 
 ## Bad
 
@@ -10,14 +10,14 @@ hangs on no weight, and the first backward pass ends the run with an error that 
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     # raises RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn
 
-An adapter that is only there to be used:
+An adapter for inference:
 
     config = LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"], inference_mode=True)
     model = get_peft_model(model, config)  # <- nothing-trainable
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     # raises RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn
 
-One that was saved before, and is loaded to be used:
+A saved adapter that is loaded for inference:
 
     get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin"])).save_pretrained("adapter")
     base = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
@@ -31,13 +31,13 @@ One that was saved before, and is loaded to be used:
         parameter.requires_grad = False
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The adapter is there to be trained:
+The adapter is trainable:
 
     config = LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"])
     model = get_peft_model(model, config)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-So is one that was saved before:
+A saved adapter that is loaded for training:
 
     get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin"])).save_pretrained("adapter")
     base = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
@@ -46,7 +46,7 @@ So is one that was saved before:
 
 ## When it is fine
 
-A part is freed again, or is put in afterwards:
+A part is unfrozen again:
 
     for parameter in model.parameters():
         parameter.requires_grad = False
@@ -54,14 +54,14 @@ A part is freed again, or is put in afterwards:
         parameter.requires_grad = True
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The head is a new one:
+The head is added afterwards:
 
     for parameter in model.parameters():
         parameter.requires_grad = False
     model.classifier = nn.Linear(64, 3)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-It may be a part of a container:
+The new head may be an entry of a container:
 
     import torchvision
 
@@ -75,13 +75,13 @@ It may be a part of a container:
         criterion(network(images), classes).backward()
         optimizer.step()
 
-So is an adapter:
+An adapter is added afterwards:
 
     model.requires_grad_(False)
     model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"]))
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-Only some are frozen:
+Only some weights are frozen:
 
     for name, parameter in model.named_parameters():
         if "classifier" in name:
@@ -89,7 +89,7 @@ Only some are frozen:
         parameter.requires_grad = False
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-Whether they are is for the user to say:
+The user decides whether they are frozen:
 
     import argparse
 
@@ -99,13 +99,13 @@ Whether they are is for the user to say:
         model.requires_grad_(False)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A model that nobody trains may be frozen, such as the teacher beside a student:
+A model that is not trained may be frozen, such as the teacher of a student:
 
     teacher = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     teacher.requires_grad_(False)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A callback of the script's own may free some:
+A callback of the script may unfreeze some weights:
 
     class Thaw(TrainerCallback):
         def on_init_end(self, args, state, control, model=None, **kwargs):
@@ -120,7 +120,7 @@ A callback of the script's own may free some:
 
 ## Fix
 
-Safe: without it an adapter is loaded to be used, and nothing trains. Offered for PEFT's own loading.
+Safe: without it the adapter is loaded for inference, and nothing trains. Offered for PEFT's own loading.
 
 ## References
 
@@ -133,79 +133,77 @@ from collections.abc import Iterator
 
 from lintrain.analysis import training_loops, tuning
 from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values import python
 from lintrain.pipeline.values.model import Model, Module
-from lintrain.pipeline.values.python import (
-    Constant,
-    Library,
-    LibraryObject,
-    Sequence,
-    is_missing,
-    is_true,
-    literal,
-    text_of,
-)
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
-class NothingTrainable(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the adapter is loaded by a call of PEFT that takes `is_trainable`."""
+
+    is_loaded: bool
+
+
+class NothingTrainable(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             if (
                 tuning.may_adapt(training.run)
-                or _is_called_back(training)
+                or _has_own_callbacks(training)
                 or not tuning.is_left_alone(pipeline, training)
             ):
                 continue
-            event = _last_word(pipeline, training)
+            event = _last_freeze(pipeline, training)
             if event is not None:
                 yield self._report(pipeline, training, event)
 
-    def _report(self, pipeline: Pipeline, training: tuning.Training, event: Event) -> Finding:
-        how = text_of(event.details.get("how", Constant(None))) or ""
-        is_loaded, is_put = how.endswith("from_pretrained"), event.act is Act.ADAPT
+    def _report(self, pipeline: Pipeline, training: tuning.Training, event: Event) -> Finding[Claim]:
+        how = python.text_of(event.details.get("how", python.Constant(None))) or ""
+        is_loaded, is_added = how.endswith("from_pretrained"), event.act is Act.ADAPT
         if is_loaded:
-            message, cure = "this adapter is loaded frozen, and then trained", "pass `is_trainable=True`"
-        elif is_put:
-            message, cure = "this adapter is frozen, and then trained", "leave out `inference_mode=True`"
+            message, advice = "this adapter is loaded frozen, but then trained", "pass `is_trainable=True`"
+        elif is_added:
+            message, advice = "this adapter is frozen, but then trained", "remove `inference_mode=True`"
         else:
-            message, cure = "every weight is frozen here, and then trained", "free the weights that should learn"
-        what = "trained here" if training.run is None else f"`{training.run.name}` trains it"
+            message, advice = "every weight is frozen here, but then trained", "unfreeze the weights that should train"
+        note = "trained here" if training.run is None else f"`{training.run.name}` trains it"
         return self.finding(
             event.location,
             message,
-            related=[Related(training.location, what)],
-            help=cure,
+            related=[Related(training.location, note)],
+            help=advice,
             subject="model",
-            facts={"is_loaded": is_loaded and training_loops.callee_text(pipeline, event) != ""},
+            claim=Claim(is_loaded and training_loops.callee_text(pipeline, event) != ""),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         count, every = model.trainable_parameters, model.parameters
-        told = f"{count:,} of {every:,} weights may change"
-        return Verdict.confirmed(told, trainable=count) if count == 0 else Verdict.refuted(told, trainable=count)
+        text = f"{count:,} of {every:,} weights are trainable"
+        return Verdict.confirmed(text, trainable=count) if count == 0 else Verdict.refuted(text, trainable=count)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("is_loaded"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or not finding.claim.is_loaded:
             return None
         return fixes.Fix.of(
             "pass `is_trainable=True`", fixes.AddArgument(finding.location, "is_trainable", "True"), safe=True
         )
 
 
-def _last_word(pipeline: Pipeline, training: tuning.Training) -> Event | None:
-    """What certainly froze all of a model, with nothing after it that frees or adds any weights."""
+def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
+    """The last event that certainly freezes all of a model, with no later one that unfreezes or adds weights."""
     changes = tuning.changes_before(pipeline, training, Act.FREEZE, Act.ADAPT, Act.REPLACE)
     last: Event | None = None
     for event in changes:
         if _freezes_all(event, training.model):
             last = event
-        elif not _frees_nothing(event):
+        elif not _keeps_frozen(event):
             last = None
     return last
 
@@ -218,32 +216,35 @@ def _freezes_all(event: Event, model: Model | Module) -> bool:
     details = event.details
     return (
         event.act is Act.FREEZE
-        and literal(details["wanted"]) is False
-        and not text_of(details["part"])
-        and is_true(details["is_all"])
+        and python.literal(details["wanted"]) is False
+        and not python.text_of(details["part"])
+        and python.is_true(details["is_all"])
     )
 
 
 def _comes_frozen(event: Event) -> bool:
-    """Whether an adapter is certainly put in without being trained."""
-    how, config = text_of(event.details["how"]) or "", event.details["config"]
+    """Whether an adapter is certainly added for inference."""
+    how, config = python.text_of(event.details["how"]) or "", event.details["config"]
     if how.startswith("peft.") and how.endswith("from_pretrained"):
         flag = event.details["is_trainable"]
-        return is_missing(flag) or literal(flag) is False
-    arguments = config.arguments if isinstance(config, LibraryObject) else {}
-    return is_true(arguments.get("inference_mode", Constant(None)))
+        return python.is_missing(flag) or python.literal(flag) is False
+    arguments = config.arguments if isinstance(config, python.LibraryObject) else {}
+    return python.is_true(arguments.get("inference_mode", python.Constant(None)))
 
 
-def _frees_nothing(event: Event) -> bool:
-    """Whether a change leaves frozen weights frozen: more freezing, or an attribute that is no part."""
+def _keeps_frozen(event: Event) -> bool:
+    """Whether a change leaves frozen weights frozen: more freezing, or an attribute that is not a module."""
     if event.act is Act.FREEZE:
-        return literal(event.details["wanted"]) is False
-    return event.act is Act.REPLACE and isinstance(event.details["value"], Constant)
+        return python.literal(event.details["wanted"]) is False
+    return event.act is Act.REPLACE and isinstance(event.details["value"], python.Constant)
 
 
-def _is_called_back(training: tuning.Training) -> bool:
-    """Whether code of the script's own is handed the model by the Trainer, and may free weights."""
-    given = training.run.value("callbacks") if training.run is not None else Constant(None)
-    items = given.items if isinstance(given, Sequence) and given.is_complete else [given]
-    known = (is_missing(each) or (isinstance(each, Library | LibraryObject) and "." in each.path) for each in items)
+def _has_own_callbacks(training: tuning.Training) -> bool:
+    """Whether the Trainer passes the model to callbacks of the script, which may unfreeze weights."""
+    given = training.run.value("callbacks") if training.run is not None else python.Constant(None)
+    items = given.items if isinstance(given, python.Sequence) and given.is_complete else [given]
+    known = (
+        python.is_missing(each) or (isinstance(each, python.Library | python.LibraryObject) and "." in each.path)
+        for each in items
+    )
     return not all(known)

@@ -1,7 +1,7 @@
-"""A model in 4 or 8 bits is trained without adapters.
+"""A quantized model (4 or 8 bits) is trained without adapters.
 
-Weights in 4 or 8 bits cannot take the small steps of training: only adapters beside them can learn. The Trainer ends
-the run when it is built, after a model was loaded that is often many gigabytes large.
+Weights in 4 or 8 bits cannot represent the small updates of training: only adapters can be trained. The Trainer raises
+an error when it is created, after the model was loaded, which often takes many gigabytes.
 
 ## Bad
 
@@ -14,7 +14,7 @@ the run when it is built, after a model was loaded that is often many gigabytes 
     trainer.train()
     # raises ValueError: You cannot perform fine-tuning on purely quantized models
 
-and
+With `SFTTrainer`:
 
     config = transformers.BitsAndBytesConfig(load_in_8bit=True)
     lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
@@ -36,7 +36,7 @@ and
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
     trainer.train()
 
-and
+With `SFTTrainer`:
 
     config = transformers.BitsAndBytesConfig(load_in_8bit=True)
     lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
@@ -50,7 +50,7 @@ and
 
 ## When it is fine
 
-Trainers of TRL put an adapter into the model themselves:
+Trainers of TRL add the adapter themselves:
 
     config = transformers.BitsAndBytesConfig(load_in_4bit=True)
     lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
@@ -64,7 +64,7 @@ Evaluation trains nothing:
     trainer = Trainer(lm, args)
     trainer.evaluate(text["validation"])
 
-Code that is not known may have put an adapter in:
+Unknown code may have added an adapter:
 
     from my_adapters import add_adapters
 
@@ -75,8 +75,8 @@ Code that is not known may have put an adapter in:
 
 ## Fix
 
-Asks first: the adapters have PEFT's default size, and go to all linear layers, in classifiers to PEFT's default layers;
-only you know which you want. Offered for causal models, encoder-decoders and classifiers; TRL gets a `peft_config`.
+Asks first: the adapters have PEFT's default size and are added to all linear layers (in classifiers, to PEFT's default
+layers); you may want others. Offered for causal models, encoder-decoders and classifiers; TRL gets a `peft_config`.
 
 ## References
 
@@ -92,31 +92,39 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 CONFIGS = frozenset({"transformers.BitsAndBytesConfig", "transformers.utils.quantization_config.BitsAndBytesConfig"})
 RAISED = ("You cannot perform fine-tuning on purely quantized models",)
 TASKS = {Task.CAUSAL_LM: "CAUSAL_LM", Task.SEQ2SEQ_LM: "SEQ_2_SEQ_LM"}
-"""How PEFT calls the tasks of models whose linear layers but the head may all have adapters."""
+"""PEFT's names for the tasks of models in which all linear layers except the head may have adapters."""
 
 LAYERS = {
     **dict.fromkeys(("bert", "deberta", "deberta-v2", "electra", "gpt2", "llama", "mistral", "roberta"), ""),
     "xlm-roberta": "",
     "distilbert": ', target_modules=["q_lin", "v_lin"]',
 }
-"""What to tell PEFT of a classifier's layers, whose head may have none: nothing for types it knows (peft 0.21)."""
+"""Arguments for the layers of a classifier, whose head must have no adapter: none for types that PEFT 0.21 knows."""
 
 ADAPTING = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "Reward", "GRPO", "KTO", "RLOO"))
-"""Trainers that put the adapter of `peft_config` into their model, which they prepare for it (trl 1.16)."""
+"""Trainers that prepare the model and add the adapter of `peft_config` themselves (trl 1.16)."""
 
 FLAGS = ("load_in_4bit", "load_in_8bit")
 
 
-class QuantizedWithoutAdapter(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the adapter's configuration, and the name of the model to adapt; None if they are not certain."""
+
+    config: str | None = None
+    name: str | None = None
+
+
+class QuantizedWithoutAdapter(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             model, run = training.model, training.run
             if run is None or not isinstance(model, Model) or not tuning.is_tuned_whole(pipeline, training):
@@ -127,29 +135,31 @@ class QuantizedWithoutAdapter(Rule):
                     run.construction,
                     f"`{run.name}` trains a quantized model that has no adapter",
                     related=[Related(location, "quantized here", "origin")],
-                    help='put LoRA in first: `get_peft_model(model, LoraConfig(target_modules="all-linear"))`',
+                    help='add LoRA first: `get_peft_model(model, LoraConfig(target_modules="all-linear"))`',
                     subject="model",
-                    facts=_cure(pipeline, model, run),
+                    claim=_adapter_claim(pipeline, model, run),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"{stage.failure.type} when the trainer is built: 0 steps were taken")
+            return Verdict.confirmed(
+                f"creating the trainer in line {finding.location.line} raised `{stage.failure.type}`"
+            )
         model = evidence.model
         if model is None or not evidence.passed("construction"):
             return Verdict.inconclusive(evidence.not_reached("construction"))
-        share = f"{model.trainable_parameters} of {model.parameters} parameters train"
+        share = f"{model.trainable_parameters} of {model.parameters} parameters are trainable"
         if 0 < model.trainable_parameters < model.parameters:
-            return Verdict.refuted(f"the trainer took the model: {share}", trainable=model.trainable_parameters)
-        return Verdict.inconclusive(f"whether the model that was trained is quantized is not known: {share}")
+            return Verdict.refuted(f"the trainer accepted the model: {share}", trainable=model.trainable_parameters)
+        return Verdict.inconclusive(f"it is unknown whether the trained model is quantized: {share}")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name, config = finding.facts.get("name"), finding.facts.get("config")
-        if not isinstance(config, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or finding.claim.config is None:
             return None
+        name, config = finding.claim.name, finding.claim.config
         lora = fixes.AddImport("peft", "LoraConfig")
-        if not isinstance(name, str):
+        if name is None:
             given = fixes.AddArgument(finding.location, "peft_config", config)
             return fixes.Fix.of("train a LoRA adapter", given, lora, safe=False)
         return fixes.Fix.of(
@@ -164,26 +174,26 @@ class QuantizedWithoutAdapter(Rule):
 
 
 def _quantized_at(model: Model) -> Location | None:
-    """The place that certainly loads a model in 4 or 8 bits."""
+    """The location that certainly loads a model in 4 or 8 bits."""
     config = tuning.quantization_of(model)
     given = config.arguments if config is not None and config.path in CONFIGS else model.arguments
     return model.origin if any(flag in given and is_true(given[flag]) for flag in FLAGS) else None
 
 
-def _cure(pipeline: Pipeline, model: Model, run: TrainerRun) -> dict[str, str | None]:
-    """The adapter's configuration, and the name of the model that is to get it; a trainer of TRL needs no name."""
+def _adapter_claim(pipeline: Pipeline, model: Model, run: TrainerRun) -> Claim:
+    """The adapter's configuration, and the name of the model to adapt; a trainer of TRL needs no name."""
     config = _adapter_for(pipeline, model)
     if config is None or not run.is_complete or not is_missing(run.value("optimizers")):
-        return {}
+        return Claim()
     if run.path in ADAPTING:
         takes_it = "peft_config" not in run.arguments and is_missing(run.value("ref_model"))
-        return {"config": config} if takes_it else {}
+        return Claim(config) if takes_it else Claim()
     name = _name_of(pipeline, model, run)
-    return {"config": config, "name": name} if run.is_plain and name is not None else {}
+    return Claim(config, name) if run.is_plain and name is not None else Claim()
 
 
 def _adapter_for(pipeline: Pipeline, model: Model) -> str | None:
-    """The code of a LoRA configuration that PEFT takes for a model's task; None where it may take none."""
+    """The code of a LoRA configuration that PEFT accepts for a model's task; None if that is not certain."""
     task, facts = TASKS.get(model.task), special_tokens.certain_facts(pipeline, model)
     if task is not None:
         return f'LoraConfig(task_type="{task}", target_modules="all-linear")'
@@ -193,7 +203,7 @@ def _adapter_for(pipeline: Pipeline, model: Model) -> str | None:
 
 
 def _name_of(pipeline: Pipeline, model: Model, run: TrainerRun) -> str | None:
-    """The name that the model is made under and given by, in the block of its Trainer; None where it has others."""
+    """The only name of the model, in the block of its Trainer; None if there are others."""
     made, trainer = model.origin, run.construction
     names = {binding.name for binding in pipeline.names_of(model)}
     if made is None or len(names) != 1 or not blocks.is_one_scope(pipeline, made, trainer):

@@ -1,8 +1,8 @@
-"""A model is fine-tuned that has no pretrained weights.
+"""A model without pretrained weights is fine-tuned.
 
-A configuration describes a model's architecture and holds no weights: `from_config`, and a class that is called with a
-configuration, give random ones. At the rate and for the few epochs of fine-tuning such a model learns next to nothing,
-while the same script with `from_pretrained` does well. No error appears.
+A configuration describes a model's architecture and has no weights: `from_config`, and calling a model class with a
+configuration, create random ones. At the learning rate and for the few epochs of fine-tuning, such a model learns next
+to nothing, while the same script with `from_pretrained` works well. No error appears.
 
 ## Bad
 
@@ -20,20 +20,20 @@ while the same script with `from_pretrained` does well. No error appears.
 
 ## When it is fine
 
-A higher rate says that the model is trained from the start:
+A higher learning rate indicates training from scratch:
 
     config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
     model = AutoModelForSequenceClassification.from_config(config)
     args = TrainingArguments("out", learning_rate=5e-4)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-So does a configuration of one's own:
+So does a custom configuration:
 
     config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3, n_layers=2)
     model = AutoModelForSequenceClassification.from_config(config)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The weights may come afterwards:
+The weights may be loaded afterwards:
 
     config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
     fresh = AutoModelForSequenceClassification.from_config(config)
@@ -41,7 +41,7 @@ The weights may come afterwards:
     args = TrainingArguments("out", learning_rate=2e-5)
     trainer = Trainer(fresh, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A comparison has a model with random weights on purpose, and its name says so:
+A baseline has random weights on purpose, which its name shows:
 
     config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3)
     from_scratch = AutoModelForSequenceClassification.from_config(config)
@@ -50,7 +50,7 @@ A comparison has a model with random weights on purpose, and its name says so:
 
 ## Fix
 
-Asks first: it trains another model, from the checkpoint whose configuration is used.
+Asks first: it trains another model, with the weights of the checkpoint whose configuration is used.
 
 ## References
 
@@ -67,7 +67,19 @@ from lintrain.analysis import tuning
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Config, Model, Task
 from lintrain.pipeline.values.python import literal, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 from lintrain.source import parsing
 
 FINE_TUNED = frozenset(
@@ -80,7 +92,7 @@ FINE_TUNED = frozenset(
         Task.MULTIPLE_CHOICE,
     }
 )
-"""Tasks that hardly anybody trains from random weights; language models often are."""
+"""Tasks that are hardly ever trained from random weights; language models often are."""
 
 HARMLESS = frozenset(
     [
@@ -103,7 +115,7 @@ HARMLESS = frozenset(
         "classifier_dropout",
     ]
 )
-"""Settings that leave the architecture as it was, so that the checkpoint's weights would fit."""
+"""Settings that do not change the architecture, so the checkpoint's weights fit."""
 
 ON_PURPOSE = lazy_pattern(
     r"scratch|random(ly)?[ _-]?(init|model)|pre-?train(?!ed)|distil(?!bert|roberta|gpt|-)|student|untrained|ablation",
@@ -112,11 +124,18 @@ ON_PURPOSE = lazy_pattern(
 HIGHEST = 1e-4
 
 
-class RandomWeights(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The call that loads the checkpoint; None if it is not certain."""
+
+    code: str | None
+
+
+class RandomWeights(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer|backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline) if len(pipeline.models) == 1 else ():
             model = training.model
             if not isinstance(model, Model) or model.origin is None or not _is_random(model):
@@ -124,42 +143,44 @@ class RandomWeights(Rule):
             if _is_fine_tuning(pipeline, training) and not pipeline.source.says(ON_PURPOSE):
                 yield self._report(pipeline, training, model, model.origin)
 
-    def _report(self, pipeline: Pipeline, training: tuning.Training, model: Model, origin: Location) -> Finding:
+    def _report(self, pipeline: Pipeline, training: tuning.Training, model: Model, origin: Location) -> Finding[Claim]:
         config = model.config
-        told = [Related(config.origin, "an architecture, no weights", "origin")] if config and config.origin else []
+        described = (
+            [Related(config.origin, "an architecture, without weights", "origin")] if config and config.origin else []
+        )
         name = text_of(model.checkpoint)
         return self.finding(
             origin,
-            "this model has random weights, and is trained like a pretrained one",
-            related=[*told, Related(training.location, "trained here")],
+            "this model has random weights, but is trained like a pretrained one",
+            related=[*described, Related(training.location, "trained here")],
             help=f'write `{model.name}.from_pretrained("{name}", config=…)`',
             subject="model",
-            facts={"code": _pretrained(pipeline.code(origin), name)},
+            claim=Claim(_pretrained(pipeline.code(origin), name)),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         tensors = model.trained_in("")[1]
         if not model.is_origin_known:
             return Verdict.inconclusive(
-                f"the model was made before the probe began: the origin of {tensors} tensors is not known"
+                f"the model was created before the probe began: the origin of {tensors} tensors is unknown"
             )
         if not model.pretrained:
             return Verdict.confirmed(f"no checkpoint was loaded: all of {tensors} tensors are random", tensors=tensors)
         fresh = len(model.fresh)
-        return Verdict.refuted(f"a checkpoint filled all but {fresh} of {tensors} tensors", fresh=fresh)
+        return Verdict.refuted(f"all but {fresh} of {tensors} tensors were loaded from a checkpoint", fresh=fresh)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
         return fixes.Fix.of("load the checkpoint's weights", fixes.Replace(finding.location, code), safe=False)
 
 
 def _is_random(model: Model) -> bool:
-    """Whether a model certainly has random weights where a checkpoint would have fitted."""
+    """Whether a model certainly has random weights, although a checkpoint exists for it."""
     config = model.config
     if model.task not in FINE_TUNED or model.how not in {"", "from_config"} or not isinstance(config, Config):
         return False
@@ -170,7 +191,7 @@ def _is_random(model: Model) -> bool:
 
 
 def _is_fine_tuning(pipeline: Pipeline, training: tuning.Training) -> bool:
-    """Whether a model is certainly trained at the rate of fine-tuning, its weights left as they were made."""
+    """Whether a model is certainly trained at a learning rate for fine-tuning, with unchanged initial weights."""
     if not tuning.is_left_alone(pipeline, training) or tuning.changes_before(
         pipeline, training, Act.REPLACE, Act.ADAPT
     ):
@@ -184,7 +205,7 @@ def _is_fine_tuning(pipeline: Pipeline, training: tuning.Training) -> bool:
 
 
 def _pretrained(code: str, name: str | None) -> str | None:
-    """The call that loads the weights of a checkpoint, where the written one is given a configuration and no more."""
+    """The call that loads the checkpoint; None unless the original call has a configuration as its only argument."""
     call = parsing.expression_of(code)
     given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
     is_config = len(given) == 1 and isinstance(call, ast.Call) and all(each.arg == "config" for each in call.keywords)

@@ -1,8 +1,8 @@
-"""A head with one output is trained on the numbers of classes.
+"""A head with one output is trained on class ids.
 
-One output means regression: the loss is the squared distance to the class number, as if class 2 were twice class 1.
-Nothing stops the run. The best class by `argmax` over a single output is always class 0, so that the accuracy stays at
-the share of that class, whatever was learned.
+One output means regression: the loss is the squared distance to the class id, as if class 2 were twice class 1. No
+error appears. The `argmax` over a single output is always class 0, so the accuracy stays at the share of that class,
+whatever the model learns.
 
 ## Bad
 
@@ -22,21 +22,21 @@ the share of that class, whatever was learned.
 
 ## When it is fine
 
-Scores are no classes:
+Scores are not classes:
 
     scores = Dataset.from_dict({"text": ["good", "bad"] * 8, "label": [0.9, 0.2] * 8})
     scores = scores.map(lambda rows: tokenizer(rows["text"]), batched=True)
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=1)
     trainer = Trainer(model, args, train_dataset=scores, data_collator=collator)
 
-Regression over the numbers of classes may be meant, where the script says so:
+Regression on class ids may be intended if the script sets `problem_type`:
 
     model = AutoModelForSequenceClassification.from_pretrained(
         "distilbert-base-uncased", num_labels=1, problem_type="regression"
     )
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A loss of one's own may make two classes of one output:
+A custom loss may use one output for two classes:
 
     class BinaryTrainer(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -48,7 +48,7 @@ A loss of one's own may make two classes of one output:
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=1)
     trainer = BinaryTrainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-What kind of labels a file holds is not known:
+The kind of imported labels is unknown:
 
     from my_data import train_rows
 
@@ -57,7 +57,7 @@ What kind of labels a file holds is not known:
 
 ## Fix
 
-Asks first: another head trains with another loss.
+Asks first: a different head trains with a different loss.
 
 ## References
 
@@ -73,18 +73,25 @@ from lintrain.pipeline.values.data import Kind
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 HEADS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION, Task.AUDIO_CLASSIFICATION})
 LOSS_METHODS = frozenset({"compute_loss", "training_step"})
 MOST_CLASSES = 20
 
 
-class RegressionHeadForClasses(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The number of classes to write for `num_labels`; None if it is unknown or `num_labels` is not in the call."""
+
+    count: int | None
+
+
+class RegressionHeadForClasses(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             model, run = training.model, training.run
             if run is None or not isinstance(model, Model) or not _regresses(model) or not _has_plain_loss(run):
@@ -96,47 +103,47 @@ class RegressionHeadForClasses(Rule):
 
     def _report(
         self, pipeline: Pipeline, model: Model, location: Location, reasons: tuple[Related, ...], count: int | None
-    ) -> Finding:
+    ) -> Finding[Claim]:
         is_argument = "num_labels" in model.argument_locations
-        told = f"is trained on {count} classes" if count else "is judged by its best class"
+        usage = f"is trained on {count} classes" if count else "is evaluated by its argmax"
         return self.finding(
             location,
-            f"a head with one output {told}",
+            f"a head with one output {usage}",
             related=reasons,
             help=f"pass `num_labels={count or '<number of classes>'}`",
             subject="num_labels",
-            facts={"count": count if is_argument else None},
+            claim=Claim(count if is_argument else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         columns = [split.labels for split in evidence.splits if split.labels is not None]
         if model is None or not columns or model.num_labels is None:
-            return Verdict.inconclusive("no label column was seen with a classifier")
+            return Verdict.inconclusive("no labels of a classifier were measured")
         if model.num_labels != 1:
             return Verdict.refuted(f"the head has {model.num_labels} outputs", outputs=model.num_labels)
         counts, kinds = {value for column in columns for value, _ in column.counts}, {column.kind for column in columns}
-        told = f"the head has 1 output, the labels have {len(counts)} values and are of the kind {', '.join(kinds)}"
+        text = f"the head has 1 output, the labels have {len(counts)} values of kind {', '.join(kinds)}"
         if kinds <= {"class label"} and len(counts) > 1:
-            return Verdict.confirmed(told, values=len(counts))
+            return Verdict.confirmed(text, values=len(counts))
         if kinds <= {"integer", "class label"} and len(counts) <= MOST_CLASSES:
-            return Verdict.inconclusive(f"{told}: grades, perhaps")
-        return Verdict.refuted(told, values=len(counts))
+            return Verdict.inconclusive(f"{text}, which may be grades")
+        return Verdict.refuted(text, values=len(counts))
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        count = finding.facts.get("count")
-        if not isinstance(count, int):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        count = finding.claim.count if finding.claim else None
+        if count is None:
             return None
         return fixes.Fix.of(f"write `{count}`", fixes.Replace(finding.location, str(count)), safe=False)
 
 
 def _regresses(model: Model) -> bool:
-    """Whether a model's head certainly has one output, and nothing says what for."""
+    """Whether a model's head certainly has one output, and no `problem_type` is set."""
     config = model.config
-    said = "problem_type" in model.arguments or (
+    has_problem_type = "problem_type" in model.arguments or (
         config is not None and {"problem_type"} & (config.arguments.keys() | config.attributes.keys())
     )
-    return model.task in HEADS and literal(model.num_labels) == 1 and not said and model.is_complete
+    return model.task in HEADS and literal(model.num_labels) == 1 and not has_problem_type and model.is_complete
 
 
 def _has_plain_loss(run: TrainerRun) -> bool:
@@ -144,7 +151,7 @@ def _has_plain_loss(run: TrainerRun) -> bool:
 
 
 def _classes(pipeline: Pipeline, training: tuning.Training, run: TrainerRun) -> tuple[tuple[Related, ...], int | None]:
-    """What says that the labels are classes, and how many: their column, else a metric of the best of one output."""
+    """The locations that show that the labels are classes, and their number: the label column, or an argmax metric."""
     dataset = run.dataset("train_dataset")
     label = dataset.label if dataset is not None else None
     if dataset is not None and label is not None and label.kind is Kind.CLASS:
@@ -156,5 +163,5 @@ def _classes(pipeline: Pipeline, training: tuning.Training, run: TrainerRun) -> 
         if not isinstance(given, Tensor) or given.role is not Role.CLASSES or "argmax" not in given.text:
             continue
         if given.model is training.model:
-            return (Related(call.location, "the best of one output is always class 0"),), None
+            return (Related(call.location, "the argmax of one output is always class 0"),), None
     return (), None

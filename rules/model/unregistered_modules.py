@@ -1,8 +1,8 @@
-"""Layers in a plain list: the network does not know them.
+"""Layers in a plain list or dictionary are not registered in the network.
 
-A module registers what is assigned to it as a module or a `ModuleList`; a Python list or dictionary of layers it takes
-for a value like any other. Its layers compute, but `parameters()` does not give them, so no optimizer trains them, and
-`to`, `eval` and `state_dict` pass them by. No error appears on one device.
+A module registers modules and `ModuleList`s that are assigned to it; a Python list or dictionary of layers is an
+ordinary attribute. Its layers compute, but `parameters()` does not return their weights, so no optimizer trains them,
+and `to`, `eval` and `state_dict` skip them. No error appears on a single device.
 
 ## Bad
 
@@ -81,7 +81,7 @@ The list becomes a container, or its layers are registered one by one:
     for x, y in loader:
         F.cross_entropy(twice(x), y).backward()
 
-A teacher is hidden on purpose, so that it is neither trained nor saved; layers without weights need no optimizer:
+A teacher may be hidden on purpose, to be neither trained nor saved; layers without weights need no optimizer:
 
     class Student(nn.Module):
         def __init__(self, teacher):
@@ -99,7 +99,7 @@ A teacher is hidden on purpose, so that it is neither trained nor saved; layers 
     for x, y in loader:
         F.cross_entropy(student(x), y).backward()
 
-The optimizer is given their parameters by hand:
+The script passes their parameters to the optimizer:
 
     class Deep(nn.Module):
         def __init__(self):
@@ -121,7 +121,7 @@ The optimizer is given their parameters by hand:
 
 ## Fix
 
-Asks first: the optimizer gets more parameters then, and old checkpoints lack them.
+Asks first: the optimizer gets more parameters, and old checkpoints lack them.
 
 ## References
 
@@ -143,7 +143,7 @@ BY_HAND = frozenset(
     {"parameters", "named_parameters", "add_module", "register_module", "setattr", "requires_grad_", "__setattr__"}
     | {"state_dict", "add_param_group"}
 )
-"""Names whose use beside the list may mean that its layers are taken care of."""
+"""Names whose use with the list may mean that the script handles its layers itself."""
 
 
 class UnregisteredModules(Rule):
@@ -153,7 +153,7 @@ class UnregisteredModules(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
         for kept in pipeline.kept_modules:
-            if _is_lost(pipeline, kept):
+            if _is_unregistered(pipeline, kept):
                 found[kept.location] = self._report(pipeline, kept)
         yield from found.values()
 
@@ -167,9 +167,9 @@ class UnregisteredModules(Rule):
                 edits.append(Related(kept.value.origin, f"a plain {kind}", "value", f"{prefix}{container}({code})"))
         return self.finding(
             kept.location,
-            f"`{kept.owner.cls.node.name}` does not know the layers in `self.{kept.name}`, a plain {kind}",
+            f"`{kept.owner.cls.node.name}` does not register the layers in `self.{kept.name}`, a plain {kind}",
             related=edits,
-            help=f"put them into an `nn.{container}`",
+            help=f"wrap them in an `nn.{container}`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -180,15 +180,15 @@ class UnregisteredModules(Rule):
         return fixes.Fix.of("register the layers", *edits, safe=False) if edits else None
 
 
-def _is_lost(pipeline: Pipeline, kept: KeptModules) -> bool:
-    """Whether layers with weights stand in a list that stays as it is, is used, and is nobody else's."""
+def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
+    """Whether a list of layers with weights is used, is never replaced, and its layers are registered nowhere else."""
     if kept.owner.attributes.get(kept.name) is not kept.value or not _is_used(kept.owner.cls, kept.name):
         return False
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
         return False
     if not any(map(modules.has_parameters, layers)) or not all(
-        _is_made_there(pipeline, kept, layer) for layer in layers
+        _is_created_there(pipeline, kept, layer) for layer in layers
     ):
         return False
     others = [value for name, value in kept.owner.attributes.items() if name != kept.name]
@@ -203,12 +203,12 @@ def _layers_of(kept: KeptModules) -> list[Value]:
 
 
 def _is_repeated(value: Value) -> bool:
-    """One layer that stands for the many of a loop or comprehension."""
+    """Whether one layer represents all those of a loop or comprehension."""
     return isinstance(value, Sequence) and not value.is_complete
 
 
-def _is_made_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bool:
-    """Whether the class, or the function that stores it, makes a layer itself: one that was handed may be another's."""
+def _is_created_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bool:
+    """Whether the class, or the function that stores the layer, also creates it; others may be registered elsewhere."""
     around, made = kept.owner.cls.origin, layer.origin
     if made is None or around is None:
         return False
@@ -228,10 +228,10 @@ def _reads(node: ast.AST, name: str) -> bool:
 
 
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
-    """Whether a statement that speaks of the list, or the class itself, speaks of parameters or registration too."""
+    """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
     own = {name for name in _names(kept.owner.cls.node) if name in BY_HAND}
-    beside = [node for node in pipeline.source.nodes if isinstance(node, ast.stmt) and _reads(node, kept.name)]
-    plain = [node for node in beside if not isinstance(node, ast.ClassDef)]
+    mentioning = [node for node in pipeline.source.nodes if isinstance(node, ast.stmt) and _reads(node, kept.name)]
+    plain = [node for node in mentioning if not isinstance(node, ast.ClassDef)]
     return bool(own) or any(set(_names(node)) & BY_HAND for node in plain)
 
 

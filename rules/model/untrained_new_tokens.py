@@ -1,7 +1,7 @@
-"""Tokens are added and only adapters train: the embeddings of the new tokens stay what they were filled with.
+"""Tokens are added, but only adapters train: the embeddings of the new tokens keep their initial values.
 
-An adapter freezes the embedding with everything else. The rows that were added for new tokens keep the random or
-average values that they began with, so the model cannot learn what the tokens mean, and nothing says so.
+An adapter freezes the embedding with all other weights. The rows that were added for new tokens keep the random or
+average values that they were initialized with, so the model cannot learn what the tokens mean. No error appears.
 
 ## Bad
 
@@ -25,7 +25,7 @@ average values that they began with, so the model cannot learn what the tokens m
 
 ## When it is fine
 
-A token for padding is never looked at, and needs no meaning:
+A padding token is masked and needs no meaning:
 
     lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     lm.resize_token_embeddings(len(lm_tokenizer))
@@ -34,7 +34,7 @@ A token for padding is never looked at, and needs no meaning:
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(adapted, args, train_dataset=lines["train"], data_collator=collator)
 
-Which tokens there are, and which layers are adapted, may come from elsewhere:
+The tokens and the adapted layers may come from another module:
 
     from my_project import new_tokens, layers
 
@@ -46,7 +46,7 @@ Which tokens there are, and which layers are adapted, may come from elsewhere:
 
 ## Fix
 
-None: training the new rows alone and training the whole embedding are both reasonable.
+None: training only the new rows and training the whole embedding are both reasonable.
 
 ## References
 
@@ -59,25 +59,16 @@ from collections.abc import Iterator
 
 from lintrain.analysis import script_text, token_feeds
 from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values import python
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import (
-    Constant,
-    LibraryObject,
-    Mapping,
-    Sequence,
-    Value,
-    is_missing,
-    literal,
-    text_of,
-)
 from lintrain.pipeline.values.tokens import TokenSetting
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
-TEACHES = r"modules_to_save|trainable_token|get_(input|output)_embeddings|embed_tokens|word_embeddings|\bwte\b"
-"""Words of scripts that may train the embedding in some way, or fill the new rows themselves."""
+TRAINS_EMBEDDING = r"modules_to_save|trainable_token|get_(input|output)_embeddings|embed_tokens|word_embeddings|\bwte\b"
+"""Code that may train the embedding, or fill the new rows itself."""
 
 RESIZES = r"resize_token_embeddings\("
-THERE_ALREADY = lazy_pattern(
+KNOWN_TOKENS = lazy_pattern(
     r"<\|.*\|>|<(s|/s|unk|pad|mask|eos|bos)>|\[(PAD|CLS|SEP|MASK|UNK|unused\d+)\]|<(unused|extra_id_|0x)\w*>"
 )
 MARKUP = lazy_pattern(r"[<\[]\|?[^<>\[\]]+\|?[>\]]")
@@ -89,24 +80,28 @@ class UntrainedNewTokens(Rule):
     keywords = "add_"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        adaptions = [event for event in pipeline.acts(Act.ADAPT) if _leaves_embedding(event)]
-        if not adaptions or script_text.mentions(pipeline, TEACHES) or not script_text.mentions(pipeline, RESIZES):
+        adaptations = [event for event in pipeline.acts(Act.ADAPT) if _leaves_embedding(event)]
+        if (
+            not adaptations
+            or script_text.mentions(pipeline, TRAINS_EMBEDDING)
+            or not script_text.mentions(pipeline, RESIZES)
+        ):
             return
         found: dict[Location, Finding] = {}
         for feed in token_feeds.token_feeds(pipeline):
-            adaption = next((each for each in adaptions if each.subject is feed.model), None)
-            for addition in feed.tokenizer.additions if adaption is not None and feed.tokenizer else ():
+            adaptation = next((each for each in adaptations if each.subject is feed.model), None)
+            for addition in feed.tokenizer.additions if adaptation is not None and feed.tokenizer else ():
                 token = _new_token(addition)
-                if token is not None and adaption is not None:
-                    found.setdefault(addition.location, self._report(addition.location, token, adaption))
+                if token is not None and adaptation is not None:
+                    found.setdefault(addition.location, self._report(addition.location, token, adaptation))
         yield from found.values()
 
-    def _report(self, location: Location, token: str, adaption: Event) -> Finding:
+    def _report(self, location: Location, token: str, adaptation: Event) -> Finding:
         return self.finding(
             location,
-            f"the embedding of `{token}` never learns: only adapters train",
-            related=[Related(adaption.location, "freezes the embedding with the rest", "adapter")],
-            help="name the ids in `trainable_token_indices`, or the embedding in `modules_to_save`",
+            f"the embedding of `{token}` is never trained: only adapters train",
+            related=[Related(adaptation.location, "freezes the embedding with all other weights", "adapter")],
+            help="list the ids in `trainable_token_indices`, or the embedding in `modules_to_save`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -115,30 +110,32 @@ class UntrainedNewTokens(Rule):
             return Verdict.inconclusive(evidence.not_reached("batch"))
         rows = model.embedding_rows
         if model.embedding_trains:
-            return Verdict.refuted(f"the embedding of {rows} tokens trains", rows=rows)
-        return Verdict.confirmed(f"0 of the {rows} rows of the embedding train", rows=rows)
+            return Verdict.refuted(f"the embedding of {rows} tokens is trainable", rows=rows)
+        return Verdict.confirmed(f"none of the {rows} rows of the embedding is trainable", rows=rows)
 
 
 def _leaves_embedding(event: Event) -> bool:
-    """Whether an adapter that every run puts into a model certainly leaves its embedding out."""
+    """Whether an adapter that every run adds to a model certainly excludes its embedding."""
     config = event.details["config"]
-    if event.conditions or not isinstance(event.subject, Model) or not isinstance(config, LibraryObject):
+    if event.conditions or not isinstance(event.subject, Model) or not isinstance(config, python.LibraryObject):
         return False
     given = config.arguments
-    targets = given.get("target_modules", Constant(None))
-    items = targets.items if isinstance(targets, Sequence) and targets.is_complete else []
-    names = [text_of(item) or "all" for item in items]
+    targets = given.get("target_modules", python.Constant(None))
+    items = targets.items if isinstance(targets, python.Sequence) and targets.is_complete else []
+    names = [python.text_of(item) or "all" for item in items]
     is_plain = bool(names) and not any(EMBEDDINGS.search(name) for name in names)
     is_known = config.path == "peft.LoraConfig" and "**" not in given
-    return is_known and (is_plain or is_missing(targets) or literal(targets) == "all-linear")
+    return is_known and (is_plain or python.is_missing(targets) or python.literal(targets) == "all-linear")
 
 
 def _new_token(addition: TokenSetting) -> str | None:
-    """A token with a meaning of its own that is certainly added: none for padding."""
+    """A token with its own meaning that is certainly added, other than padding."""
     if addition.conditions:
         return None
     value = addition.value
-    added = value.entries.get("additional_special_tokens") if isinstance(value, Mapping) else value
-    items: list[Value] = added.items if isinstance(added, Sequence) else [added] if added is not None else []
-    tokens = [each for item in items if isinstance(each := literal(item), str)]
-    return next((each for each in tokens if MARKUP.fullmatch(each) and not THERE_ALREADY.fullmatch(each)), None)
+    added = value.entries.get("additional_special_tokens") if isinstance(value, python.Mapping) else value
+    items: list[python.Value] = (
+        added.items if isinstance(added, python.Sequence) else [added] if added is not None else []
+    )
+    tokens = [each for item in items if isinstance(each := python.literal(item), str)]
+    return next((each for each in tokens if MARKUP.fullmatch(each) and not KNOWN_TOKENS.fullmatch(each)), None)

@@ -1,6 +1,6 @@
-"""Trainable parameters get no gradient.
+"""Trainable parameters receive no gradient.
 
-On one device they stay as they are, without an error: a branch that was meant to learn does not. Under
+On a single device they keep their values, without an error: a branch that should learn does not. Under
 DistributedDataParallel the run ends with "Expected to have finished reduction in the prior iteration".
 
 ## Bad
@@ -15,13 +15,13 @@ DistributedDataParallel the run ends with "Expected to have finished reduction i
 
 ## When it is fine
 
-The poolers of BERT-like models are part of their checkpoints and unused under many heads, as are the contact head of
-ESM, the global attention of Longformer and the mask embedding of XLNet and Wav2Vec2; experts that no token of a batch
-chose and layers that were dropped at random have their turn later. None of these is reported.
+The poolers of BERT-like models are part of their checkpoints and unused by many heads, as are the contact head of ESM,
+the global attention of Longformer and the mask embedding of XLNet and Wav2Vec2. Experts that no token of a batch was
+routed to and layers that were dropped at random are used in later batches. None of these is reported.
 
 ## Fix
 
-None: `find_unused_parameters=True` would only hide why they take no part.
+None: `find_unused_parameters=True` would only hide why they are unused.
 
 ## References
 
@@ -32,8 +32,16 @@ from collections.abc import Iterator
 
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
-LEFT_OVER = ("pooler", "contact_head", "query_global", "key_global", "value_global", "mask_emb", "masked_spec_embed")
-HARMLESS = (*LEFT_OVER, "answer_class", "expert", "layerdrop", "gate")
+UNUSED_BY_HEADS = (
+    "pooler",
+    "contact_head",
+    "query_global",
+    "key_global",
+    "value_global",
+    "mask_emb",
+    "masked_spec_embed",
+)
+HARMLESS = (*UNUSED_BY_HEADS, "answer_class", "expert", "layerdrop", "gate")
 FEWEST_BATCHES = 2
 
 
@@ -45,22 +53,21 @@ class UnusedParameters(Rule):
         if backward is None:
             return Verdict.inconclusive(evidence.not_reached("backward"))
         unused = [name for layer in backward.layers for name in layer.without_gradient]
-        meant = [name for name in unused if not any(word in name for word in HARMLESS)]
+        relevant = [name for name in unused if not any(word in name for word in HARMLESS)]
         total = sum(layer.parameters for layer in backward.layers)
         batches = len(backward.norms)
-        if not meant:
-            return Verdict.refuted(
-                f"all of {total} tensors have a gradient, {len(unused)} harmless ones aside", batches=batches
-            )
+        if not relevant:
+            harmless = f", except {len(unused)} that may be unused" if unused else ""
+            return Verdict.refuted(f"all {total} tensors have a gradient{harmless}", batches=batches)
         if batches < FEWEST_BATCHES:
-            return Verdict.inconclusive(f"{len(meant)} of {total} tensors had no gradient on the only batch")
-        text = f"{len(meant)} of {total} tensors have no gradient on {batches} batches, the first is `{meant[0]}`"
-        return Verdict.confirmed(text, parameters=list(meant[:20]), batches=batches)
+            return Verdict.inconclusive(f"{len(relevant)} of {total} tensors had no gradient on the only batch")
+        text = f"{len(relevant)} of {total} tensors have no gradient on {batches} batches, the first is `{relevant[0]}`"
+        return Verdict.confirmed(text, parameters=list(relevant[:20]), batches=batches)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "trainable parameters take no part in the loss",
-            help="use them in `forward`, or take them out (`requires_grad_(False)` where they must stay)",
+            "trainable parameters do not contribute to the loss",
+            help="use them in `forward`, or remove them (or freeze them with `requires_grad_(False)`)",
         )
         yield from self.if_confirmed(finding, evidence)

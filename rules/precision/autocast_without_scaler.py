@@ -1,7 +1,7 @@
 """Training in float16 runs without a gradient scaler.
 
-Gradients of float16 activations below 6e-8 become zero. A scaler multiplies the loss so that they stay above; without
-one the layers whose gradients are small stop learning, and nothing says so.
+Gradients of float16 activations below 6e-8 become zero. A scaler multiplies the loss to keep them larger; without one,
+layers with small gradients stop learning. No error appears.
 
 ## Bad
 
@@ -14,7 +14,7 @@ one the layers whose gradients are small stop learning, and nothing says so.
 
 ## Good
 
-The range of bfloat16 is that of float32, and needs no scaler:
+With bfloat16, which has the range of float32, no scaler is needed:
 
     for x, y in loader:
         optimizer.zero_grad()
@@ -45,7 +45,7 @@ Autocast may be off:
         loss.backward()
         optimizer.step()
 
-The format may be one that the user chooses:
+The user may choose the format:
 
     import argparse
 
@@ -70,8 +70,8 @@ Evaluation computes no gradients:
 
 ## Fix
 
-Asks first: it casts to bfloat16, in which GPUs before Ampere are slow; for those a scaler is right. Offered where
-`torch.float16` is written in the call, or no format is.
+Asks first: it casts to bfloat16, which is slow on GPUs before Ampere; those need a scaler instead. Offered if the call
+contains `torch.float16`, or no format.
 
 ## References
 
@@ -88,29 +88,41 @@ from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Constant, Library, Value
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
 
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 AUTOCASTS = OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
 HALVES = frozenset({"torch.float16", "torch.half"})
 
 
-class AutocastWithoutScaler(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the call of autocast has no `dtype` and one can be added."""
+
+    adds_dtype: bool
+
+
+class AutocastWithoutScaler(Rule[Claim]):
     level = Level.WARNING
     keywords = "autocast & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         casts = [call for call in pipeline.calls if call.path in AUTOCASTS]
-        if not casts or not training_loops.trains_by_hand(pipeline) or pipeline.launchers or _speaks_of_scale(pipeline):
+        if (
+            not casts
+            or not training_loops.trains_by_hand(pipeline)
+            or pipeline.launchers
+            or _mentions_scaling(pipeline)
+        ):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
             cast = next((call for call in casts if _casts_forward(pipeline, training, call)), None)
             if cast is not None and not iterations.hides_gradients(pipeline, training):
                 found.setdefault(training.backward.location, self._report(pipeline, training.backward, cast))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, backward: Event, cast: LibraryCall) -> Finding:
+    def _report(self, pipeline: Pipeline, backward: Event, cast: LibraryCall) -> Finding[Claim]:
         written = cast.arguments.get("dtype")
         is_written = written is not None and cast.location.holds(written.location) and written.text in HALVES
         return self.finding(
@@ -121,34 +133,34 @@ class AutocastWithoutScaler(Rule):
                 *([Related(written.location, "the format", "format", written.text)] if written and is_written else []),
             ],
             help='scale the loss with `torch.amp.GradScaler("cuda")`, or cast to `torch.bfloat16`',
-            facts={"names_none": written is None and "torch" in _modules(pipeline)},
+            claim=Claim(written is None and "torch" in _modules(pipeline)),
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         casts, formats = finding.with_role("autocast"), finding.with_role("format")
         title = "compute in bfloat16"
         if formats:
             return fixes.Fix.of(title, fixes.Replace(formats[0].location, "torch.bfloat16"), safe=False)
-        if not casts or not finding.facts.get("names_none"):
+        if not casts or finding.claim is None or not finding.claim.adds_dtype:
             return None
         return fixes.Fix.of(title, fixes.AddArgument(casts[0].location, "dtype", "torch.bfloat16"), safe=False)
 
 
 def _modules(pipeline: Pipeline) -> set[str]:
-    """The modules that the script imports under their own names."""
+    """The modules that the script imports without an alias."""
     aliases = (alias for node in pipeline.source.nodes_of(ast.Import) for alias in node.names)
     return {alias.name for alias in aliases if alias.asname is None}
 
 
-def _speaks_of_scale(pipeline: Pipeline) -> bool:
-    """Whether some name in the script may be that of a scaler, or sets the format elsewhere."""
+def _mentions_scaling(pipeline: Pipeline) -> bool:
+    """Whether a name in the script may refer to a scaler, or set the format elsewhere."""
     tree = pipeline.source.nodes
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
     return any(isinstance(name, str) and re.search("scal|set_autocast", name, re.IGNORECASE) for name in names)
 
 
 def _casts_forward(pipeline: Pipeline, training: training_loops.TrainingLoop, call: LibraryCall) -> bool:
-    """Whether a call turns on float16 on a GPU for a pass that the loop's backward goes through."""
+    """Whether a call enables float16 on a GPU for the forward pass of the loop's backward call."""
     if not training.loop.location.holds(call.location) or not _is_float16(call):
         return False
     passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
@@ -158,7 +170,7 @@ def _casts_forward(pipeline: Pipeline, training: training_loops.TrainingLoop, ca
 
 
 def _is_float16(call: LibraryCall) -> bool:
-    """Whether the format is float16, which is what CUDA takes where none is named, and autocast is on."""
+    """Whether autocast is enabled and its format is float16, the default on CUDA."""
     dtype, enabled = call.arguments.get("dtype"), call.arguments.get("enabled")
     on: Value = enabled.value if enabled else Constant(True)
     is_on = isinstance(on, Constant) and on.value is True and not on.is_default

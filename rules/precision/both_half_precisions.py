@@ -1,6 +1,6 @@
-"""A Trainer is told to compute in float16 and in bfloat16.
+"""A Trainer is configured for float16 and for bfloat16.
 
-Only one of the two can be in force. The arguments object refuses both, before anything is loaded or trained.
+Only one of the two can be used. `TrainingArguments` raises an error before anything is loaded or trained.
 
 ## Bad
 
@@ -13,12 +13,12 @@ Only one of the two can be in force. The arguments object refuses both, before a
 
 ## When it is fine
 
-One of them is chosen by what the machine can do:
+The hardware decides which one is used:
 
     can = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     args = TrainingArguments("out", bf16=can, fp16=torch.cuda.is_available() and not can)
 
-The user chooses one at the command line:
+The user chooses one on the command line:
 
     import argparse
 
@@ -28,7 +28,7 @@ The user chooses one at the command line:
     options = parser.parse_args([])
     args = TrainingArguments("out", fp16=options.fp16, bf16=options.bf16)
 
-A test that wants the error says so:
+A test may expect the error:
 
     try:
         TrainingArguments("out", fp16=True, bf16=True)
@@ -37,8 +37,8 @@ A test that wants the error says so:
 
 ## Fix
 
-Asks first: it leaves `fp16` out, and GPUs before Ampere are slow in bfloat16 or cannot compute in it. Offered where
-`fp16=True` is written in the call.
+Asks first: it removes `fp16`, but bfloat16 is slow or not supported on GPUs before Ampere. Offered if the call contains
+`fp16=True`.
 
 ## References
 
@@ -74,7 +74,7 @@ class BothHalfPrecisions(Rule):
                 or _is_expected(pipeline, location)
             ):
                 continue
-            # what is set on the object later is not compared with the other
+            # the library does not check values that are set on the object later
             if made.holds(location) and made.holds(arguments.locations.get("bf16", location)):
                 yield self._report(pipeline, location, made)
 
@@ -82,29 +82,33 @@ class BothHalfPrecisions(Rule):
         is_written = WRITTEN.fullmatch(pipeline.code(location))
         return self.finding(
             location,
-            "`fp16=True` stands beside `bf16=True`, and only one may be on",
-            related=[Related(made, "both are asked for here", "call")] if is_written else [],
-            help="keep `bf16=True` on GPUs since Ampere, `fp16=True` on older ones",
+            "`fp16=True` and `bf16=True` are both set, but only one is allowed",
+            related=[Related(made, "both are set here", "call")] if is_written else [],
+            help="keep `bf16=True` on Ampere GPUs and later, `fp16=True` on older ones",
             subject="fp16",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:
-            return Verdict.confirmed(f"{stage.failure.type} when the arguments are made: 0 steps were taken")
+            return Verdict.confirmed(
+                f"creating the arguments in line {finding.location.line} raised `{stage.failure.type}`"
+            )
         if evidence.ran(finding.location):
             modes = {name: bool(evidence.arguments.get(name)) for name in ("fp16", "bf16")}
-            told = ", ".join(f"`{name}={value}`" for name, value in modes.items())
-            return Verdict.refuted(f"the script ran past line {finding.location.line}, and trains with {told}", **modes)
-        return Verdict.inconclusive("whether the script came to this line is not known")
+            settings = ", ".join(f"`{name}={value}`" for name, value in modes.items())
+            return Verdict.refuted(
+                f"the script ran past line {finding.location.line}, and trains with {settings}", **modes
+            )
+        return Verdict.inconclusive("it is unknown whether the script reached this line")
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.RemoveArgument(each.location, "fp16") for each in finding.with_role("call")]
-        return fixes.Fix.of("keep `bf16=True` alone", *edits, safe=False) if edits else None
+        return fixes.Fix.of("keep only `bf16=True`", *edits, safe=False) if edits else None
 
 
 def _is_expected(pipeline: Pipeline, location: Location) -> bool:
-    """Whether code stands where its error is caught: in a `try`, or below `pytest.raises`."""
+    """Whether the error of this code is caught: in a `try`, or by `pytest.raises`."""
     source = pipeline.source
     catching = [
         node

@@ -1,7 +1,7 @@
 """Gradients are clipped while they are still multiplied by the loss scale.
 
-A gradient scaler multiplies the loss, and with it every gradient, by a number like 65536. A norm clipped to 1 is then
-far below 1 once the scaler has divided it again: each step is thousands of times too short, and the loss hardly moves.
+A gradient scaler multiplies the loss, and with it every gradient, by a number such as 65536. A norm clipped to 1 is far
+below 1 after the scaler divides it again: each step is thousands of times too small, and the loss hardly changes.
 
 ## Bad
 
@@ -28,7 +28,7 @@ far below 1 once the scaler has divided it again: each step is thousands of time
 
 ## When it is fine
 
-A scaler that is switched off leaves gradients as they are:
+A disabled scaler leaves gradients unchanged:
 
     scaler = torch.amp.GradScaler(device, enabled=False)
     for x, y in loader:
@@ -38,7 +38,7 @@ A scaler that is switched off leaves gradients as they are:
         scaler.step(optimizer)
         scaler.update()
 
-Without a scaler the loop may take another way:
+Without a scaler, the loop may take another branch:
 
     scaler = torch.amp.GradScaler(device) if device == "cuda" else None
     for x, y in loader:
@@ -53,7 +53,7 @@ Without a scaler the loop may take another way:
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimizer.step()
 
-The launcher's own clipping divides first:
+The launcher's own clipping unscales first:
 
     accelerator = Accelerator()
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
@@ -65,7 +65,7 @@ The launcher's own clipping divides first:
 
 ## Fix
 
-Safe: a threshold on gradients that are still scaled clips almost all of them.
+Safe: a threshold on scaled gradients clips almost all of them.
 
 ## References
 
@@ -80,14 +80,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Scaler
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
 
 
-class ClipBeforeUnscale(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statement to insert before the clipping."""
+
+    statement: str
+
+
+class ClipBeforeUnscale(Rule[Claim]):
     level = Level.ERROR
     keywords = "clip & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if pipeline.acts(Act.UNSCALE):
             return
         plain = [
@@ -96,38 +103,40 @@ class ClipBeforeUnscale(Rule):
         steps = ((clip, _scaled_step_after(pipeline, training, clip)) for training, clip in plain)
         yield from one_per_location(self._report(clip, step) for clip, step in steps if step)
 
-    def _report(self, clip: Event, step: Event) -> Finding:
+    def _report(self, clip: Event, step: Event) -> Finding[Claim]:
         scaler, optimizer = training_loops.text_of_event(step, "scaler_text"), training_loops.text_of_event(step)
         return self.finding(
             clip.location,
-            f"gradients are clipped while `{scaler}` still has them multiplied by its scale",
-            related=[Related(step.location, "divided by the scale only here", "step")],
+            f"gradients are clipped before `{scaler}` unscales them",
+            related=[Related(step.location, "unscaled only here", "step")],
             help=f"call `{scaler}.unscale_({optimizer})` before clipping",
-            facts={"statement": f"{scaler}.unscale_({optimizer})"},
+            claim=Claim(f"{scaler}.unscale_({optimizer})"),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        text = f"{loop.clipped_while_scaled} of {loop.clips} clippings found gradients multiplied by the scale"
+        text = f"{loop.clipped_while_scaled} of {loop.clips} clipping calls received scaled gradients"
         if not loop.clips:
             return Verdict.inconclusive(text, clips=loop.clips)
         if not loop.scaled:
             return Verdict.inconclusive(
-                f"on {evidence.device} the scaler is switched off, and multiplies nothing", clips=loop.clips
+                f"on {evidence.device} the scaler is disabled, and does not scale", clips=loop.clips
             )
         return (Verdict.confirmed if loop.clipped_while_scaled else Verdict.refuted)(text, clips=loop.clips)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        statement = str(finding.facts["statement"])
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        statement = finding.claim.statement
         return fixes.Fix.of(
             f"insert `{statement}` before clipping", fixes.InsertBefore(finding.location, statement), safe=True
         )
 
 
 def _scaled_step_after(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> Event | None:
-    """The scaler's step that follows a clipping with nothing of its kind between them."""
+    """The scaler's step that follows a clipping call, with no other step or backward call between them."""
     escaped = any(isinstance(event.subject, Scaler) for event in pipeline.acts(Act.ESCAPE))
     at = bisect_left(training.inside, clip.order, key=_order)
     before = _first_with(clip, training.inside, range(at - 1, -1, -1))
@@ -150,7 +159,7 @@ def _order(event: Event) -> int:
 
 
 def _first_with(clip: Event, inside: Sequence[Event], numbers: Iterable[int]) -> Event | None:
-    """The first backward call or step, of the events with these numbers, that an iteration with the clipping has."""
+    """The first backward call or step among these events that can occur in the same iteration as the clipping."""
     events = (inside[number] for number in numbers)
     return next(
         (event for event in events if event.act in {Act.STEP, Act.BACKWARD} and not iterations.contradict(event, clip)),

@@ -1,9 +1,9 @@
 """Weights in float16 are trained with a gradient scaler.
 
-A scaler multiplies the loss so that small gradients survive float16, and divides the gradients again before the step.
-It does so only for weights in float32: gradients in float16 could have overflown already. The run therefore ends at its
-first step: `Attempting to unscale FP16 gradients`. Mixed precision wants the weights themselves in float32. (With
-accelerate 1.15 the CPU has no scaler, so that a Trainer's run ends so on a GPU only.)
+A scaler multiplies the loss so that small gradients do not underflow in float16, and divides the gradients before the
+step. It does so only for float32 weights, because float16 gradients may have overflowed already. The run ends in its
+first step with `Attempting to unscale FP16 gradients`. Mixed precision needs the weights themselves in float32. (With
+accelerate 1.15 the CPU has no scaler, so a Trainer's run fails only on a GPU.)
 
 ## Bad
 
@@ -15,7 +15,7 @@ accelerate 1.15 the CPU has no scaler, so that a Trainer's run ends so on a GPU 
     )
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The same in a loop of one's own:
+The same in a custom training loop:
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     model.half()  # <- fp16-weights-with-scaler
@@ -50,7 +50,7 @@ The weights of adapters are kept in float32:
     model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"]))
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-Whether there is a scaler is for the user to say:
+The user decides whether there is a scaler:
 
     import argparse
 
@@ -62,7 +62,7 @@ Whether there is a scaler is for the user to say:
     )
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A model that is only used may have any format:
+A model that is used only for inference may have any format:
 
     args = TrainingArguments("out", fp16=True)
     teacher = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", dtype=torch.float16)
@@ -83,16 +83,23 @@ from collections.abc import Iterator
 
 from lintrain.analysis import tuning
 from lintrain.pipeline.values.model import Model
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 TEXT = "Attempting to unscale FP16 gradients"
 
 
-class Fp16WeightsWithScaler(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the `dtype` argument's value; None if another call sets the format."""
+
+    code: str | None
+
+
+class Fp16WeightsWithScaler(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             model, kept = training.model, tuning.weights_format(pipeline, training)
             if not isinstance(model, Model) or kept is None or kept.name != "float16":
@@ -106,27 +113,27 @@ class Fp16WeightsWithScaler(Rule):
                 continue
             yield self.finding(
                 kept.location,
-                "float16 weights are trained with a gradient scaler, which refuses them",
-                related=[Related(scaler, "the scaler comes from here")],
-                help="load with `dtype=torch.float32`; mixed precision casts by itself",
+                "float16 weights are trained with a gradient scaler, which rejects them",
+                related=[Related(scaler, "the scaler is enabled here")],
+                help="load with `dtype=torch.float32`; mixed precision casts automatically",
                 subject="dtype",
-                facts={"code": pipeline.code(kept.location) if kept.is_argument else None},
+                claim=Claim(pipeline.code(kept.location) if kept.is_argument else None),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(TEXT):
             return Verdict.confirmed(f"`{TEXT}`")
         if evidence.model is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         count, every = evidence.model.formats.get("float16", 0), sum(evidence.model.formats.values())
-        told = f"{count} of {every} tensors that train are in float16"
+        text = f"{count} of {every} trainable tensors are in float16"
         if count and evidence.arguments.get("fp16") is True:
-            return Verdict.confirmed(f"{told}, and `fp16=True` scales their gradients on a GPU", float16=count)
-        return Verdict.refuted(told, float16=count)
+            return Verdict.confirmed(f"{text}, and `fp16=True` scales their gradients on a GPU", float16=count)
+        return Verdict.refuted(text, float16=count)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
         wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
         return fixes.Fix.of(f"write `{wanted}`", fixes.Replace(finding.location, wanted), safe=False)

@@ -1,9 +1,9 @@
-"""All weights are trained in a half precision that is too coarse for their steps.
+"""Weights are trained in a half precision that is too coarse for their updates.
 
-A bfloat16 number has eight significant bits: a step of 1e-5 on a weight of 0.02 is rounded back to where it was. At the
-low rates of fine-tuning most weights never move, the loss goes down a little, and no error appears. In float16 the
-`eps` of Adam is rounded to zero, and weights without a gradient turn to NaN in the second step. Mixed precision
-(`bf16=True`, autocast) keeps the weights themselves in float32.
+A bfloat16 number has eight significant bits: an update of 1e-5 to a weight of 0.02 is rounded away. At the low learning
+rates of fine-tuning most weights never change, the loss falls a little, and no error appears. In float16, the `eps` of
+Adam is rounded to zero, and weights without a gradient become NaN in the second step. Mixed precision (`bf16=True`,
+autocast) keeps the weights themselves in float32.
 
 ## Bad
 
@@ -15,7 +15,7 @@ low rates of fine-tuning most weights never move, the loss goes down a little, a
     )
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-Float16 in a loop of one's own:
+Float16 in a custom training loop:
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     model.half()  # <- half-precision-weights
@@ -41,7 +41,7 @@ Float16 in a loop of one's own:
 
 ## When it is fine
 
-Adapters are kept in float32, whatever the model is in:
+Adapters are kept in float32, whatever the format of the model:
 
     args = TrainingArguments("out", learning_rate=1e-5)
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -50,7 +50,7 @@ Adapters are kept in float32, whatever the model is in:
     model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"]))
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-At a higher rate the steps are large enough for most weights:
+At a higher learning rate, the updates are large enough for most weights:
 
     args = TrainingArguments("out", learning_rate=1e-4)
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -58,7 +58,7 @@ At a higher rate the steps are large enough for most weights:
     )
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The rate, or the number format, may be another one:
+The user may choose another learning rate:
 
     import argparse
 
@@ -70,7 +70,7 @@ The rate, or the number format, may be another one:
     )
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A model that is only used may have any format:
+A model that is used only for inference may have any format:
 
     reference = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", dtype=torch.bfloat16)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
@@ -87,17 +87,16 @@ Zamirai et al., "Revisiting BFloat16 Training", 2020; PyTorch documentation, "Au
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lintrain.analysis import gradient_accumulation, tuning
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Absent, Constant, is_missing, is_true, literal, text_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 COARSE = 2e-5
-"""The highest rate at which fewer than a third of bfloat16 weights move: 3.5 % of them at 1e-6, 17 % at 1e-5, 31 % at
+"""The highest learning rate at which under a third of bfloat16 weights change: 3.5 % at 1e-6, 17 % at 1e-5, 31 % at
 2e-5 and 56 % at 5e-5, measured with AdamW of torch 2.13 on a small BERT."""
 
 ADAM = frozenset({"Adam", "AdamW"})
@@ -108,17 +107,24 @@ FEW, MOST = 0.5, 0.8
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The learning rate that certainly holds for all of a model, and the place that sets it."""
+    """The learning rate that certainly applies to all of a model, and the location that sets it."""
 
     value: float
     location: Location
 
 
-class HalfPrecisionWeights(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the `dtype` argument's value; None if another call sets the format."""
+
+    code: str | None
+
+
+class HalfPrecisionWeights(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer|backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             model = training.model
             if not isinstance(model, Model) or not tuning.is_tuned_whole(pipeline, training) or _is_sharded(pipeline):
@@ -132,28 +138,28 @@ class HalfPrecisionWeights(Rule):
             elif kept.name == "float16" and _underflows(pipeline, training):
                 yield self._breaks(kept, training.optimizer)
 
-    def _rounds(self, pipeline: Pipeline, kept: tuning.Format, rate: Rate) -> Finding:
+    def _rounds(self, pipeline: Pipeline, kept: tuning.Format, rate: Rate) -> Finding[Claim]:
         return self.finding(
             kept.location,
-            f"bfloat16 weights are trained at {rate.value:g}: most steps round to nothing",
-            related=[Related(rate.location, "the steps are this small", "origin")],
+            f"bfloat16 weights with a learning rate of {rate.value:g}: most updates round to zero",
+            related=[Related(rate.location, "sets the learning rate", "origin")],
             help="load with `dtype=torch.float32` and train with `bf16=True`",
             subject="dtype",
-            facts={"code": pipeline.code(kept.location) if kept.is_argument else None},
+            claim=Claim(pipeline.code(kept.location) if kept.is_argument else None),
         )
 
-    def _breaks(self, kept: tuning.Format, optimizer: Optimizer | None) -> Finding:
+    def _breaks(self, kept: tuning.Format, optimizer: Optimizer | None) -> Finding[Claim]:
         origin, name = (optimizer.origin, optimizer.name) if optimizer else (None, "Adam")
         return self.finding(
             kept.location,
-            f"`{name}` turns float16 weights to NaN in its second step",
+            f"`{name}` turns float16 weights into NaN in its second step",
             related=[Related(origin, "its `eps` of 1e-8 is 0 in float16", "origin")] if origin else [],
             help="keep the weights in float32 and run the forward pass under `torch.autocast`",
             subject="dtype",
             level=Level.ERROR,
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.step is None or evidence.model is None:
             return Verdict.inconclusive(evidence.not_reached("step"))
         share, formats = evidence.step.changed_share, evidence.model.formats
@@ -163,28 +169,28 @@ class HalfPrecisionWeights(Rule):
             return Verdict.confirmed(text, non_finite=lost)
         if share is None:
             return Verdict.inconclusive(
-                f"{evidence.step.changed_tensors} tensors changed, and no share of weights was counted"
+                f"{evidence.step.changed_tensors} tensors changed; the share of changed weights was not measured"
             )
-        told = f"{share:.0%} of the weights with a gradient moved in two steps ({', '.join(formats)})"
+        text = f"{share:.0%} of the weights with a gradient changed in two steps ({', '.join(formats)})"
         if share < FEW and {"bfloat16", "float16"} & formats.keys():
-            return Verdict.confirmed(told, share=share)
-        return Verdict.refuted(told, share=share) if share > MOST else Verdict.inconclusive(told)
+            return Verdict.confirmed(text, share=share)
+        return Verdict.refuted(text, share=share) if share > MOST else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
         wanted = '"float32"' if code[:1] in "\"'" else f"{code.rpartition('.')[0] or 'torch'}.float32"
         return fixes.Fix.of(f"write `{wanted}`", fixes.Replace(finding.location, wanted), safe=False)
 
 
 def _is_sharded(pipeline: Pipeline) -> bool:
-    """Whether an Accelerator may shard the weights: accelerate then turns those that train to float32."""
+    """Whether an Accelerator may shard the weights, in which case accelerate converts trainable ones to float32."""
     return any(PLUGINS & launcher.arguments.keys() for launcher in pipeline.launchers)
 
 
 def _saved_format(pipeline: Pipeline, model: Model) -> tuning.Format | None:
-    """The format that a checkpoint was saved in, which transformers keeps since its version 5."""
+    """The format that a checkpoint was saved in, which transformers keeps since version 5."""
     names = {"dtype", "torch_dtype", "config"}
     if not model.is_pretrained or not model.is_complete or names & model.arguments.keys() or model.origin is None:
         return None
@@ -199,7 +205,7 @@ def _saved_format(pipeline: Pipeline, model: Model) -> tuning.Format | None:
 
 
 def _rate(training: tuning.Training) -> Rate | None:
-    """The one learning rate that an Adam certainly has."""
+    """The learning rate of an Adam optimizer, if it is certain and the same for all weights."""
     if training.run is not None:
         return _rate_of_run(training.run)
     optimizer = training.optimizer
@@ -222,7 +228,7 @@ def _rate_of_run(run: TrainerRun) -> Rate | None:
 
 
 def _underflows(pipeline: Pipeline, training: tuning.Training) -> bool:
-    """Whether an Adam of the script's own loop divides zero by zero; with a scaler the run ends before."""
+    """Whether Adam in a custom loop divides zero by zero; with a scaler, the run fails earlier."""
     has_scaler = any("scaler" in event.details for event in pipeline.acts(Act.STEP))
     return training.optimizer is not None and _has_plain_eps(training.optimizer) and not has_scaler
 
@@ -232,7 +238,7 @@ def _is_adam_of_torch(optimizer: Optimizer) -> bool:
 
 
 def _has_plain_eps(optimizer: Optimizer) -> bool:
-    """Whether it is an Adam that computes in the format of the weights, with the usual `eps`."""
+    """Whether the optimizer is an Adam that computes in the format of the weights, with the default `eps`."""
     absent = Constant(None)
     arguments = optimizer.arguments
     is_fused = "fused" in arguments and literal(arguments["fused"]) is not False

@@ -1,7 +1,7 @@
-"""A gradient scaler steps and is never updated.
+"""A gradient scaler steps, but is never updated.
 
-`update` chooses the next scale and makes the scaler ready for the next step. Without it the second iteration stops with
-an error.
+`update` chooses the next scale and prepares the scaler for the next step. Without it, the second iteration raises an
+error.
 
 ## Bad
 
@@ -25,7 +25,7 @@ an error.
 
 ## When it is fine
 
-A scaler that is switched off only passes the step on:
+A disabled scaler only calls the optimizer's step:
 
     scaler = torch.amp.GradScaler(device, enabled=False)
     for x, y in loader:
@@ -33,7 +33,7 @@ A scaler that is switched off only passes the step on:
         scaler.scale(criterion(net(x), y)).backward()
         scaler.step(optimizer)
 
-Other code may do it:
+Other code may call it:
 
     from engine import finish
 
@@ -46,7 +46,7 @@ Other code may do it:
 
 ## Fix
 
-Safe: without it the scale stays as it is, and after one overflow no step is taken any more.
+Safe: without it the scale never changes, and after one overflow no step is taken.
 
 ## References
 
@@ -60,38 +60,45 @@ from collections.abc import Iterator
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Scaler
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
 
-REFUSED = (
+REJECTED = (
     "step() has already been called since the last update()",
     "unscale_() is being called after step()",
 )
 
 
-class MissingScalerUpdate(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statement to insert after the step."""
+
+    statement: str
+
+
+class MissingScalerUpdate(Rule[Claim]):
     level = Level.ERROR
     keywords = "scaler|Scaler"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.SCALER_UPDATE):
             return
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for step in pipeline.acts(Act.STEP):
-            if _fails_next_time(pipeline, step):
+            if _fails_in_second_iteration(pipeline, step):
                 found.setdefault(step.location, self._report(step))
         yield from found.values()
 
-    def _report(self, step: Event) -> Finding:
+    def _report(self, step: Event) -> Finding[Claim]:
         scaler = training_loops.text_of_event(step, "scaler_text")
         return self.finding(
             step.location,
-            f"`{scaler}` is never updated, and refuses its second step",
+            f"`{scaler}` is never updated, so its second step raises an error",
             help=f"call `{scaler}.update()` after the step",
-            facts={"statement": f"{scaler}.update()"},
+            claim=Claim(f"{scaler}.update()"),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        failed = evidence.failed_with(*REFUSED)
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        failed = evidence.failed_with(*REJECTED)
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"`{failed.failure.message}`")
         loop = evidence.loop
@@ -99,20 +106,22 @@ class MissingScalerUpdate(Rule):
             return Verdict.inconclusive(evidence.without_loop)
         if not loop.scaled:
             return Verdict.inconclusive(
-                f"on {evidence.device} the scaler is switched off, and lets all {loop.steps} steps pass"
+                f"on {evidence.device} the scaler is disabled, and accepted all {loop.steps} steps"
             )
-        text = f"the scaler let {loop.steps} steps pass"
+        text = f"the scaler accepted {loop.steps} steps"
         return Verdict.refuted(text, steps=loop.steps) if loop.steps > 1 else Verdict.inconclusive(text)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        statement = str(finding.facts["statement"])
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        statement = finding.claim.statement
         return fixes.Fix.of(
             f"insert `{statement}` after the step", fixes.InsertAfter(finding.location, statement), safe=True
         )
 
 
-def _fails_next_time(pipeline: Pipeline, step: Event) -> bool:
-    """Whether an enabled scaler of this script steps in each iteration, and nobody else gets it."""
+def _fails_in_second_iteration(pipeline: Pipeline, step: Event) -> bool:
+    """Whether an enabled scaler of this script steps in each iteration, and no other code receives it."""
     scaler = step.details.get("scaler")
     if not isinstance(scaler, Scaler) or iterations.is_switched_off(scaler) or not step.loops:
         return False

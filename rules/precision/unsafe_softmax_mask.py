@@ -1,7 +1,7 @@
-"""Attention scores are masked with a number that float16 cannot hold.
+"""Attention scores are masked with a number that float16 cannot represent.
 
-Under autocast the products of queries and keys are float16, whose smallest number is -65504. Filling in -1e9 is an
-error at the first batch; the smallest number of the scores' own format has the same effect after the softmax.
+Under autocast, the products of queries and keys are float16, whose smallest number is -65504. Filling in -1e9 raises an
+error in the first batch; the smallest number of the scores' own dtype has the same effect after the softmax.
 
 ## Bad
 
@@ -54,7 +54,7 @@ error at the first batch; the smallest number of the scores' own format has the 
 
 ## When it is fine
 
-bfloat16 holds such numbers, float32 does, and minus infinity exists in all formats:
+bfloat16 and float32 can represent such numbers, and minus infinity exists in all formats:
 
     class Attention(nn.Module):
         def __init__(self):
@@ -81,7 +81,7 @@ bfloat16 holds such numbers, float32 does, and minus infinity exists in all form
         print(plain(torch.randn(2, 4, 8)))
     print(plain(torch.randn(2, 4, 8)))
 
-What a caller hands over may be in any format, and a mask that may be left out is perhaps never there:
+An argument may have any dtype, and an optional mask may never be passed:
 
     class Masked(nn.Module):
         def forward(self, scores, mask=None):
@@ -98,7 +98,7 @@ What a caller hands over may be in any format, and a mask that may be left out i
 
 ## Fix
 
-Safe: after a softmax both give 0, and the number is one that the type can hold.
+Safe: after a softmax both give 0, and the dtype can represent the number.
 
 ## References
 
@@ -115,7 +115,19 @@ from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Class, Constant, Instance, Library
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 SMALLEST = -65504
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
@@ -131,12 +143,19 @@ SETS_FORMAT = lazy_pattern(r"autocast|custom_fwd|set_default_dtype|\.dtype\b")
 OVERFLOW = "value cannot be converted to type c10::Half without overflow"
 
 
-class UnsafeSoftmaxMask(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name of the masked tensor; None if it is another expression."""
+
+    name: str | None
+
+
+class UnsafeSoftmaxMask(Rule[Claim]):
     level = Level.ERROR
     keywords = "autocast"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
         casts = {call.location for call in pipeline.calls if call.path in AUTOCASTS and _is_float16(pipeline, call)}
         for forward in pipeline.acts(Act.FORWARD) if casts else ():
             cast = _cast_around(pipeline, forward, casts)
@@ -146,7 +165,7 @@ class UnsafeSoftmaxMask(Rule):
                         found.setdefault(finding.location, finding)
         yield from found.values()
 
-    def _in_class(self, pipeline: Pipeline, cls: Class, cast: Location) -> Iterator[Finding]:
+    def _in_class(self, pipeline: Pipeline, cls: Class, cast: Location) -> Iterator[Finding[Claim]]:
         method = _forward_of(cls)
         if method is None or SETS_FORMAT.search(ast.unparse(method)):
             return
@@ -159,36 +178,36 @@ class UnsafeSoftmaxMask(Rule):
             name, code = ast.unparse(owner), ast.unparse(filled)
             yield self.finding(
                 source.location(filled),
-                f"`{code}` is less than float16 holds, which the scores are under autocast",
-                related=[Related(cast, "float16 from here", "autocast")],
-                help="fill in `torch.finfo(scores.dtype).min`, of the tensor that is masked",
-                facts={"name": name if name.isidentifier() else None},
+                f"`{code}` does not fit into float16, the scores' dtype under autocast",
+                related=[Related(cast, "autocast to float16 here", "autocast")],
+                help="fill in `torch.finfo(scores.dtype).min`, with the masked tensor for `scores`",
+                claim=Claim(name if name.isidentifier() else None),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(OVERFLOW):
             return Verdict.confirmed(f"`{OVERFLOW}`")
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        text = f"{loop.backwards} forward passes filled in a number that their format holds"
+        text = f"{loop.backwards} forward passes filled in a number that fits into the dtype"
         return (
             Verdict.refuted(text, passes=loop.backwards)
             if loop.backwards
             else Verdict.inconclusive(evidence.not_reached("backward"))
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name = finding.facts.get("name")
-        if not isinstance(name, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        name = finding.claim.name if finding.claim else None
+        if name is None:
             return None
         return fixes.Fix.of(
-            "fill in the smallest", fixes.Replace(finding.location, f"torch.finfo({name}.dtype).min"), safe=True
+            "fill in the smallest number", fixes.Replace(finding.location, f"torch.finfo({name}.dtype).min"), safe=True
         )
 
 
 def _cast_around(pipeline: Pipeline, forward: Event, casts: Collection[Location]) -> Location | None:
-    """The autocast to float16 that certainly stands around a call of a model."""
+    """The autocast to float16 that certainly encloses a call of a model."""
     source = pipeline.source_of(forward.location)
     found: Location | None = None
     for node in source.nodes_of(ast.With):
@@ -200,7 +219,7 @@ def _cast_around(pipeline: Pipeline, forward: Event, casts: Collection[Location]
 
 
 def _is_float16(pipeline: Pipeline, call: LibraryCall) -> bool:
-    """Whether the format is float16, which is what CUDA takes where none is named, and autocast is on."""
+    """Whether autocast is enabled and its format is float16, the default on CUDA."""
     dtype, enabled = call.arguments.get("dtype"), call.arguments.get("enabled")
     is_on = enabled is None or (isinstance(enabled.value, Constant) and enabled.value.value is True)
     if dtype is not None:
@@ -218,14 +237,14 @@ def _forward_of(cls: Class) -> ast.FunctionDef | None:
 
 
 def _always_called(method: ast.FunctionDef) -> Iterator[ast.Call]:
-    """The calls in the statements that every run of a method goes through."""
+    """The calls in the statements that a method always executes."""
     for statement in method.body:
         if isinstance(statement, ast.Assign | ast.Return | ast.Expr):
             yield from (node for node in ast.walk(statement) if isinstance(node, ast.Call))
 
 
 def _filled_with(call: ast.Call) -> ast.expr | None:
-    """The number that a call of `masked_fill` fills in, where float16 has none such."""
+    """The number that a call of `masked_fill` fills in, if float16 cannot represent it."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if name not in {"masked_fill", "masked_fill_"} or len(call.args) != 2:
         return None
@@ -238,7 +257,7 @@ def _filled_with(call: ast.Call) -> ast.expr | None:
 
 
 def _is_product(node: ast.expr, method: ast.FunctionDef, line: int, depth: int = 6) -> bool:
-    """Whether an expression certainly is a product of matrices, which autocast gives in float16, perhaps scaled."""
+    """Whether an expression is certainly a matrix product, perhaps scaled, which autocast computes in float16."""
     match node:
         case ast.BinOp(op=ast.MatMult()):
             return True
@@ -256,7 +275,7 @@ def _is_product(node: ast.expr, method: ast.FunctionDef, line: int, depth: int =
 
 
 def _made(name: str, method: ast.FunctionDef, line: int) -> list[ast.expr]:
-    """What a name was certainly given before a line of a method; nothing where it may hold something else."""
+    """The values that are assigned to a name before a line of a method; empty if it may have other values."""
     nodes = list(ast.walk(method))
     stores = [
         node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)

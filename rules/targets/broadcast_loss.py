@@ -1,8 +1,7 @@
-"""Predictions `(N, 1)` and targets `(N,)` are spread over each other.
+"""Predictions `(N, 1)` and targets `(N,)` are broadcast against each other.
 
-The loss then compares every prediction with every target, N x N pairs instead of N. What minimises it is the mean of
-the targets for every row: a perfect prediction scores badly, and the network learns to give a constant. Torch warns
-once, in one line, and goes on.
+The loss compares every prediction with every target: N x N pairs instead of N. Its minimum is the mean of the targets,
+so the network learns to output a constant, and even perfect predictions have a high loss. PyTorch only warns, once.
 
 ## Bad
 
@@ -14,7 +13,7 @@ once, in one line, and goes on.
         F.mse_loss(regressor(x), y).backward()  # <- broadcast-loss
         optimizer.step()
 
-The same for a squeezed prediction and targets in a column:
+Squeezed predictions and targets of shape `(N, 1)`:
 
     prices = torch.randn(96, 1)
     regressor = nn.Linear(8, 1)
@@ -35,7 +34,7 @@ The same for a squeezed prediction and targets in a column:
         F.mse_loss(regressor(x).squeeze(-1), y).backward()
         optimizer.step()
 
-The same for targets in a column:
+With targets of shape `(N, 1)`:
 
     prices = torch.randn(96, 1)
     regressor = nn.Linear(8, 1)
@@ -48,7 +47,7 @@ The same for targets in a column:
 
 ## When it is fine
 
-The targets get the missing axis, or the shape is not known:
+The shapes match, or they are unknown:
 
     from my_data import make_loader
 
@@ -60,7 +59,7 @@ The targets get the missing axis, or the shape is not known:
     for x, y in make_loader():
         F.mse_loss(regressor(x), y).backward()
 
-One number may be compared with a whole tensor on purpose:
+A single number may be broadcast on purpose:
 
     regressor = nn.Linear(8, 1)
     F.mse_loss(regressor(torch.randn(4, 8)), torch.tensor(0.5)).backward()
@@ -68,7 +67,7 @@ One number may be compared with a whole tensor on purpose:
 
 ## Fix
 
-Safe: the loss compares every prediction with every target as it stands. Asks first where only a run showed the shapes.
+Safe: until then the loss compares every prediction with every target. Asks first if only a run showed the shapes.
 
 ## References
 
@@ -83,106 +82,123 @@ from math import prod
 
 from lintrain.analysis import loss_calls
 from lintrain.evidence.run import LossEvidence
-from lintrain.pipeline.values.tensors import Operation, Shape
-from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.pipeline.values import tensors, training
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 from lintrain.source import calls
 
-SPREADING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
-"""Losses that broadcast; those of classes raise."""
+REGRESSION_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+"""Losses that broadcast their inputs; classification losses raise an error instead."""
 
 ARGUMENTS = {"prediction": (0, "input"), "target": (1, "target")}
-"""Where a loss is given both."""
+"""The position and the keyword of each argument in a call of a loss."""
 
 NAMES_LOSS = lazy_pattern(r"(loss|crit(erion)?|mse|l1|mae|huber)(_?fn|_?function|_?func)?$", re.IGNORECASE)
-"""Callees that are the loss itself: of another call the loss is somewhere inside, and its arguments are others."""
+"""Names of functions that are the loss itself, not a function that computes a loss from other arguments."""
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
-"""Code that a method can be called on as it is."""
+"""Code to which a method call can be appended."""
 
 
-class BroadcastLoss(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The argument of the loss that has an extra last axis: `prediction` or `target`."""
+
+    argument: str
+
+
+class BroadcastLoss(Rule[Claim]):
     level = Level.ERROR
     keywords = "mse_loss|MSELoss|l1_loss|L1Loss|huber_loss|HuberLoss|binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
-        for loss in loss_calls.losses_called(pipeline, *SPREADING):
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
+        for loss in loss_calls.losses_called(pipeline, *REGRESSION_LOSSES):
             predictions, targets = loss_calls.tensors_given(loss), loss_calls.tensors_given(loss, "target")
             pairs = [(one.shape, other.shape) for one in predictions for other in targets]
-            if pairs and all(_spread(one, other) for one, other in pairs):
+            if pairs and all(_broadcast(one, other) for one, other in pairs):
                 found.setdefault(loss.location, self._report(loss, *pairs[0], targets[0].made))
         yield from found.values()
 
-    def _report(self, loss: LossCall, prediction: Shape, target: Shape, made: Operation | None) -> Finding:
+    def _report(
+        self, loss: training.LossCall, prediction: tensors.Shape, target: tensors.Shape, made: tensors.Operation | None
+    ) -> Finding[Claim]:
         related: list[Related] = []
         if loss.prediction is not None and prediction.last == 1 and CALLABLE.fullmatch(loss.prediction.text):
             code = f"{loss.prediction.text}.squeeze(-1)"
-            related.append(Related(loss.prediction.location, f"of shape {prediction}", "prediction", code))
+            related.append(Related(loss.prediction.location, f"has shape {prediction}", "prediction", code))
         if made is not None and made.location is not None:
-            related.append(Related(made.location, f"the targets are made here, in batches of shape {target}", "target"))
+            related.append(Related(made.location, f"targets are created here, in batches of shape {target}", "target"))
         return self.finding(
             loss.location,
-            f"a prediction of shape {prediction} is compared with targets of shape {target}",
+            f"`{loss_calls.callee_of(loss)}` broadcasts predictions {prediction} against targets {target}",
             related=related,
-            help="squeeze the prediction (`.squeeze(-1)`), or give the targets their last axis",
+            help="squeeze the predictions (`.squeeze(-1)`), or unsqueeze the targets (`.unsqueeze(-1)`)",
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = loop.losses_of(*SPREADING)
+        losses = loop.losses_of(*REGRESSION_LOSSES)
         for loss in losses:
-            if _is_spread(loss):
-                shapes = f"{loss.input_shape} and targets of {loss.target_shape}"
+            if _is_broadcast(loss):
+                shapes = f"predictions {loss.input_shape} and targets {loss.target_shape}"
                 pairs = prod(loss.input_shape) * prod(loss.target_shape)
-                return Verdict.confirmed(f"predictions of {shapes} are compared in {pairs} pairs", pairs=pairs)
+                return Verdict.confirmed(f"{shapes} are compared in {pairs} pairs", pairs=pairs)
         if losses:
-            return Verdict.refuted(f"predictions are of {losses[0].input_shape}, targets of {losses[0].target_shape}")
-        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch compares numbers")
+            return Verdict.refuted(f"predictions have shape {losses[0].input_shape}, targets {losses[0].target_shape}")
+        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a regression loss")
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        for loss in evidence.loop.losses_of(*SPREADING) if evidence.loop else ():
-            if _is_spread(loss):
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        for loss in evidence.loop.losses_of(*REGRESSION_LOSSES) if evidence.loop else ():
+            if _is_broadcast(loss):
                 found = self.finding(
                     loss.location or evidence.location,
-                    "predictions and targets are spread over each other",
-                    facts={"column": "prediction" if len(loss.input_shape) > 1 else "target"},
+                    "predictions and targets are broadcast against each other",
+                    claim=Claim("prediction" if len(loss.input_shape) > 1 else "target"),
                 )
                 yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        column = finding.facts.get("column")
-        if isinstance(column, str):
-            return _squeezed(finding, column)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is not None:
+            return _squeeze_in_call(finding, finding.claim.argument)
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("prediction")]
-        return fixes.Fix.of("drop the last axis of the prediction", *edits, safe=True) if edits else None
+        return fixes.Fix.of("squeeze the predictions", *edits, safe=True) if edits else None
 
 
-def _squeezed(finding: Finding, column: str) -> fixes.Fix | None:
-    """The call of a loss that a run showed, with one of its arguments squeezed; None where it may be another call."""
-    callee, given = calls.callee_in(finding), calls.argument_in(finding, *ARGUMENTS[column])
+def _squeeze_in_call(finding: Finding[Claim], argument: str) -> fixes.Fix | None:
+    """The fix that squeezes one argument of the loss call that a run showed; None if it may be another call."""
+    callee, given = calls.callee_in(finding), calls.argument_in(finding, *ARGUMENTS[argument])
     if callee is None or given is None or not NAMES_LOSS.search(callee[1]) or not CALLABLE.fullmatch(given[1]):
         return None
-    return fixes.Fix.of(
-        f"drop the last axis of the {column}", fixes.Replace(given[0], f"{given[1]}.squeeze(-1)"), safe=False
-    )
+    return fixes.Fix.of(f"squeeze the {argument}", fixes.Replace(given[0], f"{given[1]}.squeeze(-1)"), safe=False)
 
 
-def _spread(one: Shape, other: Shape) -> bool:
-    """Whether a column is certainly compared with a row: `(N, 1)` with `(N,)`, or the other way round."""
+def _broadcast(one: tensors.Shape, other: tensors.Shape) -> bool:
+    """Whether `(N, 1)` is certainly compared with `(N,)`, in either order."""
     return _is_column_against_row(one, other) or _is_column_against_row(other, one)
 
 
-def _is_column_against_row(column: Shape, row: Shape) -> bool:
+def _is_column_against_row(column: tensors.Shape, row: tensors.Shape) -> bool:
     return row.rank == 1 and row.last != 1 and column.rank == 2 and column.last == 1
 
 
-def _is_spread(loss: LossEvidence) -> bool:
-    """Whether a column of several rows was compared with as many numbers in a row."""
+def _is_broadcast(loss: LossEvidence) -> bool:
+    """Whether shapes `(N, 1)` and `(N,)` were compared, with N above 1."""
     column, row = sorted((loss.input_shape, loss.target_shape), key=len, reverse=True)
     return len(column) == 2 and len(row) == 1 and column == (row[0], 1) and row[0] > 1

@@ -1,8 +1,8 @@
-"""Cross-entropy does not find the classes where it looks for them.
+"""Cross-entropy gets logits or targets of the wrong shape.
 
-`cross_entropy` takes the second axis of its input for the classes, and targets that have no class axis: whole numbers
-of shape `(N,)`, or `(N, T)` for an input `(N, C, T)`. The logits of a model over tokens are `(N, T, C)`: the call ends
-with an error about sizes, or, where there happen to be as many tokens as classes, compares the wrong things.
+`cross_entropy` expects the classes in dimension 1 of its input, and integer targets without a class dimension: `(N,)`,
+or `(N, T)` for an input `(N, C, T)`. A language model returns logits `(N, T, C)`: the call raises an error about sizes.
+If there are as many tokens as classes, it raises nothing and compares the wrong values.
 
 ## Bad
 
@@ -15,7 +15,7 @@ with an error about sizes, or, where there happen to be as many tokens as classe
 
     # raises Expected target size
 
-Targets in a column:
+Targets of shape `(N, 1)`:
 
     answers = torch.randint(0, 3, (96, 1))
     classifier = nn.Linear(8, 3)
@@ -27,7 +27,7 @@ Targets in a column:
 
     # raises 0D or 1D target tensor expected, multi-target not supported
 
-Targets that are no whole numbers:
+Targets that are floats:
 
     answers = torch.zeros(96)
     classifier = nn.Linear(8, 3)
@@ -48,7 +48,7 @@ Targets that are no whole numbers:
     loss.backward()
     optimizer.step()
 
-Targets of one axis:
+Targets of shape `(N,)`:
 
     answers = torch.randint(0, 3, (96,))
     classifier = nn.Linear(8, 3)
@@ -60,7 +60,7 @@ Targets of one axis:
 
 ## When it is fine
 
-Flattened logits, the logits of one position, and logits with the classes second:
+Flattened logits, the logits of one position, and logits with the classes in dimension 1:
 
     ids = lm_tokenizer(["one two three four"], return_tensors="pt")["input_ids"]
     logits = lm(ids).logits
@@ -68,7 +68,7 @@ Flattened logits, the logits of one position, and logits with the classes second
     F.cross_entropy(logits[:, -1], ids[:, 0])
     F.cross_entropy(logits.permute(0, 2, 1), torch.zeros_like(ids)).backward()
 
-Pictures have the classes second:
+Convolutions return the classes in dimension 1:
 
     pictures, masks = torch.randn(4, 3, 8, 8), torch.randint(0, 5, (4, 8, 8))
     F.cross_entropy(nn.Conv2d(3, 5, 1)(pictures), masks).backward()
@@ -80,7 +80,7 @@ Targets that are probabilities have the shape of the logits:
 
 ## Fix
 
-Asks first: that the last axis holds the classes, the shapes tell and not the model.
+Asks first: only the shapes show that the last dimension holds the classes.
 
 ## References
 
@@ -99,7 +99,7 @@ from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
-"""Code that a method can be called on as it is."""
+"""Code to which a method call can be appended."""
 
 
 class ClassAxisLayout(Rule):
@@ -113,37 +113,39 @@ class ClassAxisLayout(Rule):
             if not predictions:
                 continue
             if all(_has_classes_last(each, targets) for each in predictions):
-                found.setdefault(loss.location, self._classes_last(loss, predictions[0]))
+                found.setdefault(loss.location, self._report_classes_last(loss, predictions[0]))
             elif targets and all(_is_row(each) for each in predictions):
-                finding = self._wrong_targets(loss, targets)
+                finding = self._report_targets(loss, targets)
                 if finding is not None:
                     found.setdefault(loss.location, finding)
         yield from found.values()
 
-    def _classes_last(self, loss: LossCall, logits: Tensor) -> Finding:
+    def _report_classes_last(self, loss: LossCall, logits: Tensor) -> Finding:
         given = loss.prediction
         related: list[Related] = []
         if given is not None and CALLABLE.fullmatch(given.text):
             code = f"{given.text}.transpose(1, 2)"
-            related.append(Related(given.location, f"of shape {logits.shape}", "logits", code))
+            related.append(Related(given.location, f"has shape {logits.shape}", "logits", code))
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` takes the second axis of {logits.shape} for the classes",
+            f"`{loss_calls.callee_of(loss)}` expects classes in dimension 1 of logits {logits.shape}",
             related=related,
-            help="put the classes second (`.transpose(1, 2)`), or flatten rows and tokens into one axis",
+            help="move the classes to dimension 1 (`.transpose(1, 2)`), or flatten rows and tokens",
         )
 
-    def _wrong_targets(self, loss: LossCall, targets: tuple[Tensor, ...]) -> Finding | None:
+    def _report_targets(self, loss: LossCall, targets: tuple[Tensor, ...]) -> Finding | None:
         shape = targets[0].shape
         made = [target.made.location for target in targets if target.made and target.made.location]
-        related = [Related(location, "the targets are made here", "target") for location in made[:1]]
+        related = [Related(location, "targets are created here", "target") for location in made[:1]]
         if all(target.shape.rank == 2 and target.shape.last == 1 and target.kind == "int" for target in targets):
-            told, cure = f"targets of shape {shape} have one axis too many", "take the column out: `.squeeze(-1)`"
+            problem, help_text = f"targets of shape {shape} have an extra dimension", "drop it with `.squeeze(-1)`"
         elif all(target.shape.rank == 1 and target.kind == "float" for target in targets):
-            told, cure = "targets are numbers with a point, and classes are whole ones", "convert them: `.long()`"
+            problem, help_text = "targets are floats, but class indices are integers", "convert them with `.long()`"
         else:
             return None
-        return self.finding(loss.location, f"`{loss_calls.callee_of(loss)}`: {told}", related=related, help=cure)
+        return self.finding(
+            loss.location, f"`{loss_calls.callee_of(loss)}`: {problem}", related=related, help=help_text
+        )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
@@ -151,26 +153,26 @@ class ClassAxisLayout(Rule):
             return Verdict.inconclusive(evidence.without_loop)
         losses = loop.losses_of("cross_entropy", "nll_loss")
         for loss in losses:
-            shapes = f"logits of {loss.input_shape}, targets of {loss.target_shape} and {loss.target_dtype}"
+            shapes = f"logits {loss.input_shape} and targets {loss.target_shape} of {loss.target_dtype}"
             if loss.value is None:
-                return Verdict.confirmed(f"`{loss.function}` raised on {shapes}")
+                return Verdict.confirmed(f"`{loss.function}` raised for {shapes}")
         if losses:
-            return Verdict.refuted(f"`{losses[0].function}` took logits of {losses[0].input_shape}, and gave a loss")
+            return Verdict.refuted(f"`{losses[0].function}` returned a loss for logits {losses[0].input_shape}")
         return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("logits")]
-        return fixes.Fix.of("put the classes second", *edits, safe=False) if edits else None
+        return fixes.Fix.of("move the classes to dimension 1", *edits, safe=False) if edits else None
 
 
 def _has_classes_last(logits: Tensor, targets: tuple[Tensor, ...]) -> bool:
-    """Whether logits are `(N, T, C)`: those of a model over tokens, or of a linear layer where targets are `(N, T)`."""
+    """Whether logits are `(N, T, C)`: from a language model, or from a linear layer if targets are `(N, T)`."""
     if logits.shape.rank != 3:
         return False
     if logits.shape.last == CLASSES:
         return True
     is_linear = logits.made is not None and logits.made.name == "linear" and logits.shape.last != 1
-    if logits.is_reshaped and logits.shape.last is None:  # the classes may have been put second
+    if logits.is_reshaped and logits.shape.last is None:  # the classes may be in dimension 1 already
         return False
     return is_linear and bool(targets) and all(each.shape.rank == 2 and each.kind == "int" for each in targets)
 

@@ -1,8 +1,8 @@
-"""The decoder is given the tokens that it shall predict.
+"""The decoder gets the labels as its input.
 
-A decoder reads at each position the tokens before the one that it predicts: `decoder_input_ids` are the labels moved
-right by one. Given the labels themselves it sees each answer and learns to copy. The loss falls to almost nothing, and
-what the model generates, without the answers before it, makes no sense.
+At each position the decoder must see only the previous tokens: `decoder_input_ids` are the labels, shifted right by
+one. With unshifted labels the model sees each answer and learns to copy it. The loss falls to almost zero, and the
+generated text is meaningless.
 
 ## Bad
 
@@ -19,7 +19,7 @@ what the model generates, without the answers before it, makes no sense.
     loss.backward()
     optimizer.step()
 
-In the function that makes the rows:
+In a preprocessing function:
 
     t5_tokenizer = AutoTokenizer.from_pretrained("t5-small")
 
@@ -53,7 +53,7 @@ In the function that makes the rows:
     loss.backward()
     optimizer.step()
 
-In the function that makes the rows:
+In a preprocessing function:
 
     t5_tokenizer = AutoTokenizer.from_pretrained("t5-small")
 
@@ -74,14 +74,14 @@ In the function that makes the rows:
 
 ## When it is fine
 
-The tokens are moved by hand:
+The labels are shifted by hand:
 
     t5 = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
     ids = torch.randint(3, 60, (2, 9))
     loss = t5(input_ids=ids, decoder_input_ids=ids[:, :-1], labels=ids[:, 1:].contiguous()).loss
     loss.backward()
 
-They are other tokens:
+The decoder gets other tokens:
 
     t5 = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
     ids, labels = torch.randint(3, 60, (2, 9)), torch.randint(3, 60, (2, 9))
@@ -90,7 +90,7 @@ They are other tokens:
 
 ## Fix
 
-Safe: the model makes them of the labels, shifted by one, as it was trained.
+Safe: the model creates them from the labels, shifted by one, as in pretraining.
 
 ## References
 
@@ -109,7 +109,8 @@ from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import ModelCall
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
 
-MOST_OF_THEM = 0.95
+MOST = 0.95
+"""The share of equal tokens above which the decoder's input is a copy of the labels."""
 
 
 class DecoderInputsAreLabels(Rule):
@@ -117,12 +118,12 @@ class DecoderInputsAreLabels(Rule):
     keywords = "decoder_input"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
+        yield from one_per_location(self._report_call(call) for call in pipeline.model_calls)
         for given in run_data.given_datasets(pipeline):
-            if _gives_the_answer(given):
-                yield self._of_rows(given)
+            if _copies_labels(given):
+                yield self._report_rows(given)
 
-    def _of_call(self, call: ModelCall) -> Finding | None:
+    def _report_call(self, call: ModelCall) -> Finding | None:
         decoder, labels = call.arguments.get("decoder_input_ids"), call.arguments.get("labels")
         if decoder is None or labels is None or call.model.task is not Task.SEQ2SEQ_LM:
             return None
@@ -130,20 +131,20 @@ class DecoderInputsAreLabels(Rule):
             return None
         return self.finding(
             decoder.location,
-            "the decoder is given the labels that it shall predict",
+            "`decoder_input_ids` are the labels, not shifted by one",
             related=[
-                Related(labels.location, "the same tokens are its labels", "labels"),
+                Related(labels.location, "the same tokens are the labels", "labels"),
                 Related(call.location, "called here", "call"),
             ],
-            help="leave `decoder_input_ids` out: the model makes them of the labels",
+            help="remove `decoder_input_ids`: the model creates them from the labels",
         )
 
-    def _of_rows(self, given: run_data.Given) -> Finding:
+    def _report_rows(self, given: run_data.Given) -> Finding:
         return self.finding(
             given.argument.location,
-            f"in {given.text} the `decoder_input_ids` are the labels",
+            f"`decoder_input_ids` of {given.text} are the labels, not shifted by one",
             related=run_data.last_map(given.datasets[0]),
-            help="leave `decoder_input_ids` out: the model makes them of the labels",
+            help="remove `decoder_input_ids`: the model creates them from the labels",
             subject=given.parameter,
         )
 
@@ -153,33 +154,33 @@ class DecoderInputsAreLabels(Rule):
             return Verdict.inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or not targets.scored:
-            return Verdict.inconclusive("the batch holds no labels that are tokens")
+            return Verdict.inconclusive("the batch has no token labels")
         if targets.equal_to_decoder is None:
-            return Verdict.refuted(f"no decoder inputs lie beside the {targets.scored} labels", scored=targets.scored)
-        text = f"{targets.equal_to_decoder} of {targets.scored} labels are the decoder's input at their own position"
-        told = Verdict.confirmed if targets.equal_to_decoder > MOST_OF_THEM * targets.scored else Verdict.refuted
-        return told(text, equal_to_decoder=targets.equal_to_decoder)
+            return Verdict.refuted(
+                f"the batch has {targets.scored} labels and no decoder inputs", scored=targets.scored
+            )
+        text = f"{targets.equal_to_decoder} of {targets.scored} labels equal the decoder input at the same position"
+        verdict = Verdict.confirmed if targets.equal_to_decoder > MOST * targets.scored else Verdict.refuted
+        return verdict(text, equal_to_decoder=targets.equal_to_decoder)
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         calls = finding.with_role("call")
         if not calls:
             return None
         call = calls[0].location
-        return fixes.Fix.of(
-            "let the model make them of the labels", fixes.RemoveArgument(call, "decoder_input_ids"), safe=True
-        )
+        return fixes.Fix.of("remove `decoder_input_ids`", fixes.RemoveArgument(call, "decoder_input_ids"), safe=True)
 
 
-def _gives_the_answer(given: run_data.Given) -> bool:
+def _copies_labels(given: run_data.Given) -> bool:
     columns = [(dataset.columns or {}).get("decoder_input_ids") for dataset in given.datasets]
     copied = all(column is not None and column.copied_from == "labels" for column in columns)
     model = given.run.model
     is_encoder_decoder = model is not None and model.task is Task.SEQ2SEQ_LM
-    return given.parameter == "train_dataset" and copied and is_encoder_decoder and _leaves_them(given)
+    return given.parameter == "train_dataset" and copied and is_encoder_decoder and _keeps_decoder_inputs(given)
 
 
-def _leaves_them(given: run_data.Given) -> bool:
-    """Whether the collator makes no decoder inputs itself: that for sequences does where it has the model."""
+def _keeps_decoder_inputs(given: run_data.Given) -> bool:
+    """Whether the collator creates no decoder inputs: `DataCollatorForSeq2Seq` does if it has the model."""
     collator = given.run.value("data_collator")
     given_model = (
         collator.arguments.get("model", collator.arguments.get("1")) if isinstance(collator, Collator) else None

@@ -1,8 +1,8 @@
 """No gradient flows from the loss back to the model.
 
-The loss is rebuilt as a tensor of its own, detached, or goes through numbers, NumPy or `argmax` on its way. Rebuilt
-with `requires_grad=True` it trains nothing, and only a warning about copying appears; in the other ways `backward`
-ends with an error.
+The loss is detached, rebuilt as a new tensor, or computed from Python numbers, NumPy arrays or `argmax`. With
+`requires_grad=True` on the new tensor nothing is trained, and PyTorch only warns about the copy. In the other cases
+`backward` raises an error.
 
 ## Bad
 
@@ -13,7 +13,7 @@ ends with an error.
         loss.backward()
         optimizer.step()
 
-Through `argmax`, which has no gradient:
+A loss computed from `argmax`, which has no gradient:
 
     for x, y in loader:
         optimizer.zero_grad()
@@ -42,7 +42,7 @@ A number has no `backward`:
         loss.backward()
         optimizer.step()
 
-Through the numbers that the network gives:
+A loss computed from the logits:
 
     for x, y in loader:
         optimizer.zero_grad()
@@ -51,7 +51,7 @@ Through the numbers that the network gives:
         loss.backward()
         optimizer.step()
 
-A tensor has a `backward`:
+A tensor has `backward`:
 
     for x, y in loader:
         optimizer.zero_grad()
@@ -61,7 +61,7 @@ A tensor has a `backward`:
 
 ## When it is fine
 
-A copy for the log, a target without gradient, and one loss of several that trains nothing:
+A number for the log, a detached target, and one detached term of several:
 
     history = []
     for x, y in loader:
@@ -74,7 +74,7 @@ A copy for the log, a target without gradient, and one loss of several that trai
         total.backward()
         optimizer.step()
 
-The straight-through trick lets the gradient pass by:
+A straight-through estimator passes the gradient around `argmax`:
 
     for x, y in loader:
         logits = net(x)
@@ -83,13 +83,13 @@ The straight-through trick lets the gradient pass by:
         loss = F.mse_loss(soft + (hard - soft).detach(), F.one_hot(y, 3).float())
         loss.backward()
 
-The input is what is trained, and the network is not:
+The input is optimized instead of the network:
 
     x = features[:4].clone().requires_grad_(True)
     loss = F.cross_entropy(net(x), targets[:4])
     loss.backward()
 
-What the other side of the loss holds may have a gradient:
+The other argument of the loss may have a gradient:
 
     generator = nn.Linear(8, 3)
     for x, y in loader:
@@ -97,7 +97,7 @@ What the other side of the loss holds may have a gradient:
 
 ## Fix
 
-Asks first: the run trains then. Offered where the script does nothing else with the loss but read its number.
+Asks first: the fix changes what is trained. Offered if the script only reads the loss as a number.
 
 ## References
 
@@ -110,91 +110,97 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
-from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline import blocks, events
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import options_of
 from lintrain.pipeline.values.tensors import Operation
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 HOW = {
-    "item": "`.item()` makes a plain number",
-    "tolist": "`.tolist()` makes plain numbers",
-    "numpy": "NumPy keeps no gradient",
-    "array": "NumPy keeps no gradient",
-    "asarray": "NumPy keeps no gradient",
-    "tensor": "a tensor made anew has no history",
-    "Tensor": "a tensor made anew has no history",
-    "FloatTensor": "a tensor made anew has no history",
-    "detach": "`.detach()` takes it off the graph",
-    "data": "`.data` takes it off the graph",
+    "item": "`.item()` returns a Python number",
+    "tolist": "`.tolist()` returns Python numbers",
+    "numpy": "NumPy arrays have no gradient",
+    "array": "NumPy arrays have no gradient",
+    "asarray": "NumPy arrays have no gradient",
+    "tensor": "a new tensor has no history",
+    "Tensor": "a new tensor has no history",
+    "FloatTensor": "a new tensor has no history",
+    "detach": "`.detach()` removes it from the graph",
+    "data": "`.data` removes it from the graph",
 }
 
 RAISED = ("does not require grad", "object has no attribute 'backward'")
-"""What torch and Python say of a loss without a graph."""
+"""Error messages of PyTorch and Python for a loss without a graph."""
 
 
-class DetachedLoss(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the loss that still has a gradient; None without a fix."""
+
+    loss: str | None
+
+
+class DetachedLoss(Rule[Claim]):
     level = Level.ERROR
     keywords = "backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
-        learns = {event.location for event in pipeline.acts(Act.BACKWARD) if _cut_of(event) is None}
-        for event in pipeline.acts(Act.BACKWARD):
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
+        trained = {event.location for event in pipeline.acts(events.Act.BACKWARD) if _cut_of(event) is None}
+        for event in pipeline.acts(events.Act.BACKWARD):
             cut = _cut_of(event)
-            if cut is not None and cut.location is not None and event.location not in learns:
+            if cut is not None and cut.location is not None and event.location not in trained:
                 found.setdefault(cut.location, self._report(pipeline, cut.location, event, cut.name))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, location: Location, event: Event, cut: str) -> Finding:
+    def _report(self, pipeline: Pipeline, location: Location, event: events.Event, cut: str) -> Finding[Claim]:
         text = training_loops.text_of_event(event)
         loss = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the loss"
-        how = HOW.get(cut, f"`{cut}` has no gradient")
+        how = HOW.get(cut, f"`{cut}` is not differentiable")
         statement, code = _loss_without(pipeline, location, event)
         return self.finding(
             location,
-            f"no gradient reaches the model from {loss}: {how}",
+            f"{loss} has no gradient: {how}",
             related=[
-                Related(event.location, "goes back from here, and reaches no parameter", "backward"),
-                *([Related(statement, "makes another loss of it", "statement")] if statement else []),
+                Related(event.location, "`backward` reaches no parameter from here", "backward"),
+                *([Related(statement, "replaces the loss", "statement")] if statement else []),
             ],
-            help="call `backward` on the loss as the loss function gave it",
-            facts={"loss": code},
+            help="call `backward` on the loss that the loss function returned",
+            claim=Claim(code),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*RAISED)
         if failed is not None and failed.failure is not None:
-            return Verdict.confirmed(f"the {failed.name} stage ends with `{failed.failure.message.splitlines()[0]}`")
+            return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message.splitlines()[0]}`")
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         reached = sum(use.reached for use in loop.optimizers)
-        text = f"{reached} of {loop.backwards} backward passes reached a weight of an optimizer"
+        text = f"{reached} of {loop.backwards} backward passes reached a parameter of an optimizer"
         if not loop.backwards:
             return Verdict.inconclusive(text)
         return (Verdict.refuted if reached else Verdict.confirmed)(text, reached=reached)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        loss, backwards = finding.facts.get("loss"), finding.with_role("statement")
-        if not isinstance(loss, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, statements = finding.claim, finding.with_role("statement")
+        if claim is None or claim.loss is None:
             return None
-        if backwards:
-            return fixes.Fix.of("take the statement out", fixes.Replace(backwards[0].location, ""), safe=False)
-        return fixes.Fix.of("keep the loss as it is", fixes.Replace(finding.location, loss), safe=False)
+        if statements:
+            return fixes.Fix.of("remove this statement", fixes.Replace(statements[0].location, ""), safe=False)
+        return fixes.Fix.of("use the loss unchanged", fixes.Replace(finding.location, claim.loss), safe=False)
 
 
-def _cut_of(event: Event) -> Operation | None:
-    """What took the loss off the graph, where that is certain of everything that it may be."""
+def _cut_of(event: events.Event) -> Operation | None:
+    """The operation that removed the loss from the graph, if that is certain for every value of the loss."""
     options = options_of(event.details["loss"])
     losses = [option for option in options if isinstance(option, Tensor) and option.role is Role.LOSS]
     cuts = [loss.cut for loss in losses if loss.cut is not None]
     return cuts[0] if cuts and len(cuts) == len(losses) == len(options) else None
 
 
-def _read_only(pipeline: Pipeline, name: str, location: Location) -> int:
-    """How often a tensor is only asked for its number, below the statement that makes it."""
+def _count_item_calls(pipeline: Pipeline, name: str, location: Location) -> int:
+    """The number of `.item()` calls on a tensor after the statement that creates it."""
     calls = pipeline.source_of(location).nodes_of(ast.Attribute)
     return sum(
         isinstance(node.value, ast.Name)
@@ -205,10 +211,10 @@ def _read_only(pipeline: Pipeline, name: str, location: Location) -> int:
     )
 
 
-def _loss_without(pipeline: Pipeline, location: Location, event: Event) -> tuple[Location | None, str | None]:
-    """The statement that makes another loss of the loss, to be left out, and the code of the loss as it was given.
+def _loss_without(pipeline: Pipeline, location: Location, event: events.Event) -> tuple[Location | None, str | None]:
+    """The statement that replaces the loss, for removal, and the code of the loss before it.
 
-    Only where the script does nothing with the loss but go back from it: it may want a number elsewhere.
+    None if the script uses the loss for anything but `backward`: it may need a number there.
     """
     statement = blocks.statement_at(pipeline, location)
     loss = pipeline.code(event.location).partition(".backward(")[0]
@@ -219,7 +225,7 @@ def _loss_without(pipeline: Pipeline, location: Location, event: Event) -> tuple
             return None, None
     uses = blocks.uses_of(pipeline, name, location)
     inside = [node for node in uses if source.location(statement).holds(source.location(node))]
-    kept = _read_only(pipeline, name, location) if "tensor" in ast.unparse(made.func) else 0
+    kept = _count_item_calls(pipeline, name, location) if "tensor" in ast.unparse(made.func) else 0
     if (
         location not in {source.location(each) for each in (made, *made.args[:1])}
         or len(uses) != len(inside) + kept + 1

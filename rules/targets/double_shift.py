@@ -1,8 +1,8 @@
-"""Labels are moved by one token, and the model moves them once more.
+"""Labels are shifted by one token, and the model shifts them again.
 
-A causal language model of transformers compares each position with the label of the next one by itself: it wants
-`labels` equal to `input_ids`. Labels that were moved before teach it the token after the next. The loss falls as
-always, and what the model writes makes no sense.
+Causal language models of transformers shift the labels themselves: they expect `labels` equal to `input_ids`. With
+shifted labels the model learns to predict the token after the next one. The loss falls as usual, and the generated text
+is meaningless.
 
 ## Bad
 
@@ -12,7 +12,7 @@ always, and what the model writes makes no sense.
     loss.backward()
     optimizer.step()
 
-In the function that makes the rows:
+In a preprocessing function:
 
     def make_rows(batch):
         tokens = lm_tokenizer(batch["text"], truncation=True, max_length=32, padding="max_length")["input_ids"]
@@ -23,7 +23,7 @@ In the function that makes the rows:
     trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows)  # <- double-shift
     trainer.train()
 
-In a collator of one's own:
+In a custom collator:
 
     def collate(rows):
         batch = lm_tokenizer([row["text"] for row in rows], truncation=True, padding=True, return_tensors="pt")
@@ -42,7 +42,7 @@ In a collator of one's own:
     loss.backward()
     optimizer.step()
 
-In the function that makes the rows:
+In a preprocessing function:
 
     def make_rows(batch):
         tokens = lm_tokenizer(batch["text"], truncation=True, max_length=32, padding="max_length")["input_ids"]
@@ -55,14 +55,14 @@ In the function that makes the rows:
 
 ## When it is fine
 
-A loss of one's own on the logits needs moved labels:
+A custom loss on the logits needs shifted labels:
 
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     logits = lm(input_ids=ids[:, :-1]).logits
     loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
     loss.backward()
 
-A network of one's own moves nothing:
+A custom network shifts nothing:
 
     class Tiny(nn.Module):
         def __init__(self):
@@ -76,15 +76,14 @@ A network of one's own moves nothing:
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     Tiny()(ids[:, :-1], labels=ids[:, 1:]).backward()
 
-Windows that do not lie one token apart are other texts:
+The labels are the input tokens:
 
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     lm(input_ids=ids[:, :-2], labels=ids[:, :-2]).loss.backward()
 
 ## Fix
 
-Safe: the model moves the labels by itself, so that they are moved twice as it stands. Not offered where tokens are
-padded.
+Safe: the model shifts the labels itself, so shifted labels are shifted twice. Not offered if tokens are padded.
 
 ## References
 
@@ -98,29 +97,36 @@ from collections.abc import Iterator, Mapping
 from lintrain.analysis import collators, run_data
 from lintrain.evidence.run import TargetAlignment
 from lintrain.pipeline import shifts
-from lintrain.pipeline.values.data import ColumnValues, Padding
+from lintrain.pipeline.values import data, training
 from lintrain.pipeline.values.model import ModelOutput
 from lintrain.pipeline.values.python import Value
-from lintrain.pipeline.values.training import ModelCall
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
 
-MOST_OF_THEM = 0.95
+MOST = 0.95
+"""The share of equal tokens above which labels count as shifted, or as not shifted."""
 
 
-class DoubleShift(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the tokens to pass as labels; None without a fix."""
+
+    labels: str | None
+
+
+class DoubleShift(Rule[Claim]):
     level = Level.ERROR
     keywords = "label"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(self._of_call(call) for call in pipeline.model_calls)
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(self._report_call(call) for call in pipeline.model_calls)
         for given in run_data.given_datasets(pipeline):
-            if _is_moved(given):
-                yield self._of_rows(given)
+            if _has_shifted_labels(given):
+                yield self._report_rows(given)
         for batch in collators.own_batches(pipeline):
             if batch.run.model is not None and shifts.shifts_labels(batch.run.model) and _has_next_tokens(batch.parts):
-                yield self._of_collator(batch)
+                yield self._report_collator(batch)
 
-    def _of_call(self, call: ModelCall) -> Finding | None:
+    def _report_call(self, call: training.ModelCall) -> Finding[Claim] | None:
         tokens, labels = shifts.tokens_of(call), call.arguments.get("labels")
         if tokens is None or labels is None or not _reads_the_loss(call) or "shift_labels" in call.arguments:
             return None
@@ -128,59 +134,59 @@ class DoubleShift(Rule):
             return None
         return self.finding(
             labels.location,
-            f"`{call.model.name}` moves labels by one token, and these are moved already",
-            related=[Related(tokens.location, "the tokens, from the first on", "tokens")],
-            help="give it the same tokens as `input_ids` and as `labels`",
-            facts={"labels": tokens.text if tokens.text and labels.text and not _is_padded(tokens.value) else None},
+            f"`{call.model.name}` shifts labels by one token, but these are already shifted",
+            related=[Related(tokens.location, "the input tokens", "tokens")],
+            help="pass the same tokens as `input_ids` and `labels`",
+            claim=Claim(tokens.text if tokens.text and labels.text and not _is_padded(tokens.value) else None),
         )
 
-    def _of_rows(self, given: run_data.Given) -> Finding:
+    def _report_rows(self, given: run_data.Given) -> Finding[Claim]:
         return self.finding(
             given.argument.location,
-            f"{given.text} has labels that are moved by one token, and the model moves them",
-            related=run_data.last_map(given.datasets[0], "the rows get their labels here"),
-            help="let `labels` be the same tokens as `input_ids`",
+            f"labels of {given.text} are shifted by one token, and the model shifts them again",
+            related=run_data.last_map(given.datasets[0], "labels are created here"),
+            help="use the same tokens for `labels` and `input_ids`",
             subject=given.parameter,
         )
 
-    def _of_collator(self, batch: collators.OwnBatch) -> Finding:
+    def _report_collator(self, batch: collators.OwnBatch) -> Finding[Claim]:
         return self.finding(
             batch.location,
-            "its batches have labels that are moved by one token, and the model moves them",
-            help="let `labels` be the same tokens as `input_ids`",
+            "this collator shifts labels by one token, and the model shifts them again",
+            help="use the same tokens for `labels` and `input_ids`",
             subject="data_collator",
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.loop is not None and evidence.loop.alignment is not None:
-            return _in_own_loop(evidence.loop.alignment)
+            return _verdict_of_loss(evidence.loop.alignment)
         batch = evidence.batch()
         if batch is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or targets.equal_to_next is None or targets.equal_to_inputs is None or not targets.with_next:
-            return Verdict.inconclusive("the batch holds no labels beside its tokens")
-        text = f"{targets.equal_to_next} of {targets.with_next} labels are the token after the input's"
-        if targets.equal_to_inputs > MOST_OF_THEM * targets.scored:
-            same = f"{targets.equal_to_inputs} of {targets.scored} labels are the token at their own position"
+            return Verdict.inconclusive("the batch has no labels for its tokens")
+        text = f"{targets.equal_to_next} of {targets.with_next} labels equal the next input token"
+        if targets.equal_to_inputs > MOST * targets.scored:
+            same = f"{targets.equal_to_inputs} of {targets.scored} labels equal the input token at the same position"
             return Verdict.refuted(same, equal_to_inputs=targets.equal_to_inputs)
-        if targets.equal_to_next > MOST_OF_THEM * targets.with_next:
+        if targets.equal_to_next > MOST * targets.with_next:
             return Verdict.confirmed(text, equal_to_next=targets.equal_to_next)
         return Verdict.refuted(text, equal_to_next=targets.equal_to_next)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        labels = finding.facts.get("labels")
-        if not isinstance(labels, str) or not labels:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.labels:
             return None
-        return fixes.Fix.of("give the same tokens as labels", fixes.Replace(finding.location, labels), safe=True)
+        return fixes.Fix.of("pass the input tokens as labels", fixes.Replace(finding.location, claim.labels), safe=True)
 
 
 def _is_padded(tokens: Value) -> bool:
-    """Whether tokens may hold padding, which no label should be."""
-    return not isinstance(tokens, ColumnValues) or tokens.column.padding is not Padding.NONE
+    """Whether tokens may contain padding, which no label should be."""
+    return not isinstance(tokens, data.ColumnValues) or tokens.column.padding is not data.Padding.NONE
 
 
-def _reads_the_loss(call: ModelCall) -> bool:
+def _reads_the_loss(call: training.ModelCall) -> bool:
     return isinstance(call.output, ModelOutput) and "loss" in call.output.reads
 
 
@@ -189,16 +195,16 @@ def _has_next_tokens(parts: Mapping[str, Value]) -> bool:
     return tokens is not None and labels is not None and shifts.are_next_tokens(tokens, labels)
 
 
-def _is_moved(given: run_data.Given) -> bool:
-    """Whether the labels of a run's rows are moved, and its collator leaves them as they are."""
+def _has_shifted_labels(given: run_data.Given) -> bool:
+    """Whether the rows of a run have shifted labels, and its collator does not change them."""
     columns = [(dataset.columns or {}).get("labels") for dataset in given.datasets]
     if given.parameter != "train_dataset" or not all(column is not None and column.is_moved for column in columns):
         return False
     return run_data.keeps_labels(given.run) and given.run.model is not None and shifts.shifts_labels(given.run.model)
 
 
-def _in_own_loop(targets: TargetAlignment) -> Verdict:
-    """The loss that was computed tells more than the batch: the model has moved its labels there."""
+def _verdict_of_loss(targets: TargetAlignment) -> Verdict:
+    """The verdict from the loss that was computed, after the model shifted its labels."""
     if targets.offset is None:
         return Verdict.inconclusive(targets.described, scored=targets.scored)
     return (Verdict.confirmed if targets.offset == 2 else Verdict.refuted)(targets.described, offset=targets.offset)

@@ -1,7 +1,7 @@
-"""Binary cross-entropy gets targets that are whole numbers.
+"""Binary cross-entropy gets integer targets.
 
-It compares probabilities with probabilities, and both must be floating-point. Class labels come out of data sets as
-int64: the first batch ends the run.
+Binary cross-entropy needs floating-point targets, but class labels in datasets are int64. The first batch raises a
+RuntimeError.
 
 ## Bad
 
@@ -29,7 +29,7 @@ int64: the first batch ends the run.
 
 ## When it is fine
 
-Targets that are converted, or whose kind is not known:
+Targets that are converted, or of unknown dtype:
 
     from my_data import make_loader
 
@@ -44,7 +44,7 @@ Targets that are converted, or whose kind is not known:
 
 ## Fix
 
-Safe: with whole numbers the loss ends with an error.
+Safe: with integer targets the loss raises an error.
 
 ## References
 
@@ -62,7 +62,7 @@ from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
-"""Code that a method can be called on as it is."""
+"""Code to which a method call can be appended."""
 
 
 class IntegerBceTargets(Rule):
@@ -80,15 +80,15 @@ class IntegerBceTargets(Rule):
     def _report(self, loss: LossCall, target: Tensor) -> Finding:
         related: list[Related] = []
         if target.made is not None and target.made.location is not None:
-            related.append(Related(target.made.location, "the targets are made here, as whole numbers", "made"))
+            related.append(Related(target.made.location, "integer targets are created here", "made"))
         if loss.target is not None and CALLABLE.fullmatch(loss.target.text):
             code = f"{loss.target.text}.float()"
-            related.append(Related(loss.target.location, "whole numbers", "target", code))
+            related.append(Related(loss.target.location, "integers", "target", code))
         return self.finding(
             loss.location,
-            f"targets of `{loss_calls.callee_of(loss)}` are whole numbers",
+            f"`{loss_calls.callee_of(loss)}` gets integer targets, but needs floats",
             related=related,
-            help="convert them: `.float()`",
+            help="convert the targets with `.float()`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -98,11 +98,11 @@ class IntegerBceTargets(Rule):
         losses = loop.losses_of("binary_cross_entropy", "binary_cross_entropy_with_logits")
         for loss in losses:
             if loss.value is None and "float" not in loss.target_dtype:
-                return Verdict.confirmed(f"`{loss.function}` got targets of {loss.target_dtype}, and raised")
+                return Verdict.confirmed(f"`{loss.function}` raised for targets of {loss.target_dtype}")
         if losses:
-            return Verdict.refuted(f"targets of `{losses[0].function}` are of {losses[0].target_dtype}")
+            return Verdict.refuted(f"targets of `{losses[0].function}` are {losses[0].target_dtype}")
         return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("target")]
-        return fixes.Fix.of("convert the targets", *edits, safe=True) if edits else None
+        return fixes.Fix.of("convert the targets to float", *edits, safe=True) if edits else None

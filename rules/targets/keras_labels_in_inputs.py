@@ -1,8 +1,8 @@
-"""Labels sit among the inputs while `compile` names a loss that expects them as `y`.
+"""Labels are among the inputs, but the loss of `compile` expects them as `y`.
 
-Keras takes the targets of its loss from the second argument of `fit`, or from the second part of what a data set gives.
-Labels inside the dictionary of inputs are inputs to it: the run ends with an error about types or about missing
-gradients, or a loss is computed twice in different ways.
+Keras takes the targets of its loss from the argument `y` of `fit`, or from the second element of a dataset. Labels in
+the dictionary of inputs are only inputs: `fit` raises an error about types or missing gradients, or the loss is
+computed twice in different ways.
 
 ## Bad
 
@@ -23,7 +23,7 @@ gradients, or a loss is computed twice in different ways.
 
 ## When it is fine
 
-A data set may give pairs of inputs and targets; a dictionary of inputs alone cannot be told from them by its name:
+A dataset may contain pairs of inputs and targets:
 
     def train(network, rows):
         network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
@@ -31,8 +31,7 @@ A data set may give pairs of inputs and targets; a dictionary of inputs alone ca
 
 ## Fix
 
-Asks first: a model that takes the labels among its inputs would miss them. Offered for a dictionary that is written
-out.
+Asks first: the model may need the labels as an input. Offered for a dictionary literal.
 
 ## References
 
@@ -48,27 +47,35 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Encoding, Slices
 from lintrain.pipeline.values.python import Mapping, Unknown, Value, is_missing
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import parsing
 
 LABELS = ("labels", "label")
 
 
-class KerasLabelsInInputs(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the inputs without the labels, and the code of the labels."""
+
+    inputs: str
+    labels: str
+
+
+class KerasLabelsInInputs(Rule[Claim]):
     level = Level.ERROR
     keywords = "compile"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
             loss = run.value("loss")
             if is_missing(loss) or isinstance(loss, Unknown):
                 continue
             for call, arguments in run.fits:
-                yield from self._judge(pipeline, run, call, arguments)
+                yield from self._check_fit(pipeline, run, call, arguments)
 
-    def _judge(
+    def _check_fit(
         self, pipeline: Pipeline, run: KerasRun, call: Location, arguments: dict[str, Argument]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Finding[Claim]]:
         given = arguments.get("x")
         has_targets = "y" in arguments and not is_missing(arguments["y"].value)
         if given is None or has_targets or "**" in arguments:
@@ -77,43 +84,45 @@ class KerasLabelsInInputs(Rule):
         if label is None or run.compiled is None:
             return
         related = [Related(run.compile_arguments["loss"].location, "this loss expects `y`", "loss")]
-        parts = _parted(pipeline.code(given.location), label)
+        parts = _split_off(pipeline.code(given.location), label)
         if parts:
-            related.append(Related(call, "trained here", "fit"))
+            related.append(Related(call, "`fit` is called here", "fit"))
         origin = given.value.origin
         if origin is not None and origin != given.location:
             related.insert(0, Related(origin, f"`{label}` is one of the inputs", "origin"))
         yield self.finding(
             given.location,
-            f"`{label}` is among the inputs, and the loss of `compile` gets no targets",
+            f"`{label}` is an input, so the loss of `compile` gets no targets",
             related=related,
             help="pass the labels as `y`, or name them in `label_cols`",
             subject="x",
-            facts={"inputs": parts[0], "labels": parts[1]} if parts else None,
+            claim=parts,
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         names = ", ".join(f"`{name}`" for name in keras.inputs)
         if keras.has_targets:
-            return Verdict.refuted(f"the batch has targets beside its inputs {names}")
+            return Verdict.refuted(f"the batch has targets and the inputs {names}")
         stage = evidence.failed_stage
         if stage is not None and set(LABELS) & set(keras.inputs):
-            return Verdict.confirmed(f"no targets beside the {len(keras.inputs)} inputs {names}", stage=stage.name)
-        return Verdict.inconclusive(f"no stage fails on the inputs {names}")
+            return Verdict.confirmed(
+                f"the batch has the {len(keras.inputs)} inputs {names} and no targets", stage=stage.name
+            )
+        return Verdict.inconclusive(f"no stage failed with the inputs {names}")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        calls, inputs, labels = finding.with_role("fit"), finding.facts.get("inputs"), finding.facts.get("labels")
-        if not calls or not isinstance(inputs, str) or not isinstance(labels, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, calls = finding.claim, finding.with_role("fit")
+        if claim is None or not calls:
             return None
-        edits = fixes.Replace(finding.location, inputs), fixes.AddArgument(calls[0].location, "y", labels)
-        return fixes.Fix.of(f"pass `y={labels}`", *edits, safe=False)
+        edits = fixes.Replace(finding.location, claim.inputs), fixes.AddArgument(calls[0].location, "y", claim.labels)
+        return fixes.Fix.of(f"pass `y={claim.labels}`", *edits, safe=False)
 
 
 def _label_among(inputs: Value) -> str | None:
-    """The label's name in a dictionary of inputs, or in the rows of a data set that gives nothing beside it."""
+    """The label's name in a dictionary of inputs, or in a dataset whose elements are inputs only."""
     match inputs:
         case Slices():
             return _label_among(inputs.structure)
@@ -125,8 +134,8 @@ def _label_among(inputs: Value) -> str | None:
             return None
 
 
-def _parted(code: str, label: str) -> tuple[str, str] | None:
-    """The inputs of a written dictionary without its labels, and the labels; None where there are no others."""
+def _split_off(code: str, label: str) -> Claim | None:
+    """A dictionary literal of inputs split into inputs and labels; None if no other input is left."""
     try:
         given = parsing.expression_of(code)
     except SyntaxError:
@@ -141,4 +150,4 @@ def _parted(code: str, label: str) -> tuple[str, str] | None:
     kept = [f"{key}: {value}" for key, value in pairs if key is not None and key.strip("'\"") != label]
     if len(labels) != 1 or labels[0] is None or len(kept) != len(pairs) - 1 or not kept:
         return None
-    return f"{{{', '.join(kept)}}}", labels[0]
+    return Claim(f"{{{', '.join(kept)}}}", labels[0])

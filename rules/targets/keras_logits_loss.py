@@ -1,8 +1,8 @@
 """A cross-entropy that expects probabilities gets logits.
 
-A string such as `"sparse_categorical_crossentropy"` stands for `from_logits=False`: the loss takes its inputs for
-probabilities. The outputs of a last layer without activation, or of a model of transformers, are logits: they are
-clipped and normalised into something else, and the network learns badly or not at all. No error appears.
+A string such as `"sparse_categorical_crossentropy"` means `from_logits=False`: the loss expects probabilities. A last
+layer without activation and the models of transformers return logits. Keras clips and normalizes them as if they were
+probabilities, and the network learns badly or not at all. No error is raised.
 
 ## Bad
 
@@ -18,7 +18,7 @@ clipped and normalised into something else, and the network learns badly or not 
 
 ## When it is fine
 
-The last layer gives probabilities, as activation or as a layer of its own:
+The last layer returns probabilities, by its activation or as a separate layer:
 
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
     network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
@@ -28,7 +28,7 @@ The last layer gives probabilities, as activation or as a layer of its own:
 
 ## Fix
 
-Safe where the last layer stands in the script and has no activation. Asks first for models of a library.
+Safe if the last layer is in the script and has no activation. Asks first for models of a library.
 
 ## References
 
@@ -43,7 +43,7 @@ from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.model import Layer, Model, Network, Task
 from lintrain.pipeline.values.python import Constant, LibraryObject, Value, is_missing, number_of, text_of
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 LOSSES = {
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
@@ -53,56 +53,65 @@ LOSSES = {
 CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.TOKEN_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
 
 
-class KerasLogitsLoss(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the correct loss, and whether `keras` is imported and the logits come from a layer of the script."""
+
+    code: str
+    imports_keras: bool
+    is_layer: bool
+
+
+class KerasLogitsLoss(Rule[Claim]):
     level = Level.ERROR
     keywords = "compile"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
             loss = _probability_loss(run.value("loss"))
             output = _logits_of(run)
             if loss is not None and output is not None:
                 yield self._report(pipeline, run, loss, output)
 
-    def _report(self, pipeline: Pipeline, run: KerasRun, loss: str, output: Layer | Model) -> Finding:
+    def _report(self, pipeline: Pipeline, run: KerasRun, loss: str, output: Layer | Model) -> Finding[Claim]:
         is_mild = isinstance(output, Layer) and number_of(output.arguments.get("units", Constant(None))) == 1
         is_layer = isinstance(output, Layer)
-        note = "the last layer: no activation" if is_layer else "models of transformers give logits"
+        note = "the last layer has no activation" if is_layer else "models of transformers return logits"
         keras = keras_runs.keras_name(pipeline)
         code = f"{keras or 'keras'}.losses.{loss}(from_logits=True)"
         return self.finding(
             run.compile_arguments["loss"].location,
-            f"this loss takes the logits of {'the last layer' if is_layer else 'the model'} for probabilities",
+            f"this loss expects probabilities, but {'the last layer' if is_layer else 'the model'} returns logits",
             related=[Related(output.origin, note, "origin")] if output.origin else [],
             help=f"pass `{code}`",
             subject="loss",
             level=Level.WARNING if is_mild else Level.ERROR,
-            facts={"code": code, "keras": keras, "is_layer": is_layer},
+            claim=Claim(code, bool(keras), is_layer),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or not keras.loss or keras.are_within_one is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if keras.from_logits:
-            return Verdict.refuted(f"`{keras.loss}` takes {keras.span} for logits")
+            return Verdict.refuted(f"`{keras.loss}` expects logits and gets {keras.span}")
         if not keras.are_within_one:
-            return Verdict.confirmed(f"`{keras.loss}` takes {keras.span} for probabilities", stage="forward")
+            return Verdict.confirmed(f"`{keras.loss}` expects probabilities and gets {keras.span}", stage="forward")
         if keras.are_probabilities or keras.loss == "binary_crossentropy":
             return Verdict.refuted(f"{keras.span} are probabilities")
-        return Verdict.inconclusive(f"{keras.span} may be either")
+        return Verdict.inconclusive(f"{keras.span} may be logits or probabilities")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None:
             return None
-        imports = () if finding.facts.get("keras") else (fixes.AddImport("keras"),)
-        safe = finding.facts.get("is_layer") is True
-        return fixes.Fix.of(f"pass `{code}`", *imports, fixes.Replace(finding.location, code), safe=safe)
+        imports = () if claim.imports_keras else (fixes.AddImport("keras"),)
+        edit = fixes.Replace(finding.location, claim.code)
+        return fixes.Fix.of(f"pass `{claim.code}`", *imports, edit, safe=claim.is_layer)
 
 
 def _probability_loss(loss: Value) -> str | None:
-    """The class of a cross-entropy that certainly takes its inputs for probabilities."""
+    """The class of a cross-entropy that certainly expects probabilities."""
     if isinstance(loss, Constant) and not loss.is_default:
         return LOSSES.get((text_of(loss) or "").lower())
     if isinstance(loss, LibraryObject) and loss.path.removeprefix("keras.losses.") in LOSSES.values():
@@ -113,7 +122,7 @@ def _probability_loss(loss: Value) -> str | None:
 
 
 def _logits_of(run: KerasRun) -> Layer | Model | None:
-    """The layer or model that certainly gives logits."""
+    """The layer or model that certainly returns logits."""
     model = run.model
     if isinstance(model, Model):
         return model if model.framework == "tf" and model.task in CLASSIFIERS else None

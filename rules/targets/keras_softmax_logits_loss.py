@@ -1,8 +1,8 @@
 """A cross-entropy that expects logits gets probabilities.
 
-`from_logits=True` lets the loss apply the softmax (or sigmoid) by itself. After a layer that has applied it before, the
-loss cannot fall below a floor (0.55 with three classes), its gradients are small, and its value says nothing.
-On TensorFlow Keras notices its own activation and corrects this with a warning; on torch and JAX nothing is said.
+With `from_logits=True` the loss applies the softmax (or sigmoid) itself. If the last layer has already applied it, the
+loss cannot fall below a lower bound (0.55 with three classes) and the gradients are small. With the TensorFlow backend
+Keras detects its own activation and corrects this with a warning; with the torch and JAX backends it does not.
 
 ## Bad
 
@@ -18,7 +18,7 @@ On TensorFlow Keras notices its own activation and corrects this with a warning;
     network.compile(optimizer="adam", loss=loss)
     network.fit(x_train, y_train, verbose=0)
 
-A last layer without activation gives logits:
+A last layer without activation returns logits:
 
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
     network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -26,7 +26,7 @@ A last layer without activation gives logits:
 
 ## When it is fine
 
-The probabilities are those of another model, around the one that is trained:
+Another model wraps the trained one and returns probabilities:
 
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3)])
     network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -34,7 +34,7 @@ The probabilities are those of another model, around the one that is trained:
     probabilities = keras.Sequential([network, keras.layers.Softmax()])
     probabilities.predict(x_val, verbose=0)
 
-What the last layer does is not known:
+The last layer is unknown:
 
     from my_layers import Head
 
@@ -43,7 +43,7 @@ What the last layer does is not known:
 
 ## Fix
 
-Safe: the loss takes a second softmax as it stands.
+Safe: until then the softmax is applied twice.
 
 ## References
 
@@ -57,23 +57,42 @@ from collections.abc import Iterator
 from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.model import Layer
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 ACTIVATIONS = {
     "categorical_crossentropy": "softmax",
     "sparse_categorical_crossentropy": "softmax",
     "binary_crossentropy": "sigmoid",
 }
-"""What each loss applies by itself with `from_logits=True`."""
+"""The activation that each loss applies with `from_logits=True`."""
 
 OTHER_BACKENDS = lazy_pattern(r"KERAS_BACKEND['\"]\]?\s*[,=:]\s*['\"](torch|jax)")
 
 
-class KerasSoftmaxLogitsLoss(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The call with `from_logits=True`; None if it is not in the script."""
+
+    loss: Location | None
+
+
+class KerasSoftmaxLogitsLoss(Rule[Claim]):
     level = Level.WARNING
     keywords = "compile"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
             loss, output = keras_runs.loss_of(run), run.output
             if loss is None or loss.from_logits is not True or not isinstance(output, Layer):
@@ -84,41 +103,41 @@ class KerasSoftmaxLogitsLoss(Rule):
 
     def _report(
         self, pipeline: Pipeline, run: KerasRun, output: Layer, activation: str, made: Location | None
-    ) -> Finding:
+    ) -> Finding[Claim]:
         silent = OTHER_BACKENDS.search(pipeline.source.text) is not None
         return self.finding(
             run.compile_arguments["loss"].location,
-            f"this loss takes the {activation} of the last layer for logits",
-            related=[Related(output.origin, f"the last layer: {activation}", "origin")] if output.origin else [],
-            help="leave out `from_logits=True`",
+            f"this loss expects logits, but the last layer applies {activation}",
+            related=[Related(output.origin, f"the last layer applies {activation}", "origin")] if output.origin else [],
+            help="remove `from_logits=True`",
             subject="loss",
             level=Level.ERROR if silent else Level.WARNING,
-            facts=made.as_facts() if made else {},
+            claim=Claim(made),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or not keras.loss or keras.are_probabilities is None or keras.sums is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if not keras.from_logits:
-            return Verdict.refuted(f"`{keras.loss}` takes {keras.span} for probabilities")
+            return Verdict.refuted(f"`{keras.loss}` expects probabilities and gets {keras.span}")
         if keras.corrected is not None:
             own, other = keras.corrected
             return Verdict.refuted(
-                f"Keras goes back to the logits: a loss of {own:.3g}, which would be {other:.3g} without that"
+                f"Keras uses the logits instead: the loss is {own:.3g}, and would be {other:.3g} otherwise"
             )
         if keras.loss == "binary_crossentropy":
             are_probabilities = keras.are_within_one
-            told = keras.span
+            outputs = keras.span
         else:
             are_probabilities = keras.are_probabilities
-            told = f"{keras.span}, in rows that add up to {keras.sums[0]:.3f} to {keras.sums[1]:.3f}"
+            outputs = f"{keras.span}, with row sums from {keras.sums[0]:.3f} to {keras.sums[1]:.3f}"
         if are_probabilities:
-            return Verdict.confirmed(f"`{keras.loss}` takes {told} for logits", stage="forward")
-        return Verdict.refuted(f"`{keras.loss}` gets {told}")
+            return Verdict.confirmed(f"`{keras.loss}` expects logits and gets {outputs}", stage="forward")
+        return Verdict.refuted(f"`{keras.loss}` gets {outputs}")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        call = finding.location_in_facts
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        call = finding.claim.loss if finding.claim else None
         if call is None:
             return None
-        return fixes.Fix.of("leave out `from_logits=True`", fixes.RemoveArgument(call, "from_logits"), safe=True)
+        return fixes.Fix.of("remove `from_logits=True`", fixes.RemoveArgument(call, "from_logits"), safe=True)

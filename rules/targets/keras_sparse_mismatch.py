@@ -1,7 +1,7 @@
-"""A cross-entropy of Keras gets its labels in the other form.
+"""A Keras cross-entropy gets labels in the wrong format.
 
-`sparse_categorical_crossentropy` wants the number of each row's class, `categorical_crossentropy` a row of zeros with a
-one. With the other form the first batch ends the run, with an error about shapes that names neither loss nor labels.
+`sparse_categorical_crossentropy` expects class indices, `categorical_crossentropy` one-hot rows. With the other format
+the first batch raises an error about shapes that mentions neither the loss nor the labels.
 
 ## Bad
 
@@ -10,7 +10,7 @@ one. With the other form the first batch ends the run, with an error about shape
     network.fit(x_train, keras.utils.to_categorical(y_train, 3), verbose=0)
     # raises must have the same shape up until the last dimension
 
-Numbers for a loss of one-hot rows:
+Class indices for a loss that expects one-hot rows:
 
     one_hot = keras.utils.to_categorical(y_train, 3)
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
@@ -24,7 +24,7 @@ Numbers for a loss of one-hot rows:
     network.compile(optimizer="adam", loss="categorical_crossentropy")
     network.fit(x_train, keras.utils.to_categorical(y_train, 3), verbose=0)
 
-Numbers for the loss of numbers:
+Class indices for the sparse loss:
 
     one_hot = keras.utils.to_categorical(y_train, 3)
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
@@ -33,7 +33,7 @@ Numbers for the loss of numbers:
 
 ## When it is fine
 
-Labels that were made elsewhere may have either form:
+Labels from other code may have either format:
 
     from my_data import load_labels
 
@@ -41,7 +41,7 @@ Labels that were made elsewhere may have either form:
     network.compile(optimizer="adam", loss="categorical_crossentropy")
     network.fit(x_train, load_labels())
 
-A loss of one's own may take any:
+A custom loss may accept any format:
 
     def distance(wanted, given):
         return keras.ops.mean(keras.ops.square(wanted - given), axis=-1)
@@ -52,7 +52,7 @@ A loss of one's own may take any:
 
 ## Fix
 
-Asks first: the targets may be meant to be changed, and not the loss.
+Asks first: changing the labels instead of the loss may be the better fix.
 
 ## References
 
@@ -67,57 +67,63 @@ from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.keras import KerasLabels, LabelledBatches
 from lintrain.pipeline.values.python import Constant
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-WANTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossentropy": True}
+EXPECTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossentropy": True}
 
 
-class KerasSparseMismatch(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name of the loss that fits the labels; None if the script passes no name of a loss."""
+
+    other: str | None
+
+
+class KerasSparseMismatch(Rule[Claim]):
     level = Level.ERROR
     keywords = "compile"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
             loss, labels = keras_runs.loss_of(run), _labels_of(run)
-            if loss is None or labels is None or loss.name not in WANTS_ONE_HOT:
+            if loss is None or labels is None or loss.name not in EXPECTS_ONE_HOT:
                 continue
-            if WANTS_ONE_HOT[loss.name] is not labels.is_one_hot:
+            if EXPECTS_ONE_HOT[loss.name] is not labels.is_one_hot:
                 yield self._report(run, labels, loss.name)
 
-    def _report(self, run: KerasRun, labels: KerasLabels | LabelledBatches, name: str) -> Finding:
-        given = "one-hot rows" if labels.is_one_hot else "numbers of classes"
-        other = next(each for each in WANTS_ONE_HOT if each != name)
+    def _report(self, run: KerasRun, labels: KerasLabels | LabelledBatches, name: str) -> Finding[Claim]:
+        given = "one-hot rows" if labels.is_one_hot else "class indices"
+        wanted = "one-hot rows" if EXPECTS_ONE_HOT[name] else "class indices"
+        other = next(each for each in EXPECTS_ONE_HOT if each != name)
         return self.finding(
             run.compile_arguments["loss"].location,
-            f"`{name}` gets labels that are {given}",
-            related=[Related(labels.origin, f"{given}", "labels")] if labels.origin else [],
-            help=f"take `{other}`",
+            f"`{name}` expects {wanted}, but gets {given}",
+            related=[Related(labels.origin, f"labels are {given}", "labels")] if labels.origin else [],
+            help=f"use `{other}`",
             subject="loss",
-            facts={"other": other if isinstance(run.value("loss"), Constant) else None},
+            claim=Claim(other if isinstance(run.value("loss"), Constant) else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
-        if keras is None or keras.targets_are_rows is None or keras.loss not in WANTS_ONE_HOT:
+        if keras is None or keras.targets_are_rows is None or keras.loss not in EXPECTS_ONE_HOT:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         shapes = f"targets {list(keras.target_shape)} for outputs {list(keras.output_shape)}"
-        if WANTS_ONE_HOT[keras.loss] is keras.targets_are_rows:
+        if EXPECTS_ONE_HOT[keras.loss] is keras.targets_are_rows:
             return Verdict.refuted(f"`{keras.loss}` gets {shapes}")
         if evidence.failed_with("shape", "Shapes "):
             return Verdict.confirmed(f"`{keras.loss}` gets {shapes}", stage="forward")
-        return Verdict.inconclusive(f"`{keras.loss}` gets {shapes} and raises nothing")
+        return Verdict.inconclusive(f"`{keras.loss}` gets {shapes} and raises no error")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        other = finding.facts.get("other")
-        return (
-            fixes.Fix.of(f"take `{other}`", fixes.Replace(finding.location, f'"{other}"'), safe=False)
-            if other
-            else None
-        )
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        other = finding.claim.other if finding.claim else None
+        if not other:
+            return None
+        return fixes.Fix.of(f"use `{other}`", fixes.Replace(finding.location, f'"{other}"'), safe=False)
 
 
 def _labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:
-    """The labels that every `fit` of a run is given, where their form is known; None where it is not, or differs."""
+    """The labels of every `fit` call of a run; None if their format is unknown or differs."""
     found: list[KerasLabels | LabelledBatches] = []
     for _, arguments in run.fits:
         given = arguments.get("y") or arguments.get("x")

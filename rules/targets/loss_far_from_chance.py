@@ -1,8 +1,8 @@
-"""The first loss of a new classification head is far from that of guessing.
+"""The initial loss of a new classification head is far from chance level.
 
-A head that has learned nothing guesses, and cross-entropy then is ln(classes). A first loss several times as large
-means that the scale is wrong (the head's weights, the features, a loss that is summed), one near zero that the answer
-is in the input. It is a symptom: no error follows, the run starts from a bad place or measures nothing.
+An untrained head predicts at random, and its cross-entropy is ln(classes). A much larger initial loss means a wrong
+scale: of the head's weights, of the features, or of a loss that is summed. A loss near zero means that the input
+contains the label. No error is raised.
 
 ## Bad
 
@@ -16,12 +16,12 @@ is in the input. It is a symptom: no error follows, the run starts from a bad pl
 
 ## When it is fine
 
-A head that comes trained from its checkpoint starts below chance. Class weights, label smoothing and losses of one's
-own have other starting points: such runs are not judged.
+A head that was trained with its checkpoint starts below chance level. Class weights, label smoothing and custom losses
+have other initial values: such runs are not checked.
 
 ## Fix
 
-None: a probe shows that the first loss is not that of guessing, not why.
+None: a probe shows that the initial loss is far from chance level, not why.
 
 ## References
 
@@ -32,8 +32,8 @@ from collections.abc import Iterator
 
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
-TOO_LARGE, TOO_SMALL = 3.0, 0.2
-USUAL = 2.0
+TOO_LARGE, TOO_SMALL, USUAL = 3.0, 0.2, 2.0
+"""Bounds of the initial loss as multiples of the loss at chance level."""
 
 
 class LossFarFromChance(Rule):
@@ -44,16 +44,16 @@ class LossFarFromChance(Rule):
         if forward is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if forward.chance is None or not forward.fresh_head or not forward.standard_loss:
-            return Verdict.inconclusive("only a new classification head under the library's own loss starts at chance")
+            return Verdict.inconclusive("only a new classification head with the library's loss starts at chance level")
         if not forward.losses:
-            return Verdict.inconclusive("the weights had stepped before the first loss was seen")
+            return Verdict.inconclusive("an optimizer step ran before the first loss was measured")
         if not forward.finite:
             return Verdict.inconclusive("the loss is not finite")
         loss = sum(forward.losses) / len(forward.losses)
         ratio = loss / forward.chance
-        text = f"the first loss is {loss:.3f}, guessing gives {forward.chance:.3f}"
+        text = f"the initial loss is {loss:.3f}, chance level is {forward.chance:.3f}"
         if ratio > TOO_LARGE or ratio < TOO_SMALL:
-            return Verdict.confirmed(f"{text} ({ratio:.1f} times as much)", loss=loss, chance=forward.chance)
+            return Verdict.confirmed(f"{text} (a ratio of {ratio:.1f})", loss=loss, chance=forward.chance)
         if ratio <= USUAL:
             return Verdict.refuted(text, loss=loss, chance=forward.chance)
         return Verdict.inconclusive(text, loss=loss, chance=forward.chance)
@@ -61,7 +61,7 @@ class LossFarFromChance(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the first loss is far from that of guessing",
-            help="look at labels, the head's first weights and the scale of the features before training on",
+            "the initial loss is far from chance level",
+            help="check the labels, the initial weights of the head and the scale of the features",
         )
         yield from self.if_confirmed(finding, evidence)

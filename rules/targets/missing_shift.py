@@ -1,8 +1,8 @@
-"""The loss compares each position with the token that stands there.
+"""The loss compares the logits of each position with the token at the same position.
 
-A causal language model gives at each position the scores of the next token. A loss of one's own must compare the logits
-of all positions but the last with the tokens of all but the first. Without that the model learns to copy the token that
-it reads: the loss falls to almost nothing, even on random tokens, and nothing of language is learned.
+A causal language model predicts the next token at each position, so a custom loss must compare the logits without the
+last position with the tokens without the first. Without this shift the model learns to copy its input: the loss falls
+to almost zero, even on random tokens.
 
 ## Bad
 
@@ -24,7 +24,7 @@ it reads: the loss falls to almost nothing, even on random tokens, and nothing o
 
 ## When it is fine
 
-Labels that a data set or a collator may have moved already:
+A dataset or collator may have shifted the labels already:
 
     from my_data import next_token_batches
 
@@ -32,7 +32,7 @@ Labels that a data set or a collator may have moved already:
         logits = lm(batch["input_ids"]).logits
         F.cross_entropy(logits.view(-1, lm.config.vocab_size), batch["labels"].view(-1)).backward()
 
-Moved by hand:
+Labels shifted by hand:
 
     ids = lm_tokenizer(["one two three four five six"], return_tensors="pt")["input_ids"]
     labels = ids.clone()
@@ -48,11 +48,11 @@ A masked language model predicts the token at its own position:
 
 ## Fix
 
-Safe: without it each token is asked to predict itself, which it can read.
+Safe: without the shift each token predicts itself.
 
 ## References
 
-Transformers, `ForCausalLMLoss` in `loss/loss_utils.py`, which moves the labels.
+Transformers, `ForCausalLMLoss` in `loss/loss_utils.py`, which shifts the labels.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class MissingShift(Rule):
     def _report(self, loss: LossCall, call: ModelCall) -> Finding:
         return self.finding(
             loss.location,
-            "logits of each position are compared with the token that stands there",
+            "logits of each position are compared with the token at the same position",
             related=[
-                Related(call.location, f"`{call.model.name}` reads these tokens and scores the next ones", "forward"),
-                *_moved(loss.prediction, "[:, :-1]"),
-                *_moved(loss.target, "[:, 1:]"),
+                Related(call.location, f"`{call.model.name}` predicts the token after each of these", "forward"),
+                *_shifted(loss.prediction, "[:, :-1]"),
+                *_shifted(loss.target, "[:, 1:]"),
             ],
             help="compare `logits[:, :-1]` with `labels[:, 1:]`",
         )
@@ -99,7 +99,7 @@ class MissingShift(Rule):
         targets = loop.alignment
         if targets is None or targets.offset is None:
             return Verdict.inconclusive(
-                targets.described if targets else f"0 of {len(loop.losses)} losses lie beside the tokens"
+                targets.described if targets else f"none of {len(loop.losses)} losses has one target per token"
             )
         return (Verdict.refuted if targets.offset else Verdict.confirmed)(targets.described, offset=targets.offset)
 
@@ -109,7 +109,7 @@ class MissingShift(Rule):
 
 
 def _compares_with_its_inputs(loss: LossCall, call: ModelCall) -> bool:
-    """Whether all logits of a call are compared with all tokens that it read."""
+    """Whether all logits of a call are compared with all of its input tokens."""
     tensors = loss_calls.tensors_given(loss)
     whole = [each for each in tensors if each.made and each.made.name == "logits" and not each.is_sliced]
     tokens = shifts.tokens_of(call)
@@ -118,10 +118,10 @@ def _compares_with_its_inputs(loss: LossCall, call: ModelCall) -> bool:
     return tokens is not None and loss.target is not None and shifts.are_same_tokens(tokens.value, loss.target.value)
 
 
-def _moved(argument: Argument | None, stretch: str) -> list[Related]:
-    """Where a flattened tensor stands, with the code that cuts its stretch out first, for which a view will not do."""
+def _shifted(argument: Argument | None, part: str) -> list[Related]:
+    """The location of a flattened tensor, with the code that slices it first and so needs `reshape`, not `view`."""
     match = FLAT.fullmatch(argument.text) if argument else None
     if argument is None or match is None:
         return []
-    code = f"{match['tensor']}{stretch}.reshape({match['sizes']})"
-    return [Related(argument.location, "all positions, none left out", "all positions", code)]
+    code = f"{match['tensor']}{part}.reshape({match['sizes']})"
+    return [Related(argument.location, "contains all positions", "all positions", code)]

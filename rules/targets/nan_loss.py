@@ -1,7 +1,7 @@
-"""The loss, a gradient or the data hold NaN or infinity.
+"""The loss, a gradient or the data contain NaN or infinity.
 
-After one step with such a loss every weight is NaN. Trainer's log hides it: it shows a loss of 0 and a gradient norm
-of nan, and the run goes on to its end.
+After one step with such a loss every weight is NaN. Trainer does not stop: by default it logs a loss of 0 and a
+gradient norm of nan until the end of the run.
 
 ## Bad
 
@@ -26,9 +26,8 @@ of nan, and the run goes on to its end.
 
 ## When it is fine
 
-The gradient scaler of fp16 training skips a few first steps with infinite gradients; -inf in an attention mask
-becomes zero in the softmax. Neither is reported: only the loss itself, gradients of full precision, and the data are
-looked at.
+The gradient scaler of fp16 training skips a few initial steps with infinite gradients, and -inf in an attention mask
+becomes zero in the softmax. Neither is reported: only the loss, full-precision gradients and the data are checked.
 
 ## Fix
 
@@ -56,7 +55,7 @@ class NanLoss(Rule):
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if not forward.finite:
             bad = sum(not math.isfinite(loss) for loss in forward.losses)
-            text = f"{bad} of {len(forward.losses)} losses are not finite{_non_finite(forward)}{source}"
+            text = f"{bad} of {len(forward.losses)} losses are not finite{_first_output(forward)}{source}"
             return Verdict.confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
         if source:
             return Verdict.confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
@@ -64,45 +63,49 @@ class NanLoss(Rule):
         if backward is not None and not backward.finite and not half:
             bad = sum(not math.isfinite(norm) for norm in backward.norms)
             return Verdict.confirmed(
-                f"{bad} of {len(backward.norms)} gradient norms are not finite{_birth_of_gradient(backward)}"
+                f"{bad} of {len(backward.norms)} gradient norms are not finite{_first_gradient(backward)}"
             )
         if half and evidence.device == "cpu":
-            return Verdict.inconclusive("fp16 was asked for, and the CPU computes otherwise than a GPU")
+            return Verdict.inconclusive("the script uses fp16, which a CPU computes differently")
         return Verdict.refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the loss or what it is made of is not finite",
-            help="find the first operation that leaves the numbers: log or sqrt of what may be 0, a division, the data",
+            "the loss, a gradient or the data contain NaN or infinity",
+            help="find the first non-finite value: often a log or sqrt of 0, a division by 0, or the data",
         )
         yield from self.if_confirmed(finding, evidence)
 
 
-def _non_finite(forward: ForwardEvidence) -> str:
-    """Where the forward pass stopped being finite."""
+def _first_output(forward: ForwardEvidence) -> str:
+    """The first module with a non-finite output."""
     first = forward.first_non_finite
     if first is None:
         return ""
     if not first:
-        return f"; the model's own output is{_span(forward.first_non_finite_range)}, so the loss makes it"
+        return (
+            f"; the model's outputs are finite{_span(forward.first_non_finite_range)}, so the loss function causes it"
+        )
     was = "not finite either" if forward.first_non_finite_input else "finite"
     return f"; first in the output of `{first}`, whose input is {was}{_span(forward.first_non_finite_range)}"
 
 
-def _birth_of_gradient(backward: BackwardEvidence) -> str:
+def _first_gradient(backward: BackwardEvidence) -> str:
+    """The first operation with a non-finite gradient."""
     origin = backward.non_finite
     if origin is None:
         return ""
     behind = f" on the way to `{origin.behind}`" if origin.behind else ""
-    return f"; first in the gradient of `{origin.operation}`{behind}, which was computed on values{_span(origin.range)}"
+    return f"; first in the gradient of `{origin.operation}`{behind}, for inputs{_span(origin.range)}"
 
 
 def _span(edges: tuple[float, float] | None) -> str:
-    return f" from {edges[0]:.3g} to {edges[1]:.3g}" if edges else ""
+    return f" ({edges[0]:.3g} to {edges[1]:.3g})" if edges else ""
 
 
 def _bad_data(evidence: Evidence) -> str:
+    """The first column or batch tensor with non-finite values; empty if there is none."""
     for split in evidence.splits:
         for column in split.columns:
             if column.non_finite:

@@ -1,8 +1,7 @@
-"""Padding is scored: the labels keep the padding token.
+"""Padding is part of the loss: the labels contain the padding token.
 
-The loss leaves out labels of -100 and nothing else. Labels that are copied from padded tokens, or padded by the
-tokenizer themselves, teach the model to write padding after padding: an easy task that makes the loss look lower than
-it is, takes its share of every gradient, and most of it where texts are short.
+The loss ignores labels of -100 and nothing else. With labels that contain the padding token the model also learns to
+predict padding after padding. This lowers the reported loss and dominates the gradients if texts are short.
 
 ## Bad
 
@@ -16,7 +15,7 @@ it is, takes its share of every gradient, and most of it where texts are short.
     trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows)  # <- pad-in-loss
     trainer.train()
 
-In a loop of one's own:
+In a custom training loop:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
@@ -25,7 +24,7 @@ In a loop of one's own:
     loss.backward()
     optimizer.step()
 
-A collator of one's own that pads, and copies:
+In a custom collator that pads and copies the tokens:
 
     def collate(rows):
         batch = lm_tokenizer([row["text"] for row in rows], truncation=True, padding=True, return_tensors="pt")
@@ -48,7 +47,7 @@ A collator of one's own that pads, and copies:
     trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows, data_collator=collator)
     trainer.train()
 
-In a loop of one's own:
+In a custom training loop:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
@@ -59,7 +58,7 @@ In a loop of one's own:
 
 ## When it is fine
 
-A collator makes the labels of the tokens, and masks padding:
+A collator creates the labels from the tokens and masks padding:
 
     def make_rows(batch):
         rows = lm_tokenizer(batch["text"], truncation=True, padding="max_length", max_length=64)
@@ -72,7 +71,7 @@ A collator makes the labels of the tokens, and masks padding:
     trainer = Trainer(lm, TrainingArguments("out"), train_dataset=rows, data_collator=collator)
     trainer.train()
 
-The padding is replaced by hand:
+Padding is masked by hand:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     batch = lm_tokenizer(["one", "one two three four"], padding=True, return_tensors="pt")
@@ -80,7 +79,7 @@ The padding is replaced by hand:
     labels[batch["attention_mask"] == 0] = -100
     lm(**batch, labels=labels).loss.backward()
 
-A collator of one's own masks what it padded:
+A custom collator masks padding:
 
     def collate(rows):
         batch = lm_tokenizer([row["text"] for row in rows], truncation=True, padding=True, return_tensors="pt")
@@ -94,15 +93,15 @@ A collator of one's own masks what it padded:
     trainer = Trainer(lm, args, train_dataset=text["train"], data_collator=collate)
     trainer.train()
 
-Tokens that are not padded have nothing to mask:
+Tokens without padding have nothing to mask:
 
     ids = lm_tokenizer("one two three four five", return_tensors="pt")["input_ids"]
     lm(input_ids=ids, labels=ids).loss.backward()
 
 ## Fix
 
-Safe: -100 is where the mask is 0, and no run means to learn padding. Offered where labels are given to the model as the
-tokens that it reads; a collator and masked rows are both reasonable elsewhere.
+Safe: only labels of padding become -100. Offered if the model gets its input tokens as labels. Elsewhere a collator and
+masked rows are both reasonable.
 
 ## References
 
@@ -115,130 +114,138 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import collators, run_data
+from lintrain.pipeline.values import data, model, training
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding
-from lintrain.pipeline.values.model import ModelOutput, Task
 from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of
-from lintrain.pipeline.values.training import ModelCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-SCORE_TOKENS = frozenset({Task.CAUSAL_LM, Task.SEQ2SEQ_LM})
+TOKEN_TASKS = frozenset({model.Task.CAUSAL_LM, model.Task.SEQ2SEQ_LM})
+"""Tasks with one label per token."""
 
 
-class PadInLoss(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the labels with padding masked; None without a fix."""
+
+    code: str | None = None
+
+
+class PadInLoss(Rule[Claim]):
     level = Level.WARNING
     keywords = "label"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
         for call in pipeline.model_calls:
             labels = call.arguments.get("labels")
             if labels is not None and _trains_on_tokens(call) and _is_padded_here(labels.value):
-                found.setdefault(labels.location, self._of_call(labels.location, labels.value, code=_masked(labels)))
+                found.setdefault(
+                    labels.location, self._report_call(labels.location, labels.value, code=_masked(labels))
+                )
         yield from found.values()
         for given in run_data.given_datasets(pipeline):
             if _scores_padding(given):
-                yield self._of_rows(given)
+                yield self._report_rows(given)
         for batch in collators.own_batches(pipeline):
             part = batch.parts.get("labels")
-            if batch.run.model is not None and batch.run.model.task in SCORE_TOKENS and _is_padded_here(part):
-                yield self._of_call(batch.location, part, "data_collator")
+            if batch.run.model is not None and batch.run.model.task in TOKEN_TASKS and _is_padded_here(part):
+                yield self._report_call(batch.location, part, "data_collator")
 
-    def _of_call(
+    def _report_call(
         self, location: Location, labels: object, subject: str | None = None, *, code: str | None = None
-    ) -> Finding:
-        owner = labels.dataset if isinstance(labels, ColumnValues) else None
-        padded = owner.origin if isinstance(owner, Encoding) else None
+    ) -> Finding[Claim]:
+        owner = labels.dataset if isinstance(labels, data.ColumnValues) else None
+        padded = owner.origin if isinstance(owner, data.Encoding) else None
         return self.finding(
             location,
-            "padding is scored: these labels are padded tokens, none of them -100",
+            "these labels contain padding tokens, which the loss does not ignore",
             related=[Related(padded, "padded here", "padded", owner.text)]
-            if padded and isinstance(owner, Encoding)
+            if padded and isinstance(owner, data.Encoding)
             else [],
             help="set labels to -100 where `attention_mask` is 0",
             subject=subject,
-            facts={"code": code},
+            claim=Claim(code),
         )
 
-    def _of_rows(self, given: run_data.Given) -> Finding:
+    def _report_rows(self, given: run_data.Given) -> Finding[Claim]:
         return self.finding(
             given.argument.location,
-            f"padding is scored: {given.text} has padded labels, none of them -100",
+            f"labels of {given.text} contain padding tokens, which the loss does not ignore",
             related=run_data.last_map(given.datasets[0], "labels are padded tokens here"),
-            help="pad in the collator (DataCollatorForLanguageModeling, DataCollatorForSeq2Seq), which masks padding",
+            help="pad in a collator that masks padding: `DataCollatorForLanguageModeling` or `DataCollatorForSeq2Seq`",
             subject=given.parameter,
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        beside = evidence.loop.alignment if evidence.loop else None
-        if beside is not None and beside.padding is not None:
-            text = f"{beside.padding} of {beside.scored} scored targets of the loss are padding"
-            return (Verdict.confirmed if beside.padding else Verdict.refuted)(
-                text, padding=beside.padding, scored=beside.scored
-            )
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        alignment = evidence.loop.alignment if evidence.loop else None
+        if alignment is not None and alignment.padding is not None:
+            text = f"{alignment.padding} of {alignment.scored} targets in the loss are padding"
+            verdict = Verdict.confirmed if alignment.padding else Verdict.refuted
+            return verdict(text, padding=alignment.padding, scored=alignment.scored)
         batch = evidence.batch()
         if batch is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         targets = batch.targets
         if targets is None or targets.padding is None:
-            return Verdict.inconclusive("padding cannot be told from text in the labels of the batch")
-        text = f"{targets.padding} of {targets.scored} scored labels are padding"
-        told = Verdict.confirmed if targets.padding else Verdict.refuted
-        return told(text, padding=targets.padding, scored=targets.scored)
+            return Verdict.inconclusive("the labels of the batch do not show which of them are padding")
+        text = f"{targets.padding} of {targets.scored} labels in the loss are padding"
+        verdict = Verdict.confirmed if targets.padding else Verdict.refuted
+        return verdict(text, padding=targets.padding, scored=targets.scored)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        code = finding.facts.get("code")
-        if not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim else None
+        if code is None:
             return None
         return fixes.Fix.of("mask the padding", fixes.Replace(finding.location, code), safe=True)
 
 
-def _trains_on_tokens(call: ModelCall) -> bool:
-    reads_loss = isinstance(call.output, ModelOutput) and "loss" in call.output.reads
-    return call.model.task in SCORE_TOKENS and reads_loss and not call.without_grad
+def _trains_on_tokens(call: training.ModelCall) -> bool:
+    reads_loss = isinstance(call.output, model.ModelOutput) and "loss" in call.output.reads
+    return call.model.task in TOKEN_TASKS and reads_loss and not call.without_grad
 
 
 def _is_padded_here(labels: object) -> bool:
-    """Whether labels are tokens of an encoding of several texts, padded by the tokenizer."""
+    """Whether labels are the tokens of several texts, padded by the tokenizer."""
     if (
-        not isinstance(labels, ColumnValues)
-        or not isinstance(labels.dataset, Encoding)
+        not isinstance(labels, data.ColumnValues)
+        or not isinstance(labels.dataset, data.Encoding)
         or not _is_unmasked(labels.column)
     ):
         return False
     texts = labels.dataset.inputs
     has_several = labels.dataset.has_several or (isinstance(texts, Sequence) and len(texts.items) > 1)
-    return labels.column.padding is Padding.FIXED or (labels.column.padding is Padding.LONGEST and has_several)
+    padding = labels.column.padding
+    return padding is data.Padding.FIXED or (padding is data.Padding.LONGEST and has_several)
 
 
-def _is_unmasked(column: Column) -> bool:
-    return column.kind is Kind.TOKENS and not column.is_masked
+def _is_unmasked(column: data.Column) -> bool:
+    return column.kind is data.Kind.TOKENS and not column.is_masked
 
 
 def _scores_padding(given: run_data.Given) -> bool:
-    """Whether all rows that a run is given have padded labels, and its collator leaves them as they are."""
-    model = given.run.model
-    if given.parameter != "train_dataset" or model is None or model.task not in SCORE_TOKENS:
+    """Whether all rows of a run have padded labels, and its collator does not change them."""
+    trained = given.run.model
+    if given.parameter != "train_dataset" or trained is None or trained.task not in TOKEN_TASKS:
         return False
     return run_data.keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
 
 
-def _has_padded_labels(dataset: Dataset) -> bool:
-    """Padded to one length, or to the longest row of each batch that `map` hands over."""
+def _has_padded_labels(dataset: data.Dataset) -> bool:
+    """Whether labels are padded to a fixed length, or to the longest row of each batch of `map`."""
     labels = (dataset.columns or {}).get("labels")
     if labels is None or not _is_unmasked(labels):
         return False
     is_batched = any("batched=True" in made.text for made in run_data.last_map(dataset))
-    return labels.padding is Padding.FIXED or (labels.padding is Padding.LONGEST and is_batched)
+    return labels.padding is data.Padding.FIXED or (labels.padding is data.Padding.LONGEST and is_batched)
 
 
 def _masked(labels: Argument) -> str | None:
-    """The labels with -100 for padding, where they are the tokens of an encoding of tensors with its mask."""
-    owner = labels.value.dataset if isinstance(labels.value, ColumnValues) else None
+    """The code of labels with -100 for padding, if they are PyTorch tensors of a tokenizer call with its mask."""
+    owner = labels.value.dataset if isinstance(labels.value, data.ColumnValues) else None
     tokens = re.fullmatch(r"""(\w+)(?:\[(["'])input_ids\2\]|(\.)input_ids)""", labels.text)
     if (
         tokens is None
-        or not isinstance(owner, Encoding)
+        or not isinstance(owner, data.Encoding)
         or text_of(owner.arguments.get("return_tensors", ABSENT)) != "pt"
     ):
         return None

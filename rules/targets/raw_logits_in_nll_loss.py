@@ -1,8 +1,8 @@
-"""`NLLLoss` gets numbers that are no log-probabilities.
+"""`NLLLoss` gets values that are not log-probabilities.
 
-It only picks the number of the right class and turns its sign: the logarithm of softmax is expected to have been taken.
-Given logits, the loss falls without bound as the network makes all of them larger, and it learns to grow numbers
-instead of to tell classes apart. No error appears.
+`NLLLoss` returns the negated value of the target class and expects the output of a log-softmax. With logits the loss
+falls without bound as all outputs grow, so the network learns to increase its outputs instead of separating the
+classes. No error is raised.
 
 ## Bad
 
@@ -35,7 +35,7 @@ Softmax without the logarithm:
         loss.backward()
         optimizer.step()
 
-With the logarithm of softmax:
+With log-softmax:
 
     classifier = nn.Linear(8, 3)
     optimizer = torch.optim.Adam(classifier.parameters())
@@ -46,14 +46,14 @@ With the logarithm of softmax:
 
 ## When it is fine
 
-The network ends in log-softmax, or the logarithm is taken by hand:
+The network ends with log-softmax, or the script computes the logarithm:
 
     classifier = nn.Sequential(nn.Linear(8, 3), nn.LogSoftmax(dim=1))
     for x, y in loader:
         F.nll_loss(classifier(x), y).backward()
         F.nll_loss(torch.log(F.softmax(classifier(x), dim=1) + 1e-9), y).backward()
 
-What the network gives is not known:
+The outputs of the network are unknown:
 
     from my_models import build
 
@@ -61,7 +61,7 @@ What the network gives is not known:
     for x, y in loader:
         F.nll_loss(classifier(x), y).backward()
 
-Other likelihoods take other inputs:
+Other likelihoods expect other inputs:
 
     regressor = nn.Linear(8, 1)
     for x, y in loader:
@@ -69,7 +69,7 @@ Other likelihoods take other inputs:
 
 ## Fix
 
-Asks first: code that reads the outputs later may count on logits or on probabilities.
+Asks first: other code may expect logits or probabilities.
 
 ## References
 
@@ -84,47 +84,55 @@ from lintrain.analysis import loss_calls
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 from lintrain.source import calls
 
-GIVEN = {
+OUTPUTS = {
     "linear": "logits",
     "logits": "logits",
     "conv1d": "logits",
     "conv2d": "logits",
-    "relu": "what a ReLU gives",
+    "relu": "ReLU outputs",
     "softmax": "probabilities",
 }
-"""Operations whose outputs are certainly no log-probabilities, in words."""
+"""Operations whose outputs are certainly not log-probabilities, with the name of their outputs."""
 
 
-class RawLogitsInNllLoss(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the correct callee, None without a fix; `are_logits` if a run showed logits."""
+
+    code: str | None = None
+    are_logits: bool = False
+
+
+class RawLogitsInNllLoss(Rule[Claim]):
     level = Level.ERROR
     keywords = "nll_loss|NLLLoss"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
         for loss in loss_calls.losses_called(pipeline, "nll_loss"):
-            made = loss_calls.operations_before(loss, *GIVEN)
+            made = loss_calls.operations_before(loss, *OUTPUTS)
             if made:
                 found.setdefault(loss.location, self._report(pipeline, made[0], loss))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, made: Operation, loss: LossCall) -> Finding:
-        given = GIVEN[made.name]
-        callee, code = _better(pipeline, made, loss) or (None, None)
+    def _report(self, pipeline: Pipeline, made: Operation, loss: LossCall) -> Finding[Claim]:
+        given = OUTPUTS[made.name]
+        callee, code = _corrected_callee(pipeline, made, loss) or (None, None)
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` gets {given}, and takes log-probabilities",
+            f"`{loss_calls.callee_of(loss)}` expects log-probabilities, but gets {given}",
             related=[
-                *([Related(made.location, f"gives {given}", "origin")] if made.location else []),
-                *([Related(callee, "written here", "callee")] if callee else []),
+                *([Related(made.location, f"returns {given}", "origin")] if made.location else []),
+                *([Related(callee, "the loss function is named here", "callee")] if callee else []),
             ],
             help="use `cross_entropy` on the logits, or apply `log_softmax` first",
-            facts={"code": code},
+            claim=Claim(code),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
@@ -133,45 +141,45 @@ class RawLogitsInNllLoss(Rule):
             least, most = loss.sums_of_exponentials or (1.0, 1.0)
             if not loss.gives_log_probabilities:
                 return Verdict.confirmed(
-                    f"the exponentials of a row add up to {least:.3g} to {most:.3g}, not to 1", sum=most
+                    f"the exponentials of each row sum to {least:.3g} to {most:.3g}, not to 1", sum=most
                 )
         if losses:
-            return Verdict.refuted("the exponentials of every row add up to 1", calls=len(losses))
+            return Verdict.refuted("the exponentials of every row sum to 1", calls=len(losses))
         if loop.losses:
-            return Verdict.refuted(f"`{loop.losses[0].function}` is the loss, and `nll_loss` got 0 calls")
-        return Verdict.inconclusive(f"{len(loop.losses)} losses of torch were seen in the first batch")
+            return Verdict.refuted(f"the loss is `{loop.losses[0].function}`, not `nll_loss`")
+        return Verdict.inconclusive(f"{len(loop.losses)} losses of torch were called in the first batch")
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         for loss in evidence.loop.losses_of("nll_loss") if evidence.loop else ():
             if (loss.input_maximum or 0.0) > 0.0:
                 found = self.finding(
                     loss.location or evidence.location,
-                    "`nll_loss` gets numbers above 0",
-                    facts={"are_logits": not loss.gives_probabilities},
+                    "`nll_loss` gets values above 0, which are not log-probabilities",
+                    claim=Claim(are_logits=not loss.gives_probabilities),
                 )
                 yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if finding.facts.get("are_logits"):
-            return _of_logits(finding)
-        callees, code = finding.with_role("callee"), finding.facts.get("code")
-        if not callees or not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, callees = finding.claim, finding.with_role("callee")
+        if claim is not None and claim.are_logits:
+            return _cross_entropy_instead(finding)
+        if claim is None or claim.code is None or not callees:
             return None
-        return fixes.Fix.of(f"write `{code}`", fixes.Replace(callees[0].location, code), safe=False)
+        return fixes.Fix.of(f"use `{claim.code}`", fixes.Replace(callees[0].location, claim.code), safe=False)
 
 
-def _of_logits(finding: Finding) -> fixes.Fix | None:
-    """The call that a run showed, with the loss that takes logits; None where the loss is made elsewhere."""
+def _cross_entropy_instead(finding: Finding[Claim]) -> fixes.Fix | None:
+    """The fix that calls `cross_entropy` in the line that a run showed; None if the loss is created elsewhere."""
     callee = calls.callee_in(finding)
     renamed = _renamed(callee[0], callee[1], "nll_loss", "cross_entropy") if callee else None
-    return fixes.Fix.of(f"write `{renamed[1]}`", fixes.Replace(*renamed), safe=False) if renamed else None
+    return fixes.Fix.of(f"use `{renamed[1]}`", fixes.Replace(*renamed), safe=False) if renamed else None
 
 
-def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Location, str] | None:
-    """What to write for which callee: `log_softmax` where probabilities are made, else the loss that takes logits."""
+def _corrected_callee(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Location, str] | None:
+    """The callee to replace and its new code: `log_softmax` for a softmax, else a loss that expects logits."""
     if made.name == "softmax":
         return (
             _renamed(made.location, pipeline.code(made.location), "softmax", "log_softmax") if made.location else None
@@ -189,7 +197,7 @@ def _better(pipeline: Pipeline, made: Operation, loss: LossCall) -> tuple[Locati
 
 
 def _renamed(location: Location, code: str, old: str, new: str) -> tuple[Location, str] | None:
-    """The place of a callee that ends with a name, and the callee with another one."""
+    """The location of a callee that ends with the old name, and its code with the new one."""
     callee = code.partition("(")[0]
     if "\n" in callee or not callee.endswith(old) or callee.endswith(f"_{old}"):
         return None

@@ -1,8 +1,8 @@
-"""The sigmoid and the binary cross-entropy do not fit: it is applied twice, or not at all.
+"""The sigmoid before a binary cross-entropy is applied twice, or not at all.
 
-`BCEWithLogitsLoss` applies the sigmoid itself. After a second one the loss cannot fall below 0.31 for a positive and
-0.69 for a negative target: the network learns slowly and never becomes sure, and no error appears. The other way
-round, `BCELoss` wants probabilities; given logits it stops as soon as one of them is below 0 or above 1.
+`BCEWithLogitsLoss` applies the sigmoid itself. With a second sigmoid the loss cannot fall below 0.31 for positive and
+0.69 for negative targets: the network learns slowly, and no error is raised. `BCELoss` expects probabilities, and
+raises an error for the first logit below 0 or above 1.
 
 ## Bad
 
@@ -15,7 +15,7 @@ round, `BCELoss` wants probabilities; given logits it stops as soon as one of th
         loss.backward()
         optimizer.step()
 
-A loss that takes probabilities gets logits:
+A loss that expects probabilities gets logits:
 
     classifier = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
     optimizer = torch.optim.Adam(classifier.parameters())
@@ -41,7 +41,7 @@ A loss that takes probabilities gets logits:
 
 ## When it is fine
 
-The sigmoid is for the metric, and the loss gets the logits:
+The sigmoid is used for the metric, and the loss gets the logits:
 
     classifier = nn.Linear(8, 1)
     for x, y in loader:
@@ -65,7 +65,7 @@ The sigmoid is a gate inside the network:
     for x, y in loader:
         criterion(classifier(x), (y == 0).float().unsqueeze(1)).backward()
 
-A flag chooses between the two losses, and the sigmoid goes with one of them:
+A flag selects the loss, and the sigmoid is applied for one of them:
 
     import argparse
 
@@ -80,7 +80,7 @@ A flag chooses between the two losses, and the sigmoid goes with one of them:
 
 ## Fix
 
-Asks first: code that reads the outputs later has to compare with 0 and no more with 0.5.
+Asks first: code that compares the outputs with 0.5 has to compare them with 0.
 
 ## References
 
@@ -94,65 +94,69 @@ from collections.abc import Iterator
 from lintrain.analysis import loss_calls
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-RAW = ("linear", "logits", "conv1d", "conv2d")
-"""Operations that give numbers of any sign and size."""
+UNBOUNDED = ("linear", "logits", "conv1d", "conv2d")
+"""Operations that return unbounded values."""
 
 
-class SigmoidBeforeBceWithLogits(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the logits; None without a fix."""
+
+    logits: str | None
+
+
+class SigmoidBeforeBceWithLogits(Rule[Claim]):
     level = Level.ERROR
     keywords = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
         for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy_with_logits"):
             for sigmoid in loss_calls.operations_before(loss, "sigmoid"):
                 if sigmoid.location is not None:
-                    found.setdefault(sigmoid.location, self._twice(sigmoid, sigmoid.location, loss))
+                    found.setdefault(sigmoid.location, self._report_second_sigmoid(sigmoid, sigmoid.location, loss))
         for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy"):
-            made = loss_calls.operations_before(loss, *RAW)
+            made = loss_calls.operations_before(loss, *UNBOUNDED)
             if made:
-                found.setdefault(loss.location, self._never(made[0], loss))
+                found.setdefault(loss.location, self._report_missing_sigmoid(made[0], loss))
         yield from found.values()
 
-    def _twice(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding:
+    def _report_second_sigmoid(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         return self.finding(
             location,
-            f"a sigmoid stands here, and `{loss_calls.callee_of(loss)}` applies its own",
-            related=[Related(loss.location, "this loss takes logits and applies the sigmoid itself", "loss")],
-            help="leave the sigmoid out; a threshold of 0.5 on probabilities is one of 0 on logits",
-            facts={"logits": sigmoid.given if sigmoid.text else None},
+            f"sigmoid is applied here and again in `{loss_calls.callee_of(loss)}`",
+            related=[Related(loss.location, "this loss expects logits and applies the sigmoid itself", "loss")],
+            help="remove the sigmoid; a threshold of 0.5 for probabilities becomes 0 for logits",
+            claim=Claim(sigmoid.given if sigmoid.text else None),
         )
 
-    def _never(self, made: Operation, loss: LossCall) -> Finding:
-        origin = (
-            [Related(made.location, "these numbers are logits, of any sign and size", "origin")]
-            if made.location
-            else []
-        )
+    def _report_missing_sigmoid(self, made: Operation, loss: LossCall) -> Finding[Claim]:
+        origin = [Related(made.location, "returns logits", "origin")] if made.location else []
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` takes probabilities, and gets logits without a sigmoid",
+            f"`{loss_calls.callee_of(loss)}` expects probabilities, but gets logits",
             related=origin,
             help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         for loss in loop.losses_of("binary_cross_entropy_with_logits", "binary_cross_entropy"):
             if loss.input_minimum is None or loss.input_maximum is None:
                 continue
-            text = f"inputs of `{loss.function}` lie between {loss.input_minimum:.3g} and {loss.input_maximum:.3g}"
+            text = f"inputs of `{loss.function}` range from {loss.input_minimum:.3g} to {loss.input_maximum:.3g}"
             are_probabilities = loss.input_minimum >= 0.0 and loss.input_maximum <= 1.0
-            told = Verdict.confirmed if are_probabilities is loss.function.endswith("with_logits") else Verdict.refuted
-            return told(text, minimum=loss.input_minimum, maximum=loss.input_maximum)
+            is_wrong = are_probabilities is loss.function.endswith("with_logits")
+            verdict = Verdict.confirmed if is_wrong else Verdict.refuted
+            return verdict(text, minimum=loss.input_minimum, maximum=loss.input_maximum)
         return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        logits = finding.facts.get("logits")
-        if not isinstance(logits, str) or not logits:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        logits = finding.claim.logits if finding.claim else None
+        if not logits:
             return None
-        return fixes.Fix.of("take the logits as they are", fixes.Replace(finding.location, logits), safe=False)
+        return fixes.Fix.of("remove the sigmoid", fixes.Replace(finding.location, logits), safe=False)

@@ -1,8 +1,8 @@
-"""The network ends in softmax, and the loss applies softmax again.
+"""The network ends with a softmax, and the loss applies softmax again.
 
-Cross-entropy of torch takes logits and normalises them itself. Probabilities lie between 0 and 1, so after the second
-softmax no class can come near 1: with ten classes the loss never falls below 1.46, gradients are small and the network
-learns slowly or stops early. No error appears.
+`cross_entropy` expects logits and normalizes them itself. After a second softmax no class can get a probability near 1:
+with ten classes the loss cannot fall below 1.46, the gradients are small, and the network learns slowly. No error is
+raised.
 
 ## Bad
 
@@ -60,7 +60,7 @@ As the last layer of a Sequential:
 
 ## When it is fine
 
-Log-probabilities are left as they are by another log-softmax:
+A second log-softmax does not change log-probabilities:
 
     classifier = nn.Sequential(nn.Linear(8, 3), nn.LogSoftmax(dim=1))
     for x, y in loader:
@@ -83,7 +83,7 @@ Softmax in evaluation only:
     for x, y in loader:
         F.cross_entropy(classifier(x), y).backward()
 
-The network gives both, and the loss is given the logits:
+The network returns both, and the loss gets the logits:
 
     class Classifier(nn.Module):
         def __init__(self):
@@ -100,13 +100,13 @@ The network gives both, and the loss is given the logits:
         F.cross_entropy(outputs["logits"], y).backward()
         outputs["probabilities"].argmax(dim=1)
 
-What is done to the probabilities afterwards makes something else of them:
+A logarithm follows the softmax:
 
     for x, y in loader:
         probabilities = F.softmax(net(x), dim=1)
         F.cross_entropy(torch.log(probabilities + 1e-9), y).backward()
 
-A loss of one's own may want probabilities:
+A custom loss may expect probabilities:
 
     class SoftLoss(nn.Module):
         def forward(self, probabilities, y):
@@ -117,7 +117,7 @@ A loss of one's own may want probabilities:
 
 ## Fix
 
-Asks first: code that reads the outputs later may count on probabilities.
+Asks first: other code may expect probabilities.
 
 ## References
 
@@ -132,17 +132,24 @@ from lintrain.analysis import loss_calls
 from lintrain.evidence.run import LossEvidence
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
 
 
-class SoftmaxBeforeCrossEntropy(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the logits; None without a fix."""
+
+    logits: str | None
+
+
+class SoftmaxBeforeCrossEntropy(Rule[Claim]):
     level = Level.ERROR
     keywords = "cross_entropy|CrossEntropyLoss & oftmax"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        found: dict[Location, Finding] = {}
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
         for loss in loss_calls.losses_called(pipeline, "cross_entropy"):
             if _has_soft_targets(loss):
                 continue
@@ -151,16 +158,16 @@ class SoftmaxBeforeCrossEntropy(Rule):
                     found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
         yield from found.values()
 
-    def _report(self, softmax: Operation, location: Location, loss: LossCall) -> Finding:
+    def _report(self, softmax: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         return self.finding(
             location,
-            f"a softmax stands here, and `{loss_calls.callee_of(loss)}` applies its own",
-            related=[Related(loss.location, "cross-entropy takes logits and applies log-softmax itself", "loss")],
-            help="leave the softmax out, and apply it where probabilities are read",
-            facts={"logits": softmax.given if softmax.text else None},
+            f"softmax is applied here and again in `{loss_calls.callee_of(loss)}`",
+            related=[Related(loss.location, "cross-entropy expects logits and applies log-softmax itself", "loss")],
+            help="remove the softmax, and apply it only where probabilities are used",
+            claim=Claim(softmax.given if softmax.text else None),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
@@ -169,39 +176,39 @@ class SoftmaxBeforeCrossEntropy(Rule):
         if given is not None and given.sums_of_inputs:
             least, most = given.sums_of_inputs
             return Verdict.confirmed(
-                f"the inputs of `cross_entropy` add up to {least:.3f} to {most:.3f} in each row", sum=most
+                f"inputs of `cross_entropy` have row sums from {least:.3f} to {most:.3f}", sum=most
             )
         if losses and losses[0].sums_of_inputs:
             least, most = losses[0].sums_of_inputs
-            return Verdict.refuted(
-                f"the inputs of `cross_entropy` add up to {least:.3g} to {most:.3g} in the rows", sum=most
-            )
+            return Verdict.refuted(f"inputs of `cross_entropy` have row sums from {least:.3g} to {most:.3g}", sum=most)
         return Verdict.inconclusive(
-            f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` of classes"
+            f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` over classes"
         )
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
             if loss.gives_probabilities and _is_of_classes(loss):
-                found = self.finding(loss.location or evidence.location, "`cross_entropy` gets probabilities")
+                found = self.finding(
+                    loss.location or evidence.location, "`cross_entropy` expects logits, but gets probabilities"
+                )
                 yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        logits = finding.facts.get("logits")
-        if not isinstance(logits, str) or not logits:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        logits = finding.claim.logits if finding.claim else None
+        if not logits:
             return None
-        return fixes.Fix.of("take the logits as they are", fixes.Replace(finding.location, logits), safe=False)
+        return fixes.Fix.of("remove the softmax", fixes.Replace(finding.location, logits), safe=False)
 
 
 def _has_soft_targets(loss: LossCall) -> bool:
-    """Targets that are probabilities themselves: such a loss compares distributions, by a recipe of its own."""
+    """Whether the targets are probabilities: such a loss compares two distributions."""
     targets = loss_calls.tensors_given(loss, "target")
     return any(target.kind == "float" or (target.made and target.made.name in DISTRIBUTIONS) for target in targets)
 
 
 def _is_of_classes(loss: LossEvidence) -> bool:
-    """Whether a loss tells two or more classes apart by their numbers."""
+    """Whether a loss is over two or more classes, with class indices as targets."""
     return len(loss.input_shape) > 1 and loss.input_shape[1] > 1 and "int" in loss.target_dtype

@@ -1,7 +1,7 @@
-"""Text that begins with the begin-of-text token is tokenized with special tokens, so it gets two.
+"""Text that already starts with the BOS token gets a second one from the tokenizer.
 
-A chat template writes the token into its text, and the tokenizer puts another in front. The model has never seen
-sequences that start so; nothing fails, and what is learned differs from what generation asks for later.
+Most chat templates write the BOS token into the text, and the tokenizer then adds another one. The model was never
+trained on such sequences. No error is raised, and the prompts in generation differ from the training data.
 
 ## Bad
 
@@ -33,7 +33,7 @@ sequences that start so; nothing fails, and what is learned differs from what ge
 
 ## When it is fine
 
-GPT-2 puts no token in front of a text by itself:
+The tokenizer of GPT-2 adds no BOS token:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
 
@@ -45,7 +45,7 @@ GPT-2 puts no token in front of a text by itself:
     trainer = Trainer(lm, args, train_dataset=lines["train"].map(lambda row: {"labels": row["input_ids"]}),
                       data_collator=collator)
 
-A template whose text is not known may leave the token to the tokenizer:
+An unknown template may not contain the BOS token:
 
     import sys
 
@@ -57,7 +57,7 @@ A template whose text is not known may leave the token to the tokenizer:
 
 ## Fix
 
-Safe: the template writes the token already, and no model was trained with two of them.
+Safe: the text already contains the token, and no model is trained with two of them.
 
 ## References
 
@@ -84,43 +84,56 @@ from lintrain.rule import (
     Source,
     Targets,
     Verdict,
+    dataclass,
     fixes,
     lazy_pattern,
 )
 
-PUTS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
-"""Model types whose published tokenizers begin every text with the token."""
+ADDS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
+"""Model types whose published tokenizers add the BOS token to every text."""
 
 TEMPLATE_HAS_BOS = lazy_pattern(
     r"^(meta-llama/.*(chat|Instruct)|mistralai/.*Instruct|google/gemma.*-it)", re.IGNORECASE
 )
-"""Checkpoints whose chat templates write the token."""
+"""Checkpoints whose chat templates contain the BOS token."""
 
-WRITTEN: dict[str, tuple[str, ...]] = {
+BOS_TEXTS: dict[str, tuple[str, ...]] = {
     "gemma": ("<bos>",),
     "gemma2": ("<bos>",),
     "llama": ("<s>",),
     "mistral": ("<s>",),
 }
+"""The text of the BOS token by model type."""
+
 LLAMA_3 = re.compile(r"llama-?3", re.IGNORECASE)
-"""Names of checkpoints whose token is another one than that of the first two generations."""
+"""Names of checkpoints whose BOS token is `<|begin_of_text|>`."""
 
-TAKES_FIRST_OFF = r"\[(:, ?)?1:\]"
+DROPS_FIRST = r"\[(:, ?)?1:\]"
+"""Code that may remove the first token of a row."""
+
 FEW = 0.05
+"""The share of rows with two BOS tokens above which the finding is confirmed."""
 
 
-class DoubleBos(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the tokenizer call already has the argument `add_special_tokens`."""
+
+    is_given: bool
+
+
+class DoubleBos(Rule[Claim]):
     level = Level.WARNING
     keywords = "okeniz|rocessor"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return source.says(r"bos_token|apply_chat_template") or any(
-            word in source.text for words in WRITTEN.values() for word in words
+            text in source.text for texts in BOS_TEXTS.values() for text in texts
         )
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if script_text.mentions(pipeline, TAKES_FIRST_OFF):
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        if script_text.mentions(pipeline, DROPS_FIRST):
             return
         reported: set[Location] = set()
         for encoding in pipeline.encodings:
@@ -128,53 +141,53 @@ class DoubleBos(Rule):
             if not isinstance(tokenizer, Tokenizer) or encoding.origin is None or encoding.origin in reported:
                 continue
             opening = _opening(pipeline, encoding, tokenizer)
-            if opening is None or not _puts_bos(pipeline, encoding, tokenizer):
+            if opening is None or not _adds_bos(pipeline, encoding, tokenizer):
                 continue
             reported.add(encoding.origin)
-            written = [Related(opening.origin, "the token is written here", "written")] if opening.origin else []
+            written = [Related(opening.origin, "the text gets its BOS token here", "written")] if opening.origin else []
             yield self.finding(
                 encoding.origin,
-                "the text begins with the begin-of-text token, and the tokenizer adds another",
+                "the text starts with the BOS token, and the tokenizer adds a second one",
                 related=written,
-                help="pass `add_special_tokens=False` where the text has its special tokens",
-                facts={"is_given": "add_special_tokens" in encoding.arguments},
+                help="pass `add_special_tokens=False`: the text already has its special tokens",
+                claim=Claim("add_special_tokens" in encoding.arguments),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         edges = batch.edges if batch else None
         if edges is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
-        text = f"{edges.starts_with_two_bos} of {edges.rows} rows begin with two begin-of-text tokens"
+        text = f"{edges.starts_with_two_bos} of {edges.rows} rows start with two BOS tokens"
         if edges.starts_with_two_bos > FEW * edges.rows:
             return Verdict.confirmed(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
         return Verdict.refuted(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
 
-    def fix(self, finding: Finding) -> fixes.Fix:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix:
         edit: fixes.AddArgument | fixes.RenameArgument = fixes.AddArgument(
             finding.location, "add_special_tokens", "False"
         )
-        if finding.facts.get("is_given"):
+        if finding.claim is not None and finding.claim.is_given:
             edit = fixes.RenameArgument(finding.location, "add_special_tokens", "add_special_tokens", "False")
         return fixes.Fix.of("pass `add_special_tokens=False`", edit, safe=True)
 
 
-def _puts_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> bool:
-    """Whether this call certainly puts the token in front."""
-    asked = encoding.arguments.get("add_special_tokens", Constant(True))
-    if "**" in encoding.arguments or not (is_true(asked) or is_missing(asked)):
+def _adds_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> bool:
+    """Whether this call certainly adds the BOS token."""
+    given = encoding.arguments.get("add_special_tokens", Constant(True))
+    if "**" in encoding.arguments or not (is_true(given) or is_missing(given)):
         return False
-    wanted = tokenizer.attributes.get("add_bos_token", tokenizer.arguments.get("add_bos_token"))
-    if wanted is not None:
-        return is_true(wanted)
+    setting = tokenizer.attributes.get("add_bos_token", tokenizer.arguments.get("add_bos_token"))
+    if setting is not None:
+        return is_true(setting)
     facts = special_tokens.certain_facts(pipeline, tokenizer)
-    return facts is not None and facts.model_type in PUTS_BOS and tokenizer.is_complete
+    return facts is not None and facts.model_type in ADDS_BOS and tokenizer.is_complete
 
 
 def _opening(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> Value | None:
-    """What writes the token at the beginning of the text that is tokenized; None where nothing certainly does."""
+    """The value that puts the BOS token at the start of the tokenized text; None if nothing certainly does."""
     facts = special_tokens.certain_facts(pipeline, tokenizer)
-    written = WRITTEN.get((facts.model_type or "") if facts else "", ())
+    written = BOS_TEXTS.get((facts.model_type or "") if facts else "", ())
     if facts is not None and facts.model_type == "llama" and LLAMA_3.search(text_of(tokenizer.checkpoint) or ""):
         written = ("<|begin_of_text|>",)
     for text in special_tokens.written_texts(encoding):

@@ -1,7 +1,7 @@
-"""Each row keeps the leading dimension of one that `return_tensors` gave it.
+"""Each row keeps the extra dimension that `return_tensors` adds.
 
-A tokenizer call with `return_tensors` gives [1, tokens] for one text. Rows of that shape become batches of
-[rows, 1, tokens], and the model ends with an error about their shape.
+With `return_tensors` a tokenizer returns the shape [1, tokens] for a single text. Such rows become batches of shape
+[rows, 1, tokens], and the model raises an error about their shape.
 
 ## Bad
 
@@ -13,7 +13,7 @@ A tokenizer call with `return_tensors` gives [1, tokens] for one text. Rows of t
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=default_data_collator)
     # raises IndexError: index 1 is out of bounds for dimension 1 with size 1
 
-In a data set of one's own, a collator that pads fails on such rows:
+In a custom dataset, a collator that pads raises an error for such rows:
 
     class Premises(torch.utils.data.Dataset):
         def __init__(self, rows):
@@ -39,7 +39,7 @@ In a data set of one's own, a collator that pads fails on such rows:
     rows = raw.map(tokenize_row)
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=default_data_collator)
 
-And in the data set of one's own:
+In the custom dataset:
 
     class Premises(torch.utils.data.Dataset):
         def __init__(self, rows):
@@ -57,7 +57,7 @@ And in the data set of one's own:
 
 ## When it is fine
 
-The dimension may be taken off again:
+The extra dimension is removed:
 
     class Premises(torch.utils.data.Dataset):
         def __init__(self, rows):
@@ -73,7 +73,7 @@ The dimension may be taken off again:
 
     trainer = Trainer(model, args, train_dataset=Premises(raw["train"]), data_collator=default_data_collator)
 
-A batch of texts has the dimension of its rows:
+The tokenizer gets a batch of texts:
 
     def tokenize_rows(batch):
         return tokenizer(batch["premise"], truncation=True, padding=True, return_tensors="pt")
@@ -81,7 +81,7 @@ A batch of texts has the dimension of its rows:
     rows = raw.map(tokenize_rows, batched=True, batch_size=None)
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)
 
-A collator of the script's own may put such rows together:
+A custom collator concatenates such rows:
 
     def join_rows(rows):
         return {
@@ -97,7 +97,7 @@ A collator of the script's own may put such rows together:
 
 ## Fix
 
-Safe where a collator pads: it makes the tensors. Asks first elsewhere, where tensors may be expected.
+Safe if a collator pads: it creates the tensors. Asks first elsewhere, because other code may expect tensors.
 
 ## References
 
@@ -110,23 +110,31 @@ from collections.abc import Iterator
 
 from lintrain.analysis import run_data, token_feeds
 from lintrain.pipeline.values.data import Collator
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-TAKES_OFF = ("squeeze", ".view(", "reshape", "flatten", "torch.cat")
-"""Code that a loop takes such a dimension off with."""
+REMOVES_DIMENSION = ("squeeze", ".view(", "reshape", "flatten", "torch.cat")
+"""Code in a training loop that may remove the dimension."""
 
 SHAPES = (
     "too many values to unpack (expected 2",
     "Unable to create tensor",
     "is out of bounds for dimension 1 with size 1",
 )
+"""Error messages about the shape of such batches."""
 
 
-class ExtraBatchDimension(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the collator pads, and so creates the tensors."""
+
+    pads: bool
+
+
+class ExtraBatchDimension(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|DataLoader"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feed in token_feeds.token_feeds(pipeline):
             ids, encoding = feed.columns.get("input_ids"), feed.encoding
@@ -137,36 +145,38 @@ class ExtraBatchDimension(Rule):
             reported.add(encoding.origin)
             yield self.finding(
                 encoding.origin,
-                "`return_tensors` gives every row a leading dimension of 1, which stays",
-                related=[Related(feed.location, "rows are put into batches here", "batched")],
-                help="leave out `return_tensors`: the collator makes tensors of a batch",
-                facts={"pads": isinstance(feed.collator, Collator) and feed.collator.pads is True},
+                "`return_tensors` adds a dimension of size 1 to every row",
+                related=[Related(feed.location, "rows are collated into batches here", "batched")],
+                help="remove `return_tensors`: the collator creates the tensors of a batch",
+                claim=Claim(isinstance(feed.collator, Collator) and feed.collator.pads is True),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         ids = batch.tensor("input_ids") if batch else None
         failed = evidence.failed_with(*SHAPES)
         if ids is not None and len(ids.shape) == 3 and ids.shape[1] == 1:
-            return Verdict.confirmed(f"the batch of `input_ids` is {list(ids.shape)}")
+            return Verdict.confirmed(f"`input_ids` of the batch have shape {list(ids.shape)}")
         if failed is not None and ids is None:
-            return Verdict.confirmed(f"rows of 1 x tokens make no batch: the {failed.name} stage fails on them")
+            return Verdict.confirmed(f"rows of shape [1, tokens] cannot be collated: the {failed.name} stage failed")
         if ids is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
-        return Verdict.refuted(f"the batch of `input_ids` is {list(ids.shape)}")
+        return Verdict.refuted(f"`input_ids` of the batch have shape {list(ids.shape)}")
 
-    def fix(self, finding: Finding) -> fixes.Fix:
-        pads = finding.facts.get("pads") is True
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix:
+        pads = finding.claim is not None and finding.claim.pads
         return fixes.Fix.of(
-            "leave out `return_tensors`", fixes.RemoveArgument(finding.location, "return_tensors"), safe=pads
+            "remove `return_tensors`", fixes.RemoveArgument(finding.location, "return_tensors"), safe=pads
         )
 
 
 def _reaches_the_model(pipeline: Pipeline, feed: token_feeds.TokenFeed) -> bool:
-    """Whether the rows certainly come to a library's model in the shape that they have."""
-    if not feed.is_stacked_plainly:
+    """Whether the rows certainly reach a library's model with their shape unchanged."""
+    if not feed.has_library_collator:
         return False
     if feed.run is not None:
         return not run_data.has_own_model(feed.run) and not feed.run.overrides & {"compute_loss", "training_step"}
     is_known = feed.model is not None and feed.model.path.startswith("transformers.")
-    return is_known and not any(code in source.text for source in pipeline.sources.values() for code in TAKES_OFF)
+    return is_known and not any(
+        code in source.text for source in pipeline.sources.values() for code in REMOVES_DIMENSION
+    )

@@ -1,7 +1,7 @@
-"""Some rows have no label at all: every one is -100.
+"""Some rows have no labels: all of them are -100.
 
-It happens when the answer was cut off, or when what marks its beginning was not found. Such a row teaches nothing, and
-a batch of them has no loss: the model gives NaN, which the Trainer logs as 0.0.
+This happens if truncation removes the answer, or if the marker of its start was not found. Such a row has no gradient.
+For a batch of such rows the model returns a loss of NaN, which Trainer logs as 0.0.
 
 ## Bad
 
@@ -33,8 +33,8 @@ a batch of them has no loss: the model gives NaN, which the Trainer logs as 0.0.
 
 ## When it is fine
 
-Rows without an answer by design, such as the turns of a tool, are few; below one in a hundred nothing is said. Masked
-language models leave short rows without a mask by chance.
+A few rows may have no answer by design, such as the output of a tool: a share below 1 % is not reported. In masked
+language modeling short rows may have no masked token by chance.
 
 ## Fix
 
@@ -60,13 +60,13 @@ class FullyMaskedLabels(Rule):
         batch = evidence.batch()
         if batch is None or batch.labels is None:
             return Verdict.inconclusive(
-                evidence.not_reached("batch") if batch is None else "the batch has no labels of tokens"
+                evidence.not_reached("batch") if batch is None else "the batch has no token labels"
             )
         if evidence.model is None or evidence.model.task not in TASKS:
-            return Verdict.inconclusive("the model's task is not one of rows with a label for each token")
+            return Verdict.inconclusive("the model's task has no label for each token")
         labels = batch.labels
         share = labels.rows_without / max(labels.rows, 1)
-        text = f"{labels.rows_without} of {labels.rows} rows have no label but -100 ({share:.0%})"
+        text = f"{labels.rows_without} of {labels.rows} rows have only -100 as labels ({share:.0%})"
         if share > TOLERATED:
             return Verdict.confirmed(text, rows=labels.rows, without=labels.rows_without)
         return Verdict.refuted(text, rows=labels.rows, without=labels.rows_without)
@@ -76,8 +76,8 @@ class FullyMaskedLabels(Rule):
         is_many = labels is not None and labels.rows_without > MANY * labels.rows
         finding = self.finding(
             evidence.location,
-            "rows of the training data have no label but -100",
-            help="look at one of them: is the answer cut off, or its beginning not found",
+            "some training rows have only -100 as labels",
+            help="check such a row: is its answer truncated, or its start not found",
             subject="train_dataset",
             level=Level.ERROR if is_many else Level.WARNING,
         )

@@ -1,7 +1,7 @@
-"""The model is given an attention mask and does not use it.
+"""The model gets an attention mask and does not use it.
 
-Padding is then read as text: what the model answers to a row depends on how long the others in its batch are. Nothing
-fails, and the evaluation changes with the batch size.
+The model then treats padding as text, so its output for a row depends on the length of the other rows in the batch. No
+error is raised, and the evaluation results change with the batch size.
 
 ## Bad
 
@@ -41,12 +41,12 @@ fails, and the evaluation changes with the batch size.
 
 ## When it is fine
 
-Causal models with their padding on the right need no mask: nothing that is read comes after it. Others find the
-padding by its token. Both answer the same to a row with its padding and without, and are not reported.
+Causal models with padding on the right need no mask, because no token attends to the padding. Some models detect
+padding by its token id. The outputs of both are the same with and without padding, and they are not reported.
 
 ## Fix
 
-None: where the mask gets lost, only the model's code tells.
+None: a probe does not show where the model's code drops the mask.
 
 ## References
 
@@ -57,8 +57,8 @@ from collections.abc import Iterator
 
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
-NOTHING, UNFELT, FELT = 1e-6, 1e-4, 1e-2
-"""Shares of the largest answer: what rounding changes, what nobody notices, and what is noticed."""
+ROUNDING, NEGLIGIBLE, LARGE = 1e-6, 1e-4, 1e-2
+"""Changes of the output as a share of its maximum: by rounding, without an effect, and with one."""
 
 
 class IgnoredAttentionMask(Rule):
@@ -68,22 +68,22 @@ class IgnoredAttentionMask(Rule):
         mask = evidence.responses.mask if evidence.responses else None
         if mask is None:
             return Verdict.inconclusive("no batch with padding was seen")
-        told = f"attending to {mask.padding} tokens of padding changes the answers by {mask.change:.2g} of the largest"
+        text = f"attending to {mask.padding} padding tokens changes the output by {mask.change:.2g} of its maximum"
         if not mask.given:
-            return Verdict.inconclusive(f"the model was given no mask; {told}")
-        if mask.change > NOTHING:
-            return Verdict.refuted(told, change=mask.change)
+            return Verdict.inconclusive(f"the model gets no mask; {text}")
+        if mask.change > ROUNDING:
+            return Verdict.refuted(text, change=mask.change)
         if mask.cut is None:
-            return Verdict.inconclusive(f"{told}, and no row could be asked without its padding")
-        text = f"{told}, and cutting {mask.cut_tokens} of them off one row changes its answer by {mask.cut:.2g}"
-        if mask.cut > FELT:
+            return Verdict.inconclusive(f"{text}, and no row could be run without padding")
+        text = f"{text}, and removing {mask.cut_tokens} of them from one row changes its output by {mask.cut:.2g}"
+        if mask.cut > LARGE:
             return Verdict.confirmed(text, change=mask.cut, padding=mask.padding)
-        return Verdict.refuted(text, change=mask.cut) if mask.cut < UNFELT else Verdict.inconclusive(text)
+        return Verdict.refuted(text, change=mask.cut) if mask.cut < NEGLIGIBLE else Verdict.inconclusive(text)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the model does not use the attention mask that it is given",
-            help="hand it on to the layers that read all tokens, and leave padding out of averages and maxima",
+            "the model gets an attention mask and does not use it",
+            help="pass it to the attention layers, and exclude padding from mean and max pooling",
         )
         yield from self.if_confirmed(finding, evidence)

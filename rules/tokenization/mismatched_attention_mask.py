@@ -1,7 +1,8 @@
-"""The attention mask does not fit the token ids of its batch.
+"""The attention mask does not match the token ids of its batch.
 
-Ones over padding let the model read padding as text; a row of zeros lets it read nothing. Both train without an
-error, worse the more the lengths differ. A mask of another shape ends the run in the attention layer.
+With ones at padding positions the model treats padding as text; with a row of zeros it ignores the whole text. Neither
+raises an error, and the model gets worse the more the lengths differ. A mask of the wrong shape raises an error in the
+attention layer.
 
 ## Bad
 
@@ -25,12 +26,12 @@ error, worse the more the lengths differ. A mask of another shape ends the run i
 
 ## When it is fine
 
-Packed sequences with `position_ids` or a mask of three or four dimensions follow rules of their own, and where the
-padding token is the end-of-text token a one over it may be meant: nothing is said of these.
+Packed sequences with `position_ids` and masks of three or four dimensions are not checked. If the padding token is
+the EOS token, a one at its position may be correct, so this is not reported either.
 
 ## Fix
 
-None: whether the mask or the tokens are wrong, the batch does not tell.
+None: the batch does not show whether the mask or the tokens are wrong.
 
 ## References
 
@@ -42,6 +43,7 @@ from collections.abc import Iterator
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 TOLERATED_SHARE = 0.01
+"""The share of padding among attended tokens above which the finding is confirmed."""
 
 
 class MismatchedAttentionMask(Rule):
@@ -53,16 +55,16 @@ class MismatchedAttentionMask(Rule):
             return Verdict.inconclusive(evidence.not_reached("batch"))
         ids, mask = batch.tensor("input_ids"), batch.tensor("attention_mask")
         if ids is None or mask is None or len(mask.shape) != 2 or batch.tensor("position_ids"):
-            return Verdict.inconclusive("the batch holds no plain pair of `input_ids` and `attention_mask`")
+            return Verdict.inconclusive("the batch has no two-dimensional `input_ids` and `attention_mask`")
         if batch.mask_shape_differs:
-            return Verdict.confirmed(f"`attention_mask` is {list(mask.shape)}, `input_ids` {list(ids.shape)}")
+            return Verdict.confirmed(f"`attention_mask` has shape {list(mask.shape)}, `input_ids` {list(ids.shape)}")
         if batch.mask_empty_rows:
             return Verdict.confirmed(
-                f"{batch.mask_empty_rows} rows have a mask of zeros only", rows=batch.mask_empty_rows
+                f"the mask of {batch.mask_empty_rows} rows has only zeros", rows=batch.mask_empty_rows
             )
         attended = batch.attended_tokens or 0
         if batch.pad_is_eos or not attended:
-            return Verdict.inconclusive("the padding token is the end-of-text token, so padding and text look alike")
+            return Verdict.inconclusive("the padding token is the EOS token, so padding looks like text")
         share = batch.mask_on_padding / attended
         if share > TOLERATED_SHARE:
             text = f"{batch.mask_on_padding} of {attended} attended tokens are padding ({share:.0%})"
@@ -72,8 +74,8 @@ class MismatchedAttentionMask(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "`attention_mask` does not fit `input_ids` in the training batches",
-            help="let the tokenizer or its collator make the mask: one for every token, zero for every padding",
+            "`attention_mask` does not match `input_ids` in the training batches",
+            help="use the mask of the tokenizer or its collator: 1 for each token, 0 for padding",
             subject="data_collator",
         )
         yield from self.if_confirmed(finding, evidence)

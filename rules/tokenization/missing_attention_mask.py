@@ -1,7 +1,7 @@
-"""Padded batches reach the model without their attention mask.
+"""The model gets padded batches without their attention mask.
 
-The model takes padding for text: every row is read together with the padding behind it, so the result for a row depends
-on how long the others in its batch are. Nothing fails, and the model learns from noise.
+The model treats padding as text, so its output for a row depends on the length of the other rows in the batch. No error
+is raised, and the model learns from noise.
 
 ## Bad
 
@@ -23,7 +23,7 @@ on how long the others in its batch are. Nothing fails, and the model learns fro
 
 ## When it is fine
 
-The whole batch brings its mask:
+The whole batch is passed, including the mask:
 
     model.train()
     for batch in train_loader:
@@ -31,7 +31,7 @@ The whole batch brings its mask:
         model(**batch).loss.backward()
         optimizer.step()
 
-One row at a time has no padding:
+A batch of one row has no padding:
 
     one_by_one = DataLoader(columns["train"], batch_size=1, shuffle=True, collate_fn=collator)
     model.train()
@@ -41,7 +41,7 @@ One row at a time has no padding:
         optimizer.step()
         break
 
-Batches of code that is not shown may have rows of one length:
+Batches from other code may have rows of equal length:
 
     from my_project import make_loader
 
@@ -52,7 +52,7 @@ Batches of code that is not shown may have rows of one length:
 
 ## Fix
 
-Safe: where a mask is in the batch, padding is read as text without it.
+Safe: without the mask of the batch the model treats padding as text.
 
 ## References
 
@@ -69,17 +69,24 @@ from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import number_of
 from lintrain.pipeline.values.training import ModelCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 ROUNDING = 1e-6
-"""A change of the answers that is none, as a share of the largest."""
+"""The change of the output that rounding may cause, as a share of its maximum."""
 
 
-class MissingAttentionMask(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the batch's attention mask."""
+
+    mask: str
+
+
+class MissingAttentionMask(Rule[Claim]):
     level = Level.ERROR
     keywords = "DataLoader & backward"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feeding in loaders.feedings(pipeline):
             reasons = raggedness.ragged_at(pipeline, feeding.loader.dataset)
@@ -92,41 +99,42 @@ class MissingAttentionMask(Rule):
                 reported.add(call.location)
                 yield self.finding(
                     call.location,
-                    f"`{ids}` is padded, and the model gets no `attention_mask` with it",
+                    f"`{ids}` is padded, but the model gets no `attention_mask`",
                     related=[*reasons, *_padded_at(feeding.loader)],
                     help="pass the batch's `attention_mask` as well",
-                    facts={"mask": ids.replace("input_ids", "attention_mask")},
+                    claim=Claim(ids.replace("input_ids", "attention_mask")),
                 )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         batch = evidence.batch()
         if batch is None or not loop.inputs:
-            return Verdict.inconclusive(f"of {loop.batches} batches it was not seen what the model got")
+            return Verdict.inconclusive(f"the inputs of the model were not recorded in {loop.batches} batches")
         if "attention_mask" in loop.inputs:
             return Verdict.refuted("the model got `attention_mask`", inputs=", ".join(loop.inputs))
         if batch.padding_tokens is None:
             return Verdict.inconclusive(
-                "no padding is known in the batch, and the model got `" + "`, `".join(loop.inputs) + "`"
+                "the amount of padding is unknown, and the model got `" + "`, `".join(loop.inputs) + "`"
             )
-        text = f"the model got {batch.padding_tokens} tokens of padding, and no `attention_mask`"
+        text = f"the model got {batch.padding_tokens} padding tokens and no `attention_mask`"
         mask = evidence.responses.mask if evidence.responses else None
         if mask is not None and not mask.given:
-            told = f"{text}, which changes the answers by {mask.change:.2g} of the largest"
-            return (Verdict.confirmed if mask.change > ROUNDING else Verdict.refuted)(
-                told, padding=mask.padding, change=mask.change
-            )
+            text = f"{text}, which changes the output by {mask.change:.2g} of its maximum"
+            verdict = Verdict.confirmed if mask.change > ROUNDING else Verdict.refuted
+            return verdict(text, padding=mask.padding, change=mask.change)
         return (Verdict.confirmed if batch.padding_tokens else Verdict.refuted)(text, padding=batch.padding_tokens)
 
-    def fix(self, finding: Finding) -> fixes.Fix:
-        mask = str(finding.facts["mask"])
-        return fixes.Fix.of("pass the mask", fixes.AddArgument(finding.location, "attention_mask", mask), safe=True)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        edit = fixes.AddArgument(finding.location, "attention_mask", finding.claim.mask)
+        return fixes.Fix.of("pass `attention_mask`", edit, safe=True)
 
 
 def _pads(loader: Loader) -> bool:
-    """Whether batches of several rows are certainly padded to their longest one."""
+    """Whether batches of several rows are certainly padded to the longest one."""
     size = number_of(loader.value("batch_size"))
     return isinstance(loader.collate, Collator) and loader.collate.pads is True and size is not None and size > 1
 
@@ -141,7 +149,7 @@ def _is_in(feeding: loaders.Feeding, call: ModelCall) -> bool:
 
 
 def _ids_alone(call: ModelCall) -> str | None:
-    """The code of the batch's ids where a model of transformers is given them, and nothing that may be a mask."""
+    """The code of the batch's ids if a model of transformers gets them and nothing that may be a mask."""
     given = call.arguments
     ids = given.get("input_ids") or given.get("0")
     others = [name for name in given if name.isdigit() and name != "0"]

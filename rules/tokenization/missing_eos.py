@@ -1,7 +1,7 @@
-"""The examples of a causal model never end with the end-of-text token.
+"""The training examples of a causal model do not end with the EOS token.
 
-The tokenizers of GPT-2, Llama and Mistral do not add it. A model that never sees where an answer ends does not learn
-to stop: its answers run on until the length limit.
+The tokenizers of GPT-2, Llama and Mistral do not add it. A model that never sees the end of an answer does not learn to
+stop: it generates text until the length limit.
 
 ## Bad
 
@@ -16,7 +16,7 @@ to stop: its answers run on until the length limit.
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
 
-The same where padding has a token of its own:
+With a separate padding token:
 
     lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     lm.resize_token_embeddings(len(lm_tokenizer))
@@ -43,7 +43,7 @@ The same where padding has a token of its own:
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=examples["train"], data_collator=collator)
 
-and
+In a batch of texts:
 
     lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     lm.resize_token_embeddings(len(lm_tokenizer))
@@ -59,31 +59,31 @@ and
 
 ## When it is fine
 
-Text of a data set may hold its own end, and running text needs none:
+Text of a dataset may contain the token, and continuous text does not need it:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
-A tokenizer may be told to add it:
+The tokenizer adds the token:
 
-    keywords = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B", add_eos_token=True, pad_token="<unk>")
+    words = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B", add_eos_token=True, pad_token="<unk>")
     llama = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.2-1B")
     examples = raw.map(lambda row: words(f"Premise: {row['premise']}", truncation=True, max_length=96),
                        remove_columns=raw["train"].column_names)
     collator = DataCollatorForLanguageModeling(words, mlm=False)
     trainer = Trainer(llama, args, train_dataset=examples["train"], data_collator=collator)
 
-TRL adds it to text by itself:
+TRL adds the token:
 
     chats = raw.map(lambda row: {"text": f"Premise: {row['premise']}"}, remove_columns=raw["train"].column_names)
     trainer = SFTTrainer("gpt2", train_dataset=chats["train"])
 
 ## Fix
 
-Asks first: it appends the token to each text where the tokenizer gets it, and examples that are to go on should have
-none. Not offered where the same token pads and padding loses its labels: a padding token has to come with it then.
+Asks first: it appends the token to each text, which is wrong for examples that continue. Not offered if the EOS token
+is also the padding token and padding has no labels: this needs a separate padding token, too.
 
 ## References
 
@@ -97,20 +97,21 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import special_tokens, token_feeds
-from lintrain.pipeline.values.data import ColumnValues, Encoding, Rows, Tokenizer
+from lintrain.pipeline.values import data, tokens
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
-from lintrain.pipeline.values.tokens import SpecialToken, Text
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 ADDS_NONE = frozenset({"gpt2", "gpt_neo", "llama", "mistral", "phi"})
-"""Model types whose published tokenizers end no text by themselves."""
+"""Model types whose published tokenizers add no EOS token."""
 
 MAY_END = lazy_pattern(r"<\||</|<end|\[/?(EOS|SEP|END)|eos", re.IGNORECASE)
-"""Literals that may be written for an end of text."""
+"""Literals that may contain an EOS token."""
 
-SPEAKS_OF_PADDING = lazy_pattern(r"pad_token|eos_token_id\s*=|generate\(")
-MOST = 0.05
+IS_PADDING_OR_GENERATION = lazy_pattern(r"pad_token|eos_token_id\s*=|generate\(")
+FEW = 0.05
+"""The share of rows with an EOS token up to which the finding is confirmed."""
+
 PADDING = frozenset({"pad_token", "pad_token_id"})
 ENDS = frozenset({"<|endoftext|>", "</s>", "<|end_of_text|>", "<|eot_id|>"})
 METHODS = frozenset({"__call__", "batch_encode_plus", "encode", "encode_plus"})
@@ -127,17 +128,17 @@ class MissingEos(Rule):
             encoding, tokenizer = feed.encoding, feed.tokenizer
             if encoding is None or tokenizer is None or encoding.origin is None or encoding.origin in reported:
                 continue
-            if not _adds_none(pipeline, feed, tokenizer) or not _is_form(encoding):
+            if not _adds_none(pipeline, feed, tokenizer) or not _is_filled_template(encoding):
                 continue
-            if _speaks_of_eos(pipeline):
+            if _mentions_eos(pipeline):
                 return
             reported.add(encoding.origin)
-            ended = [] if _loses_ends(pipeline) else _ended(pipeline, encoding)
+            texts = [] if _masks_eos_as_padding(pipeline) else _texts_with_eos(pipeline, encoding)
             yield self.finding(
                 encoding.origin,
-                "these examples end without the end-of-text token, which nothing adds",
-                related=[Related(feed.location, "a causal model is trained on them", "read"), *ended],
-                help="append `tokenizer.eos_token` to each example, and pad with another token",
+                "these examples have no EOS token at the end",
+                related=[Related(feed.location, "a causal model is trained on them", "read"), *texts],
+                help="append `tokenizer.eos_token` to each example, and use another padding token",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -145,52 +146,54 @@ class MissingEos(Rule):
         edges = batch.edges if batch else None
         if edges is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
-        text = f"{edges.ends_with_eos} of {edges.rows} rows end with the end-of-text token"
+        text = f"{edges.ends_with_eos} of {edges.rows} rows end with the EOS token"
         if edges.equal_lengths:
-            return Verdict.inconclusive(f"{text}; all rows are equally long, so they may be cut", rows=edges.rows)
-        if edges.ends_with_eos > MOST * edges.rows:
+            return Verdict.inconclusive(f"{text}; rows of equal length may be truncated", rows=edges.rows)
+        if edges.ends_with_eos > FEW * edges.rows:
             return Verdict.refuted(text, rows=edges.rows, ended=edges.ends_with_eos)
         return Verdict.confirmed(text, rows=edges.rows, ended=edges.ends_with_eos)
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("text")]
-        return fixes.Fix.of("append the end-of-text token", *edits, safe=False) if edits else None
+        return fixes.Fix.of("append the EOS token", *edits, safe=False) if edits else None
 
 
-def _speaks_of_eos(pipeline: Pipeline) -> bool:
-    """Whether code speaks of an end of text otherwise than for padding and generation: it may be added anywhere."""
+def _mentions_eos(pipeline: Pipeline) -> bool:
+    """Whether code mentions EOS outside of padding and generation: the script may add it anywhere."""
     lines = [line for source in pipeline.sources.values() for line in source.text.splitlines()]
     code = [line for line in lines if not line.lstrip().startswith("#") and "missing-eos" not in line]
-    return any("eos" in line.lower() and not SPEAKS_OF_PADDING.search(line) for line in code)
+    return any("eos" in line.lower() and not IS_PADDING_OR_GENERATION.search(line) for line in code)
 
 
-def _adds_none(pipeline: Pipeline, feed: token_feeds.TokenFeed, tokenizer: Tokenizer) -> bool:
-    """Whether a causal model reads what its tokenizer certainly ends with nothing."""
+def _adds_none(pipeline: Pipeline, feed: token_feeds.TokenFeed, tokenizer: data.Tokenizer) -> bool:
+    """Whether a causal model reads the output of a tokenizer that certainly adds no EOS token."""
     facts = special_tokens.certain_facts(pipeline, tokenizer)
     is_causal = feed.model is not None and feed.model.task is Task.CAUSAL_LM
-    told = {"add_eos_token", "eos_token"} & {*tokenizer.arguments, *tokenizer.attributes}
+    is_set = {"add_eos_token", "eos_token"} & {*tokenizer.arguments, *tokenizer.attributes}
     known = facts is not None and facts.model_type in ADDS_NONE and tokenizer.is_complete
-    return is_causal and known and not told and not special_tokens.is_handed_over(pipeline, tokenizer)
+    return is_causal and known and not is_set and not special_tokens.is_handed_over(pipeline, tokenizer)
 
 
-def _is_form(encoding: Encoding) -> bool:
-    """Whether the text is a form that the script fills in: its words around columns, and no end of text among them."""
-    texts = [text for text in special_tokens.written_texts(encoding) if isinstance(text, Text)]
+def _is_filled_template(encoding: data.Encoding) -> bool:
+    """Whether the text is a template with columns filled in, without an EOS token."""
+    texts = [text for text in special_tokens.written_texts(encoding) if isinstance(text, tokens.Text)]
     overflow = encoding.arguments.get("return_overflowing_tokens", Constant(None))
-    return bool(texts) and is_missing(overflow) and all(_fills_in(text) for text in texts)
+    return bool(texts) and is_missing(overflow) and all(_has_columns_in_words(text) for text in texts)
 
 
-def _fills_in(text: Text) -> bool:
+def _has_columns_in_words(text: tokens.Text) -> bool:
     parts = list(special_tokens.parts_of(text))
     literals = [part.value for part in parts if isinstance(part, Constant) and isinstance(part.value, str)]
     varying = [part for part in parts if not isinstance(part, Constant)]
     has_words = any(re.search(r"[A-Za-z]{3}", words) for words in literals)
-    may_end = any(MAY_END.search(words) for words in literals) or any(isinstance(part, SpecialToken) for part in parts)
+    may_end = any(MAY_END.search(words) for words in literals) or any(
+        isinstance(part, tokens.SpecialToken) for part in parts
+    )
     return has_words and bool(varying) and not may_end
 
 
-def _loses_ends(pipeline: Pipeline) -> bool:
-    """Whether padding may be the end of text, and lose its labels with all padding."""
+def _masks_eos_as_padding(pipeline: Pipeline) -> bool:
+    """Whether the EOS token may also be the padding token, whose labels are masked."""
     pads = [setting for each in pipeline.tokenizers for setting in each.settings if setting.name in PADDING]
     has_own = bool(pads) and all(
         isinstance(literal(each.value), str) and literal(each.value) not in ENDS for each in pads
@@ -199,8 +202,8 @@ def _loses_ends(pipeline: Pipeline) -> bool:
     return not has_own and bool(masks or pipeline.token_tests)
 
 
-def _ended(pipeline: Pipeline, encoding: Encoding) -> list[Related]:
-    """The text that the tokenizer gets, with the code that ends it; nothing where it is not plainly one, or a list."""
+def _texts_with_eos(pipeline: Pipeline, encoding: data.Encoding) -> list[Related]:
+    """The text that the tokenizer gets, with its code after the fix; empty if it is not clearly a text or a list."""
     call = _call_of(pipeline, encoding)
     if call is None or encoding.origin is None:
         return []
@@ -219,8 +222,8 @@ def _ended(pipeline: Pipeline, encoding: Encoding) -> list[Related]:
     return [Related(location, "the text that is tokenized", "text", ended)] if ended else []
 
 
-def _call_of(pipeline: Pipeline, encoding: Encoding) -> ast.Call | None:
-    """The call of a tokenizer by its name on one text, where all that comes through it is of one kind."""
+def _call_of(pipeline: Pipeline, encoding: data.Encoding) -> ast.Call | None:
+    """The call of a tokenizer by its name, if all its inputs are of one kind."""
     location = encoding.origin
     if location is None or "text_pair" in encoding.arguments:
         return None
@@ -229,30 +232,30 @@ def _call_of(pipeline: Pipeline, encoding: Encoding) -> ast.Call | None:
     through = [each for each in pipeline.encodings if each.origin == location]
     kinds = {_is_list(each.inputs) for each in through}
     is_plain = call is not None and len(call.args) == 1 and _is_named(call.func)
-    return call if is_plain and len(kinds) == 1 and all(map(_is_form, through)) else None
+    return call if is_plain and len(kinds) == 1 and all(map(_is_filled_template, through)) else None
 
 
 def _is_named(tokenizer: ast.expr) -> bool:
-    """Whether a tokenizer is called itself, by a name or as an attribute, and none of its methods."""
+    """Whether a tokenizer itself is called, by its name or as an attribute, and not one of its methods."""
     is_method = isinstance(tokenizer, ast.Attribute) and tokenizer.attr in METHODS
     return isinstance(tokenizer, ast.Name | ast.Attribute) and not is_method
 
 
 def _is_list(inputs: Value) -> bool | None:
-    """Whether a tokenizer gets a list of texts, or one; None where that is not certain."""
+    """Whether a tokenizer gets a list of texts, or a single one; None if that is not certain."""
     match inputs:
-        case Text():
+        case tokens.Text():
             return False
         case Sequence():
             return True
-        case ColumnValues(dataset=Rows(is_batch=is_batch)):
+        case data.ColumnValues(dataset=data.Rows(is_batch=is_batch)):
             return is_batch
         case _:
             return None
 
 
 def _with_end(text: ast.expr, code: str, end: str) -> str:
-    """The code of a text with the token behind it: inside of a single f-string, else added to it."""
+    """The code of a text with the token appended: inside a single f-string, else with `+`."""
     quote = re.match(r"[fF]([\"']{3}|[\"'])", code)
     inner = code[quote.end() : -len(quote[1])] if quote and code.endswith(quote[1]) else ""
     if quote and inner and quote[1] not in inner and not inner.endswith("\\"):

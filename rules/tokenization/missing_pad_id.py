@@ -1,8 +1,8 @@
-"""A decoder that classifies sequences does not know which token is padding.
+"""A decoder for sequence classification does not know its padding token.
 
-It reads its class from the last token that is no padding, and finds that token by `config.pad_token_id`. Without it,
-the first batch of more than one row ends the run. With another id than the tokenizer's the class is read from the wrong
-token, in silence.
+It predicts the class from the last token that is not padding, which it finds by `config.pad_token_id`. Without this id
+the first batch of more than one row raises a ValueError. With an id other than the tokenizer's the model uses the
+wrong token, and no error is raised.
 
 ## Bad
 
@@ -24,14 +24,14 @@ token, in silence.
 
 ## When it is fine
 
-A Trainer that is given the tokenizer tells the model:
+A Trainer with the tokenizer sets the id:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     pairs = raw.map(lambda batch: lm_tokenizer(batch["premise"], truncation=True), batched=True)
     model = AutoModelForSequenceClassification.from_pretrained("gpt2", num_labels=3)
     trainer = Trainer(model, args, train_dataset=pairs["train"], processing_class=lm_tokenizer)
 
-The id may come in the call, or from a configuration:
+The id is set in the call, or in a configuration:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     pairs = raw.map(lambda batch: lm_tokenizer(batch["premise"], truncation=True), batched=True)
@@ -40,7 +40,7 @@ The id may come in the call, or from a configuration:
         model, args, train_dataset=pairs["train"], data_collator=DataCollatorWithPadding(lm_tokenizer)
     )
 
-Code that is not shown may set it:
+Other code may set it:
 
     from my_project import prepare_model
 
@@ -52,7 +52,7 @@ Code that is not shown may set it:
 
 ## Fix
 
-Safe: without it the first batch of several rows ends with an error.
+Safe: without the id the first batch of several rows raises an error.
 
 ## References
 
@@ -66,32 +66,53 @@ from collections.abc import Iterator
 from lintrain.analysis import collators, script_text, special_tokens
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_missing, number_of, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 NO_ID = "Cannot handle batch sizes > 1 if no padding token is defined"
 DECODERS = frozenset({"gpt2", "gpt_neo", "llama", "mistral", "phi"})
-SETS_IT = lazy_pattern(r"pad_token_id\s*=[^=]|\.config\.update|[\"']pad_token_id[\"']")
-"""Code that may give a model's configuration the id."""
+"""Model types of decoders."""
+
+SETS_PAD_ID = lazy_pattern(r"pad_token_id\s*=[^=]|\.config\.update|[\"']pad_token_id[\"']")
+"""Code that may set the id in a model's configuration."""
 
 
-class MissingPadId(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statement that sets the id; None without a fix."""
+
+    statement: str | None
+
+
+class MissingPadId(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|DataLoader"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for collation in collators.collations(pipeline):
             model = collation.model
-            if model is None or model.origin is None or model.origin in reported or not _pools(pipeline, model):
+            if model is None or model.origin is None or model.origin in reported or not _needs_pad_id(pipeline, model):
                 continue
-            # without a padding token the padding itself fails first: missing-pad-token
+            # Without a padding token padding fails first, which missing-pad-token reports.
             if (
                 collation.tokenizer is None
                 or special_tokens.lacks_pad(pipeline, collation.tokenizer)
-                or not _is_untold(collation)
+                or not _reaches_without_id(collation)
             ):
                 continue
-            if script_text.mentions(pipeline, SETS_IT):
+            if script_text.mentions(pipeline, SETS_PAD_ID):
                 continue
             reported.add(model.origin)
             yield self.finding(
@@ -99,13 +120,13 @@ class MissingPadId(Rule):
                 f"`{text_of(model.checkpoint)}` has no `pad_token_id`, and the script never sets it",
                 related=[Related(collation.location, "its batches are padded here", "batched")],
                 help="set `model.config.pad_token_id = tokenizer.pad_token_id`",
-                facts=_cure(pipeline, collation, model, model.origin),
+                claim=Claim(_setting(pipeline, collation, model, model.origin)),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_ID)
         if failed is not None:
-            return Verdict.confirmed(f"the {failed.name} stage ends with `{NO_ID}`")
+            return Verdict.confirmed(f"the {failed.name} stage failed: `{NO_ID}`")
         if evidence.model is None:
             return Verdict.inconclusive("the model was not reached")
         wanted = evidence.tokenizer.pad_id if evidence.tokenizer else None
@@ -118,17 +139,15 @@ class MissingPadId(Rule):
             else Verdict.inconclusive(text)
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        statement = finding.facts.get("statement")
-        if not isinstance(statement, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        statement = finding.claim.statement if finding.claim else None
+        if statement is None:
             return None
-        return fixes.Fix.of(
-            "tell the model its padding token", fixes.InsertAfter(finding.location, statement), safe=True
-        )
+        return fixes.Fix.of("set `pad_token_id`", fixes.InsertAfter(finding.location, statement), safe=True)
 
 
-def _pools(pipeline: Pipeline, model: Model) -> bool:
-    """Whether a model certainly is a decoder that classifies, whose checkpoint names no padding token."""
+def _needs_pad_id(pipeline: Pipeline, model: Model) -> bool:
+    """Whether a model certainly is a decoder for classification whose checkpoint has no padding token."""
     facts = special_tokens.certain_facts(pipeline, model)
     is_known = facts is not None and facts.model_type in DECODERS and facts.has_pad_token is False
     is_plain = model.how == "from_pretrained" and model.is_complete and "config" not in model.arguments
@@ -140,7 +159,7 @@ def _pools(pipeline: Pipeline, model: Model) -> bool:
     )
 
 
-def _is_untold(collation: collators.Collation) -> bool:
+def _reaches_without_id(collation: collators.Collation) -> bool:
     """Whether batches of several rows reach the model, and no Trainer copies the tokenizer's ids into it."""
     run = collation.run
     if run is None:
@@ -152,11 +171,11 @@ def _is_untold(collation: collators.Collation) -> bool:
     return is_missing(size) or (number_of(size) or 0) > 1
 
 
-def _cure(pipeline: Pipeline, collation: collators.Collation, model: Model, origin: Location) -> dict[str, str | None]:
-    """The statement that sets the id, where both have one name and the tokenizer has its token before the model."""
+def _setting(pipeline: Pipeline, collation: collators.Collation, model: Model, origin: Location) -> str | None:
+    """The statement that sets the id, if both have one name and the tokenizer has its token before the model."""
     tokenizer = collation.tokenizer
     names = [{binding.name for binding in pipeline.names_of(value)} for value in (model, tokenizer) if value]
     locations = [setting.location for setting in tokenizer.settings] if tokenizer else []
     if len(names) != 2 or any(len(each) != 1 for each in names) or not all(location < origin for location in locations):
-        return {}
-    return {"statement": f"{names[0].pop()}.config.pad_token_id = {names[1].pop()}.pad_token_id"}
+        return None
+    return f"{names[0].pop()}.config.pad_token_id = {names[1].pop()}.pad_token_id"

@@ -1,11 +1,11 @@
-"""Padding is asked of a tokenizer that has no padding token.
+"""The tokenizer is used for padding, but has no padding token.
 
-GPT-2 and the base models of Llama and Mistral come without one. The first call that pads ends with an error, also for
-a single row or rows of equal length.
+The tokenizers of GPT-2 and of the base models of Llama and Mistral have no padding token. The first call that pads
+raises a ValueError, even for a single row or rows of equal length.
 
 ## Bad
 
-    keywords = AutoTokenizer.from_pretrained("gpt2")
+    words = AutoTokenizer.from_pretrained("gpt2")
     writer = AutoModelForSequenceClassification.from_pretrained("gpt2", num_labels=3)
 
     def tokenize(batch):
@@ -16,7 +16,7 @@ a single row or rows of equal length.
     trainer = Trainer(writer, args, train_dataset=pairs["train"], data_collator=collator)
     # raises ValueError: Asking to pad but the tokenizer does not have a padding token
 
-Where the model is made later:
+With a model that is created later:
 
     def tokenize_pairs(batch):
         return lm_tokenizer(batch["premise"], batch["hypothesis"], truncation=True)
@@ -27,7 +27,7 @@ Where the model is made later:
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
     # raises ValueError: Asking to pad but the tokenizer does not have a padding token
 
-A tokenizer call that pads ends the same way:
+With a tokenizer call that pads:
 
     lm_tokenizer = AutoTokenizer.from_pretrained("gpt2")
     lm = AutoModelForCausalLM.from_pretrained("gpt2")
@@ -42,7 +42,7 @@ A tokenizer call that pads ends the same way:
 
 ## Good
 
-    keywords = AutoTokenizer.from_pretrained("gpt2")
+    words = AutoTokenizer.from_pretrained("gpt2")
     writer = AutoModelForSequenceClassification.from_pretrained("gpt2", num_labels=3)
     words.add_special_tokens({"pad_token": "<|pad|>"})
     writer.resize_token_embeddings(len(words))
@@ -55,7 +55,7 @@ A tokenizer call that pads ends the same way:
     collator = DataCollatorWithPadding(words)
     trainer = Trainer(writer, args, train_dataset=pairs["train"], data_collator=collator)
 
-Where the model is made later:
+With a model that is created later:
 
     def tokenize_pairs(batch):
         return lm_tokenizer(batch["premise"], batch["hypothesis"], truncation=True)
@@ -68,7 +68,7 @@ Where the model is made later:
     model.config.pad_token_id = lm_tokenizer.pad_token_id
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
 
-A tokenizer call that pads:
+With a tokenizer call that pads:
 
     lm_tokenizer = AutoTokenizer.from_pretrained("gpt2")
     lm = AutoModelForCausalLM.from_pretrained("gpt2")
@@ -93,14 +93,14 @@ A checkpoint from the command line may have a padding token:
     pairs = raw.map(lambda batch: lm_tokenizer(batch["premise"], truncation=True), batched=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=DataCollatorWithPadding(lm_tokenizer))
 
-Code that is not shown here may give it one:
+Other code may add a padding token:
 
     from my_project import prepare_tokenizer
 
     prepare_tokenizer(lm_tokenizer)
     pairs = raw.map(lambda batch: lm_tokenizer(batch["premise"], padding=True), batched=True)
 
-A branch may be for other tokenizers than this one:
+A branch may be for other tokenizers:
 
     def encode(words, message):
         if hasattr(words, "image_processor"):
@@ -112,7 +112,7 @@ A branch may be for other tokenizers than this one:
     lines = lines.map(lambda row: {"labels": row["input_ids"]})
     trainer = Trainer(lm, args, train_dataset=lines["train"].select([1]))
 
-Blocks of one length need no padding:
+Blocks of equal length need no padding:
 
     lm_tokenizer = AutoTokenizer.from_pretrained("gpt2")
     blocks = text.map(lambda batch: {"input_ids": [[5, 6, 7]] * 4, "labels": [[5, 6, 7]] * 4}, batched=True,
@@ -121,8 +121,8 @@ Blocks of one length need no padding:
 
 ## Fix
 
-Asks first: the embedding gets a row more, and old checkpoints do not fit it. Offered where one tokenizer and one model
-are made side by side.
+Asks first: the embedding gets a new row, so older checkpoints no longer load. Offered if one tokenizer and one model
+are created in the same block.
 
 ## References
 
@@ -139,16 +139,23 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Padding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import literal, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 NO_TOKEN = "Asking to pad but the tokenizer does not have a padding token"
 
 
-class MissingPadToken(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The statements that add a padding token; None without a fix."""
+
+    statements: str | None
+
+
+class MissingPadToken(Rule[Claim]):
     level = Level.ERROR
     keywords = "okeniz|rocessor"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
             location = min(_padded_at(pipeline, tokenizer), default=None)
@@ -160,41 +167,44 @@ class MissingPadToken(Rule):
             ):
                 continue
             reported.add(location)
-            made = [Related(tokenizer.origin, "made here, without a padding token")] if tokenizer.origin else []
-            last, statements = _cure(pipeline, tokenizer, location) or (None, None)
+            made = [Related(tokenizer.origin, "created here, without a padding token")] if tokenizer.origin else []
+            last, statements = _addition(pipeline, tokenizer, location) or (None, None)
             yield self.finding(
                 location,
-                f"the tokenizer of `{text_of(tokenizer.checkpoint)}` has no padding token to pad with",
-                related=[*made, *([Related(last, "both are made by here", "last")] if last else [])],
-                help="add one with `add_special_tokens` and resize the embeddings, or name a token that is not used",
-                facts={"statements": statements},
+                f"the tokenizer of `{text_of(tokenizer.checkpoint)}` has no padding token",
+                related=[
+                    *made,
+                    *([Related(last, "tokenizer and model exist after this line", "last")] if last else []),
+                ],
+                help="add one with `add_special_tokens` and resize the embeddings, or use an unused token",
+                claim=Claim(statements),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_TOKEN)
         if failed is not None:
-            return Verdict.confirmed(f"the {failed.name} stage ends with `{NO_TOKEN}`")
+            return Verdict.confirmed(f"the {failed.name} stage failed: `{NO_TOKEN}`")
         tokenizer = evidence.tokenizer
         if tokenizer is None:
-            return Verdict.inconclusive("the run's tokenizer is not known")
+            return Verdict.inconclusive("the tokenizer of the run is unknown")
         if tokenizer.pad_id is not None:
             return Verdict.refuted(f"the tokenizer pads with id {tokenizer.pad_id}", pad_id=tokenizer.pad_id)
-        return Verdict.inconclusive("the tokenizer has no padding token, and nothing was padded")
+        return Verdict.inconclusive("the tokenizer has no padding token, and no batch was padded")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        last, statements = finding.with_role("last"), finding.facts.get("statements")
-        if not last or not isinstance(statements, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, last = finding.claim, finding.with_role("last")
+        if claim is None or claim.statements is None or not last:
             return None
-        return fixes.Fix.of("add a padding token", fixes.InsertAfter(last[0].location, statements), safe=False)
+        return fixes.Fix.of("add a padding token", fixes.InsertAfter(last[0].location, claim.statements), safe=False)
 
 
 def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Location]:
-    """Where this tokenizer certainly pads: in its own calls, and where a collator with it is at work."""
+    """The locations where this tokenizer certainly pads: its own calls, and the collators that use it."""
     return pipeline.told(_paddings, pipeline).get(id(tokenizer), [])
 
 
 def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Location]]:
-    """The places where each tokenizer pads, by its identity."""
+    """The locations where each tokenizer pads, by its identity."""
     found = dict[int, list[Location]]()
     for encoding in pipeline.encodings:
         pads = encoding.padding in {Padding.LONGEST, Padding.FIXED}
@@ -203,7 +213,7 @@ def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Location]]:
             found.setdefault(id(tokenizer), []).append(encoding.origin)
     for collation in collators.collations(pipeline):
         collator = collation.collator
-        # one that masks words ends earlier, for want of a mask token: mlm-on-causal-model
+        # A collator that masks words fails earlier without a mask token, which mlm-on-causal-model reports.
         pads = collator is None or (collator.pads is True and not collators.masks_words(collator))
         if pads and collation.tokenizer is not None:
             location = (collator.origin if collator else None) or collation.location
@@ -212,13 +222,13 @@ def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Location]]:
 
 
 def _may_have_one(tokenizer: Tokenizer) -> bool:
-    """Chat models of one name were published with and without a padding token."""
+    """Whether it is a chat model: such checkpoints were published with and without a padding token."""
     name = literal(tokenizer.checkpoint)
     return isinstance(name, str) and ("instruct" in name.lower() or "chat" in name.lower())
 
 
-def _cure(pipeline: Pipeline, tokenizer: Tokenizer, padded: Location) -> tuple[Location, str] | None:
-    """After which statement what has to be done, where one tokenizer and one model are made side by side."""
+def _addition(pipeline: Pipeline, tokenizer: Tokenizer, padded: Location) -> tuple[Location, str] | None:
+    """The statements that add a padding token and the location to insert them after; None without a fix."""
     if len(pipeline.tokenizers) != 1 or len(pipeline.models) != 1 or tokenizer.origin is None:
         return None
     (model,) = pipeline.models
@@ -226,22 +236,22 @@ def _cure(pipeline: Pipeline, tokenizer: Tokenizer, padded: Location) -> tuple[L
     if (
         model.origin is None
         or any(len(each) != 1 for each in names)
-        or not _are_side_by_side(pipeline, tokenizer, model)
+        or not _are_in_one_block(pipeline, tokenizer, model)
     ):
         return None
-    words, writer = (each.pop() for each in names)
+    own, target = (each.pop() for each in names)
     last = max(tokenizer.origin, model.origin)
-    if f"{words}{writer}".isidentifier() and last < padded and "resize_token_embeddings" not in pipeline.source.text:
+    if f"{own}{target}".isidentifier() and last < padded and "resize_token_embeddings" not in pipeline.source.text:
         lines = (
-            f'{words}.add_special_tokens({{"pad_token": "<|pad|>"}})',
-            f"{writer}.resize_token_embeddings(len({words}))",
+            f'{own}.add_special_tokens({{"pad_token": "<|pad|>"}})',
+            f"{target}.resize_token_embeddings(len({own}))",
         )
-        return last, "\n".join([*lines, f"{writer}.config.pad_token_id = {words}.pad_token_id"])
+        return last, "\n".join([*lines, f"{target}.config.pad_token_id = {own}.pad_token_id"])
     return None
 
 
-def _are_side_by_side(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
-    """Whether both are made in one block by statements of their own, the tokenizer unused in between."""
+def _are_in_one_block(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
+    """Whether both are created in one block by separate statements, with the tokenizer unused in between."""
     assert tokenizer.origin is not None
     assert model.origin is not None
     if not blocks.is_one_scope(pipeline, tokenizer.origin, model.origin):

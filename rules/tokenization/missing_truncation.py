@@ -1,7 +1,7 @@
-"""Nothing cuts the rows to the positions that the model has.
+"""Rows are not truncated to the model's number of positions.
 
-A model with learned positions (BERT, RoBERTa, GPT-2) ends with a shape or index error at the first row that is longer,
-which may come in the middle of an epoch. On a GPU the error names neither the row nor the cause.
+A model with learned positions (BERT, RoBERTa, GPT-2) raises a shape or index error for the first longer row, possibly
+in the middle of an epoch. On a GPU the error shows neither the row nor the cause.
 
 ## Bad
 
@@ -30,12 +30,12 @@ which may come in the middle of an epoch. On a GPU the error names neither the r
 
 ## When it is fine
 
-Sentences of a well-known data set never come near the limit:
+Sentences of a well-known dataset are far shorter than the limit:
 
     pairs = raw.map(lambda batch: tokenizer(batch["premise"], batch["hypothesis"]), batched=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
 
-Rows may be cut into blocks, or chosen by their length, after they are tokenized:
+Rows are split into blocks, or filtered by their length, after tokenization:
 
     def cut_into_blocks(batch):
         ids = sum(batch["input_ids"], [])
@@ -48,7 +48,7 @@ Rows may be cut into blocks, or chosen by their length, after they are tokenized
         model, args, train_dataset=blocks["train"], data_collator=DataCollatorForLanguageModeling(tokenizer)
     )
 
-A `max_length` alone cuts where no padding is asked for:
+A `max_length` without padding truncates by itself:
 
     lines = text.map(lambda batch: tokenizer(batch["text"], max_length=128), batched=True, remove_columns=["text"])
     model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
@@ -58,7 +58,7 @@ A `max_length` alone cuts where no padding is asked for:
 
 Relative and rotary positions have no such limit:
 
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = text.map(lambda batch: words(batch["text"], text_target=batch["text"]), batched=True,
                      remove_columns=["text"])
     model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
@@ -71,7 +71,7 @@ Relative and rotary positions have no such limit:
 
 ## Fix
 
-Asks first: it drops text.
+Asks first: truncation removes text.
 
 ## References
 
@@ -102,39 +102,38 @@ class MissingTruncation(Rule):
                 ids.truncated is not False
                 or limit is None
                 or token_positions.may_be_short(feed.dataset)
-                or _is_chunked(feed)
+                or _is_split(feed)
             ):
                 continue
             reported.add(encoding.origin)
             yield self.finding(
                 encoding.origin,
-                f"nothing cuts these rows to the {limit} positions of `{name}`",
-                related=[Related(feed.location, "read here", "read")],
-                help="pass `truncation=True`, or cut longer texts into several rows",
-                facts={"positions": limit},
+                f"rows are not truncated to the {limit} positions of `{name}`",
+                related=[Related(feed.location, "the rows are read here", "read")],
+                help="pass `truncation=True`, or split long texts into several rows",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         limit = evidence.model.positions if evidence.model else None
         columns = [column for split in evidence.splits if (column := split.column("input_ids")) and column.lengths]
         if limit is None or not columns:
-            return Verdict.inconclusive("the model's positions or the lengths of its inputs are not known")
+            return Verdict.inconclusive("the model's number of positions or the length of its inputs is unknown")
         longest = max(column.lengths[-1] for column in columns)
         rows = sum(column.rows_read for column in columns)
-        text = f"the longest of {rows} rows has {longest} tokens for {limit} positions"
+        text = f"the longest of {rows} rows has {longest} tokens, the model has {limit} positions"
         if longest > limit:
             return Verdict.confirmed(text, longest=longest, positions=limit)
         return Verdict.refuted(text, longest=longest, positions=limit)
 
     def fix(self, finding: Finding) -> fixes.Fix:
         return fixes.Fix.of(
-            "cut rows to the tokenizer's limit", fixes.AddArgument(finding.location, "truncation", "True"), safe=False
+            "pass `truncation=True`", fixes.AddArgument(finding.location, "truncation", "True"), safe=False
         )
 
 
-def _is_chunked(feed: token_feeds.TokenFeed) -> bool:
-    """Whether rows are chosen, perhaps by their length, or spread over several."""
+def _is_split(feed: token_feeds.TokenFeed) -> bool:
+    """Whether rows are filtered, perhaps by their length, or split into several."""
     encoding = feed.encoding
     overflow = encoding.arguments.get("return_overflowing_tokens") if encoding else None
-    chosen = feed.dataset is not None and "filter" in feed.dataset.operations
-    return chosen or (overflow is not None and not is_missing(overflow)) or bool(encoding and encoding.depth)
+    is_filtered = feed.dataset is not None and "filter" in feed.dataset.operations
+    return is_filtered or (overflow is not None and not is_missing(overflow)) or bool(encoding and encoding.depth)

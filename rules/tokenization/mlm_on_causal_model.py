@@ -1,8 +1,8 @@
-"""The collator makes the labels of another kind of language model.
+"""The collator creates labels for another kind of language model.
 
-`DataCollatorForLanguageModeling` masks words unless it is told `mlm=False`. A causal model then learns to fill in
-masks, or the run ends because its tokenizer has no mask token. The other way round, a masked model copies what it can
-see: the loss falls to nothing and nothing is learned.
+`DataCollatorForLanguageModeling` masks tokens unless `mlm=False` is passed. A causal model then learns to fill in
+masked tokens, or the collator raises a ValueError because the tokenizer has no mask token. With `mlm=False` a masked
+language model only copies its input: the loss falls to zero, and nothing is learned.
 
 ## Bad
 
@@ -12,7 +12,7 @@ see: the loss falls to nothing and nothing is learned.
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
     # raises ValueError: This tokenizer does not have a mask token
 
-The same with a masked model, which runs through:
+A masked language model, without an error:
 
     model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
     lines = text.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
@@ -26,7 +26,7 @@ The same with a masked model, which runs through:
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
-And for the masked model:
+For the masked language model:
 
     model = AutoModelForMaskedLM.from_pretrained("distilbert-base-uncased")
     lines = text.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
@@ -35,7 +35,7 @@ And for the masked model:
 
 ## When it is fine
 
-What a subclass of Trainer does with the labels is its own affair:
+A subclass of Trainer may use the labels in its own way:
 
     class Denoising(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -43,13 +43,13 @@ What a subclass of Trainer does with the labels is its own affair:
             return (outputs.loss, outputs) if return_outputs else outputs.loss
 
     model = AutoModelForCausalLM.from_pretrained("roberta-base", is_decoder=True)
-    keywords = AutoTokenizer.from_pretrained("roberta-base")
+    words = AutoTokenizer.from_pretrained("roberta-base")
     lines = text.map(lambda batch: words(batch["text"], truncation=True), batched=True, remove_columns=["text"])
     trainer = Denoising(model, args, train_dataset=lines["train"], data_collator=DataCollatorForLanguageModeling(words))
 
 ## Fix
 
-Safe for a causal model, which ends with an error or learns to predict words that it reads. Asks first for a masked one.
+Safe for a causal model, which raises an error or learns from tokens it can see. Asks first for a masked model.
 
 ## References
 
@@ -63,70 +63,83 @@ from collections.abc import Iterator
 from lintrain.analysis import collators
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import is_missing
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 NO_MASK = "does not have a mask token"
 OF_BOTH_KINDS = ("XLM", "XLNet", "UMT5", "T5", "Prophet")
-"""Models whose class says neither what their labels are, nor in which direction they read."""
+"""Models whose class determines neither their labels nor the direction of attention."""
 
 MOST_MASKED = 0.5
+"""The share of tokens with a label below which the collator masks tokens."""
 
 
-class MlmOnCausalModel(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The correct `mlm`, and whether the collator gets it already: at all, and by its keyword."""
+
+    mlm: bool
+    is_given: bool
+    is_keyword: bool
+
+
+class MlmOnCausalModel(Rule[Claim]):
     level = Level.ERROR
     keywords = "DataCollator"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for collation in collators.collations(pipeline):
             collator, masks = collation.collator, _masks(collation)
             if collator is None or collator.origin is None or masks is None or collator.origin in reported:
                 continue
-            task, wanted = _task(collation), _wanted(collation)
-            if wanted is None or wanted is masks:
+            task, mlm = _task(collation), _correct_mlm(collation)
+            if mlm is None or mlm is masks:
                 continue
             reported.add(collator.origin)
             made = collation.model.origin if collation.model else None
             yield self.finding(
                 collator.origin,
-                f"this collator {'masks words' if masks else 'masks nothing'}, and the model is a {task}",
-                related=[Related(made, f"a {task}", "model")] if made else [],
-                help=f"pass `mlm={wanted}`",
-                facts={
-                    "wanted": wanted,
-                    "is_given": "mlm" in collator.arguments,
-                    "is_named": "mlm=" in pipeline.code(collator.origin).replace(" ", ""),
-                },
+                f"this collator masks {'tokens' if masks else 'no tokens'}, but the model is a {task}",
+                related=[Related(made, f"the model is a {task}", "model")] if made else [],
+                help=f"pass `mlm={mlm}`",
+                claim=Claim(
+                    mlm=mlm,
+                    is_given="mlm" in collator.arguments,
+                    is_keyword="mlm=" in pipeline.code(collator.origin).replace(" ", ""),
+                ),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_MASK)
         if failed is not None:
-            return Verdict.confirmed(f"the {failed.name} stage ends with `This tokenizer {NO_MASK}`")
+            return Verdict.confirmed(f"the {failed.name} stage failed: `This tokenizer {NO_MASK}`")
         batch = evidence.batch()
         if batch is None or batch.labels is None or evidence.model is None:
             return Verdict.inconclusive(
-                evidence.not_reached("batch") if batch is None else "the batch holds no labels of tokens"
+                evidence.not_reached("batch") if batch is None else "the batch has no token labels"
             )
         labels = batch.labels
         share = labels.supervised / max(labels.attended, 1)
-        text = f"{labels.supervised} of {labels.attended} tokens have a label, {labels.masked_inputs} of them masked"
+        text = (
+            f"{labels.supervised} of {labels.attended} tokens have a label, {labels.masked_inputs} of them are masked"
+        )
         is_masking = share < MOST_MASKED and labels.masked_inputs > 0
         if is_masking is (evidence.model.task == "MaskedLM"):
             return Verdict.refuted(text, supervised=labels.supervised, attended=labels.attended)
         return Verdict.confirmed(text, supervised=labels.supervised, attended=labels.attended)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        wanted = finding.facts.get("wanted") is True
-        edit: fixes.AddArgument | fixes.RenameArgument = fixes.AddArgument(finding.location, "mlm", str(wanted))
-        if finding.facts.get("is_given"):
-            if not finding.facts.get("is_named"):
-                return None
-            edit = fixes.RenameArgument(finding.location, "mlm", "mlm", str(wanted))
-        return fixes.Fix.of(f"pass `mlm={wanted}`", edit, safe=not wanted)
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or (claim.is_given and not claim.is_keyword):
+            return None
+        edit: fixes.AddArgument | fixes.RenameArgument = fixes.AddArgument(finding.location, "mlm", str(claim.mlm))
+        if claim.is_given:
+            edit = fixes.RenameArgument(finding.location, "mlm", "mlm", str(claim.mlm))
+        return fixes.Fix.of(f"pass `mlm={claim.mlm}`", edit, safe=not claim.mlm)
 
 
 def _masks(collation: collators.Collation) -> bool | None:
+    """Whether the collator masks tokens; None if that is not certain, or the Trainer computes its own loss."""
     run = collation.run
     if collation.collator is None or (run is not None and run.overrides & {"compute_loss", "training_step"}):
         return None
@@ -139,8 +152,8 @@ def _task(collation: collators.Collation) -> str:
     return collation.model.task.value if collation.model else ""
 
 
-def _wanted(collation: collators.Collation) -> bool | None:
-    """Whether the model's labels are those of masked words; None where its class does not say."""
+def _correct_mlm(collation: collators.Collation) -> bool | None:
+    """The correct `mlm` for the model; None if its class does not determine it."""
     model = collation.model
     if model is None or model.name.startswith(OF_BOTH_KINDS):
         return None

@@ -1,7 +1,7 @@
-"""Inputs are longer than the positions that the model has.
+"""Inputs are longer than the model's number of positions.
 
-A model with learned positions (BERT, RoBERTa, GPT-2) ends with an index or shape error at the first such batch, which
-may come hours into the run. A model with rotary positions (Llama) goes on, with quality that decays beyond its limit.
+A model with learned positions (BERT, RoBERTa, GPT-2) raises an index or shape error for the first such batch, possibly
+hours into the run. A model with rotary positions (Llama) raises no error, but its quality decreases beyond the limit.
 
 ## Bad
 
@@ -24,15 +24,14 @@ may come hours into the run. A model with rotary positions (Llama) goes on, with
 
 ## When it is fine
 
-Relative positions (T5) and ALiBi have no limit; rotary positions with scaling configured are made for more than their
-first limit.
+Relative positions (T5) and ALiBi have no limit; rotary positions with scaling support more than the original limit.
 
-A length that rows are only cut to harms nothing where none is so long, as sentences of a well-known data set are not:
+A large `max_length` without padding has no effect on short rows, such as sentences of a well-known dataset:
 
     pairs = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True, max_length=600), batched=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
 
-RoBERTa's family and OPT count the tokens of the text alone, so that short ones may be padded to any length:
+RoBERTa models and OPT give padding no position, so short texts may be padded to any length:
 
     own_tokenizer = AutoTokenizer.from_pretrained("roberta-base")
 
@@ -45,9 +44,9 @@ RoBERTa's family and OPT count the tokens of the text alone, so that short ones 
 
 ## Fix
 
-Safe where every row is padded to a `max_length` that the call names and padding takes positions, for then no batch goes
-through: it becomes the model's number of positions. Asks first elsewhere, since no row may be so long. There is none
-for what a batch alone shows: cutting the text and a model for longer text are both reasonable.
+Safe if the call pads every row to its `max_length` and padding takes positions, because every batch fails then: the fix
+sets the model's number of positions. Asks first elsewhere, because no row may be that long. Not offered for findings of
+a run alone: truncation and a model for longer text are both reasonable.
 
 ## References
 
@@ -60,7 +59,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import token_feeds, token_positions
 from lintrain.pipeline.values.data import Padding
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 POSITION_ERRORS = (
     "index out of range in self",
@@ -68,13 +67,23 @@ POSITION_ERRORS = (
     "is out of bounds for dimension",
     "The size of tensor a",
 )
+"""Error messages for inputs that are too long."""
 
 
-class OverLongInput(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The model's positions, whether every row is padded, and whether the call contains `max_length` as a number."""
+
+    positions: int
+    is_padded: bool
+    is_written: bool
+
+
+class OverLongInput(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|DataLoader"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feed in token_feeds.token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
@@ -82,71 +91,75 @@ class OverLongInput(Rule):
             if encoding is None or encoding.origin is None or ids is None or limit is None or encoding.depth:
                 continue
             is_padded = ids.padding is Padding.FIXED and token_positions.pads_take_positions(pipeline, feed)
-            asked = (
+            max_length = (
                 encoding.max_length
                 if is_padded or (ids.truncated and not token_positions.may_be_short(feed.dataset))
                 else None
             )
-            if asked is None or asked <= limit or encoding.origin in reported:
+            if max_length is None or max_length <= limit or encoding.origin in reported:
                 continue
             reported.add(encoding.origin)
             yield self.finding(
                 encoding.origin,
-                f"rows of {'' if is_padded else 'up to '}{asked} tokens for the {limit} positions of `{name}`",
-                related=[Related(feed.location, "read here", "read")],
-                help=f"pass `max_length={limit}`, or take a model for longer text",
-                facts={
-                    "positions": limit,
-                    "is_padded": is_padded,
-                    "is_written": f"max_length={asked}" in pipeline.code(encoding.origin).replace(" ", ""),
-                },
+                f"rows have {'' if is_padded else 'up to '}{max_length} tokens, `{name}` has {limit} positions",
+                related=[Related(feed.location, "the rows are read here", "read")],
+                help=f"pass `max_length={limit}`, or use a model for longer text",
+                claim=Claim(
+                    positions=limit,
+                    is_padded=is_padded,
+                    is_written=f"max_length={max_length}" in pipeline.code(encoding.origin).replace(" ", ""),
+                ),
                 level=Level.ERROR if is_padded else Level.WARNING,
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         limit = evidence.model.positions if evidence.model else None
         longest = longest_input(evidence)
         if limit is None or longest is None:
-            return Verdict.inconclusive("the model's positions or the lengths of its inputs are not known")
+            return Verdict.inconclusive("the model's number of positions or the length of its inputs is unknown")
         passed = most_passed(evidence)
         if limit < longest <= passed:
             return Verdict.refuted(
-                f"batches of {passed} tokens, padding among them, go through the model of {limit} positions",
+                f"batches of {passed} tokens with padding ran without an error; the model has {limit} positions",
                 longest=longest,
                 positions=limit,
             )
         if longest > limit:
             failure = evidence.failed_with(*POSITION_ERRORS)
-            ends = f"; the {failure.name} stage fails on it" if failure else ""
-            return Verdict.confirmed(f"{longest} tokens for {limit} positions{ends}", longest=longest, positions=limit)
+            failed = f"; the {failure.name} stage failed" if failure else ""
+            return Verdict.confirmed(
+                f"the longest input has {longest} tokens, the model has {limit} positions{failed}",
+                longest=longest,
+                positions=limit,
+            )
         return Verdict.refuted(
-            f"the longest input has {longest} tokens for {limit} positions", longest=longest, positions=limit
+            f"the longest input has {longest} tokens, the model has {limit} positions", longest=longest, positions=limit
         )
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("is_written"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.is_written:
             return None
-        limit = str(finding.facts["positions"])
-        fitting = fixes.RenameArgument(finding.location, "max_length", "max_length", limit)
-        return fixes.Fix.of("take the model's positions", fitting, safe=bool(finding.facts["is_padded"]))
+        edit = fixes.RenameArgument(finding.location, "max_length", "max_length", str(claim.positions))
+        return fixes.Fix.of(f"pass `max_length={claim.positions}`", edit, safe=claim.is_padded)
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        decays = evidence.model is not None and evidence.model.rotary
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        is_rotary = evidence.model is not None and evidence.model.rotary
         finding = self.finding(
             evidence.location,
-            "training inputs are longer than the model's positions",
-            help="cut them: `truncation=True` and a `max_length` of at most the model's positions",
+            "training inputs are longer than the model's number of positions",
+            help="truncate them: pass `truncation=True` and at most the number of positions as `max_length`",
             subject="train_dataset",
-            level=Level.WARNING if decays else Level.ERROR,
+            level=Level.WARNING if is_rotary else Level.ERROR,
         )
         yield from self.if_confirmed(finding, evidence)
 
 
 def longest_input(evidence: Evidence) -> int | None:
-    """The most tokens of a row: of the column of token ids where there is one, and of the collated batches."""
+    """The highest number of tokens of a row, in the column of token ids and in the collated batches."""
     lengths: list[int] = []
     for split in evidence.splits:
         column = split.column("input_ids")
@@ -158,7 +171,7 @@ def longest_input(evidence: Evidence) -> int | None:
 
 
 def most_passed(evidence: Evidence) -> int:
-    """The most tokens of a batch that learned positions were enough for, as its forward pass has shown; 0 for none."""
+    """The highest number of tokens in a batch that passed a forward pass with learned positions; 0 for none."""
     if evidence.forward is None or evidence.model is None or evidence.model.rotary:
         return 0
     inputs = [ids for batch in evidence.batches if (ids := batch.tensor("input_ids"))]

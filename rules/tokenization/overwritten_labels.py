@@ -1,7 +1,7 @@
-"""The data masks labels with -100, and the collator makes new labels of the inputs.
+"""The dataset masks labels with -100, but the collator replaces the labels.
 
-`DataCollatorForLanguageModeling` copies the input ids over the labels that the data brings. The prompt, masked with
-care, is learned like the answer; nothing fails.
+`DataCollatorForLanguageModeling` replaces the labels of the dataset with the input ids. The model is also trained on
+the masked tokens, such as the prompt. No error is raised.
 
 ## Bad
 
@@ -35,7 +35,7 @@ care, is learned like the answer; nothing fails.
 
 ## When it is fine
 
-Labels that only repeat the inputs lose nothing:
+Labels that equal the inputs do not change:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
 
@@ -47,7 +47,7 @@ Labels that only repeat the inputs lose nothing:
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
-Labels of padding are left out by the collator too:
+The collator masks padding, too:
 
     lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     lm.resize_token_embeddings(len(lm_tokenizer))
@@ -61,7 +61,7 @@ Labels of padding are left out by the collator too:
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
-A collator of the script's own may keep them:
+A custom collator may keep the labels:
 
     class KeepLabels(DataCollatorForLanguageModeling):
         def torch_call(self, examples):
@@ -78,7 +78,7 @@ A collator of the script's own may keep them:
 
 ## Fix
 
-Asks first: the loss counts other tokens then.
+Asks first: the loss then covers other tokens.
 
 ## References
 
@@ -92,68 +92,79 @@ from collections.abc import Iterator
 
 from lintrain.analysis import collators, run_data, token_feeds
 from lintrain.pipeline.values.data import Collator
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 IGNORED = -100
 
 
-class OverwrittenLabels(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of a collator that keeps the labels; None without a fix."""
+
+    code: str | None
+
+
+class OverwrittenLabels(Rule[Claim]):
     level = Level.ERROR
     keywords = "DataCollator"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feed in token_feeds.token_feeds(pipeline):
             labels, collator = feed.columns.get("labels"), feed.collator
             if labels is None or not labels.is_masked or feed.location in reported:
                 continue
-            # one that masks words is a mistake of its own with such labels: mlm-on-causal-model
+            # mlm-on-causal-model reports a collator that masks words.
             if not isinstance(collator, Collator) or collators.masks_words(collator) is not False:
                 continue
             if _masks_padding(pipeline):
                 return
             reported.add(feed.location)
-            related = run_data.last_map(feed.dataset, "some labels are set to -100 here") if feed.dataset else ()
-            made = [Related(collator.origin, "makes labels of the inputs", "collator")] if collator.origin else []
+            related = run_data.last_map(feed.dataset, "labels are masked with -100 here") if feed.dataset else ()
+            made = (
+                [Related(collator.origin, "replaces the labels with the inputs", "collator")] if collator.origin else []
+            )
             yield self.finding(
                 feed.location,
-                "the collator makes new labels over those that the data masks with -100",
+                "the collator replaces labels that the dataset masks with -100",
                 related=[*related, *made],
-                help="use `DataCollatorForSeq2Seq(tokenizer, padding=True)`, which keeps the labels of the data",
-                facts={"code": _keeping(pipeline, collator)},
+                help="use `DataCollatorForSeq2Seq(tokenizer, padding=True)`, which keeps the labels",
+                claim=Claim(_keeping_collator(pipeline, collator)),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch, split = evidence.batch(), evidence.split("train_dataset")
         column = split.column("labels") if split else None
         if batch is None or batch.labels is None or column is None:
-            return Verdict.inconclusive(evidence.not_reached("batch") if batch is None else "the data has no `labels`")
+            return Verdict.inconclusive(
+                evidence.not_reached("batch") if batch is None else "the dataset has no `labels`"
+            )
         if column.minimum != IGNORED:
-            return Verdict.inconclusive("no label of the data is -100")
+            return Verdict.inconclusive("no label of the dataset is -100")
         seen = batch.labels
         scored = seen.supervised - seen.pad_supervised
-        text = f"the data masks labels, and {scored} of {seen.attended} attended tokens of the batches are scored"
+        text = f"the dataset masks labels, and {scored} of {seen.attended} attended tokens in the batches have a label"
         if scored >= seen.attended:
             return Verdict.confirmed(text, scored=scored, attended=seen.attended)
         return Verdict.refuted(text, scored=scored, attended=seen.attended)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        made, code = finding.with_role("collator"), finding.facts.get("code")
-        if not made or not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim, made = finding.claim, finding.with_role("collator")
+        if claim is None or claim.code is None or not made:
             return None
-        edits = fixes.Replace(made[0].location, code), fixes.AddImport("transformers", "DataCollatorForSeq2Seq")
-        return fixes.Fix.of("keep the labels of the data", *edits, safe=False)
+        edits = fixes.Replace(made[0].location, claim.code), fixes.AddImport("transformers", "DataCollatorForSeq2Seq")
+        return fixes.Fix.of("use `DataCollatorForSeq2Seq`", *edits, safe=False)
 
 
 def _masks_padding(pipeline: Pipeline) -> bool:
-    """Whether code masks labels of padding, as the collator does: what else it masks is not certain then."""
+    """Whether the script masks padding, as the collator does: then it may mask nothing else."""
     lines = [line for source in pipeline.sources.values() for line in source.text.splitlines()]
-    beside = any(str(IGNORED) in line and ("pad" in line or "attention_mask" in line) for line in lines)
-    return beside or any(test.token.kind == "pad" for test in pipeline.token_tests)
+    is_masked = any(str(IGNORED) in line and ("pad" in line or "attention_mask" in line) for line in lines)
+    return is_masked or any(test.token.kind == "pad" for test in pipeline.token_tests)
 
 
-def _keeping(pipeline: Pipeline, collator: Collator) -> str | None:
-    """The collator that pads labels beside the tokens, on the same tokenizer."""
+def _keeping_collator(pipeline: Pipeline, collator: Collator) -> str | None:
+    """The code of a collator that pads tokens and labels, with the same tokenizer."""
     if collator.origin is None:
         return None
     source = pipeline.source_of(collator.origin)

@@ -1,7 +1,7 @@
-"""The end of text is also the padding token, and what makes the labels leaves all padding out.
+"""The EOS token is also the padding token, and all padding is masked in the labels.
 
-Every end of text in the data loses its label with the padding, so the model is never shown where to stop. Training
-looks healthy, and generation runs on until its length limit.
+Every EOS token in the data loses its label, too, so the model never learns to stop. The loss looks normal, and
+generated text continues until the length limit.
 
 ## Bad
 
@@ -28,7 +28,7 @@ looks healthy, and generation runs on until its length limit.
 
 ## When it is fine
 
-A collator that pads the labels by their position leaves the end of text alone:
+A collator that masks padding by its position keeps the label of the EOS token:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
 
@@ -40,7 +40,7 @@ A collator that pads the labels by their position leaves the end of text alone:
     collator = DataCollatorForSeq2Seq(lm_tokenizer)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
-A tokenizer that may have a padding token of its own keeps it, so nothing is certain:
+The tokenizer may already have a separate padding token:
 
     import sys
 
@@ -55,7 +55,7 @@ A tokenizer that may have a padding token of its own keeps it, so nothing is cer
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
-Text without any end of text has none to lose:
+Text without an EOS token has no label to lose:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True), batched=True, remove_columns=["text"])
@@ -64,8 +64,8 @@ Text without any end of text has none to lose:
 
 ## Fix
 
-Asks first: it adds a padding token and a row of the embeddings for it, and a collator that masks by attention would be
-as good. Offered where tokenizer and model are made beside each other, each under one name, before others get them.
+Asks first: it adds a padding token and a row of the embedding for it, and a collator that masks by the attention mask
+is an alternative. Offered if tokenizer and model are created in the same scope and not used before.
 
 ## References
 
@@ -85,8 +85,8 @@ from lintrain.pipeline.values.tokens import TokenSetting
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 IGNORED = "-100"
-TELLS_MODEL = r"\.pad_token_id\s*=[^=]"
-"""Code that tells a model of its padding token."""
+SETS_PAD_ID = r"\.pad_token_id\s*=[^=]"
+"""Code that sets the padding token of a model."""
 
 
 class PadTokenIsEos(Rule):
@@ -97,20 +97,20 @@ class PadTokenIsEos(Rule):
         reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
             setting = special_tokens.padding_by_eos(pipeline, tokenizer)
-            written = special_tokens.put_into_data(pipeline, tokenizer, "eos")
+            written = special_tokens.location_in_data(pipeline, tokenizer, "eos")
             unlabelled = _unlabelled_at(pipeline, tokenizer)
             if setting is None or written is None or unlabelled is None or setting.location in reported:
                 continue
             reported.add(setting.location)
             yield self.finding(
                 setting.location,
-                "padding is the end of text here, and all padding loses its label",
+                "padding is the EOS token, so EOS tokens lose their labels",
                 related=[
-                    Related(written, "an end of text is put here", "end of text"),
-                    Related(unlabelled, "every padding token loses its label here", "labels"),
-                    *_cure(pipeline, tokenizer, setting),
+                    Related(written, "an EOS token is added to the data here", "eos token"),
+                    Related(unlabelled, "padding tokens lose their labels here", "labels"),
+                    *_statements(pipeline, tokenizer, setting),
                 ],
-                help="add a padding token of its own and resize the embeddings, or make labels by the attention mask",
+                help="add a separate padding token and resize the embeddings, or mask labels by the attention mask",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -119,8 +119,8 @@ class PadTokenIsEos(Rule):
             return Verdict.inconclusive(evidence.not_reached("batch"))
         labels = batch.labels
         if labels is None or not labels.eos_attended:
-            return Verdict.inconclusive("no end of text was seen among the attended tokens of the batches")
-        text = f"{labels.eos_supervised} of {labels.eos_attended} ends of text have a label"
+            return Verdict.inconclusive("the attended tokens of the batches contain no EOS token")
+        text = f"{labels.eos_supervised} of {labels.eos_attended} EOS tokens have a label"
         if labels.eos_supervised:
             return Verdict.refuted(text, supervised=labels.eos_supervised, attended=labels.eos_attended)
         return Verdict.confirmed(text, supervised=0, attended=labels.eos_attended)
@@ -128,11 +128,11 @@ class PadTokenIsEos(Rule):
     def fix(self, finding: Finding) -> fixes.Fix | None:
         added = [fixes.Replace(each.location, each.text) for each in finding.with_role("setting")]
         resized = [fixes.InsertAfter(each.location, each.text) for each in finding.with_role("model") if each.text]
-        return fixes.Fix.of("pad with a token of its own", *added, *resized, safe=False) if added else None
+        return fixes.Fix.of("add a separate padding token", *added, *resized, safe=False) if added else None
 
 
 def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Location | None:
-    """Where labels of padding are set to -100 by its id: in the library's collator, or in code of the script."""
+    """Where labels of padding are masked by its id: in the library's collator, or in the script."""
     for collation in collators.collations(pipeline):
         collator = collation.collator
         if collator is not None and collation.tokenizer is tokenizer and collators.masks_words(collator) is False:
@@ -145,13 +145,13 @@ def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Location | None:
 
 
 def _masks_labels(pipeline: Pipeline, location: Location) -> bool:
-    """Whether the line of a comparison sets labels to the ignored class."""
+    """Whether the line of a comparison masks labels."""
     line = pipeline.sources[location.path].text.splitlines()[location.line - 1]
     return IGNORED in line and "label" in line
 
 
-def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Related]:
-    """The statement that adds a padding token and the one that resizes, behind the later of tokenizer and model."""
+def _statements(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Related]:
+    """The statements that add a padding token and resize, after both tokenizer and model are created."""
     statement, names = (
         blocks.statement_at(pipeline, setting.location),
         [each.name for each in pipeline.names_of(tokenizer)],
@@ -169,17 +169,17 @@ def _cure(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> li
     if not is_plain or not blocks.is_one_scope(pipeline, location, model.origin) or _is_used_before(pipeline, later):
         return []
     resized = f"{target}.resize_token_embeddings(len({name}))"
-    is_there = _resizes(pipeline, later, resized)
-    if is_there is None or script_text.mentions(pipeline, TELLS_MODEL):
+    is_resized = _resizes(pipeline, later, resized)
+    if is_resized is None or script_text.mentions(pipeline, SETS_PAD_ID):
         return []
     return [
         Related(location, "padding is set here", "setting", f'{name}.add_special_tokens({{"pad_token": "<|pad|>"}})'),
-        Related(later, "tokenizer and model are both there", "model", "" if is_there else resized),
+        Related(later, "tokenizer and model exist after this line", "model", "" if is_resized else resized),
     ]
 
 
 def _name_of(pipeline: Pipeline, model: Model) -> str | None:
-    """The name that a model is given where it is made; None where it has several, or none there."""
+    """The name that a model gets where it is created; None if it has several or none."""
     names = {binding.name for binding in pipeline.names_of(model)}
     match blocks.statement_at(pipeline, model.origin) if model.origin else None:
         case ast.Assign(targets=[ast.Name(id=name)]) if names == {name}:
@@ -189,13 +189,13 @@ def _name_of(pipeline: Pipeline, model: Model) -> str | None:
 
 
 def _is_used_before(pipeline: Pipeline, location: Location) -> bool:
-    """Whether an optimizer or a Trainer may get the model before its embeddings have the new row."""
+    """Whether an optimizer or a Trainer may get the model before its embedding is resized."""
     users = [each.origin for each in pipeline.optimizers] + [each.construction for each in pipeline.runs]
     return any(each is not None and (each.path != location.path or each < location) for each in users)
 
 
 def _resizes(pipeline: Pipeline, later: Location, wanted: str) -> bool | None:
-    """Whether the script resizes the embeddings as wanted below a place already; None where it does so otherwise."""
+    """Whether the script already resizes the embedding after a location; None if it does so in another way."""
     source = pipeline.source_of(later)
     calls = [node for node in source.nodes_of(ast.Call) if "resize_token_embeddings" in ast.unparse(node.func)]
     if not calls:

@@ -1,7 +1,7 @@
-"""Every row is padded to one length, although the collator pads each batch.
+"""Every row is padded to a fixed length, although the collator pads each batch.
 
-Padding costs as much as text. With `padding="max_length"` short rows carry it through every layer, and the collator
-finds nothing left to save.
+Padding costs as much compute as text. With `padding="max_length"` short rows are padded to the full length, and the
+dynamic padding of the collator has no effect.
 
 ## Bad
 
@@ -23,7 +23,7 @@ finds nothing left to save.
 
 ## When it is fine
 
-Compiled models are fastest with one shape:
+Compiled models are fastest with a fixed shape:
 
     def tokenize_pairs(batch):
         pairs = batch["premise"], batch["hypothesis"]
@@ -33,7 +33,7 @@ Compiled models are fastest with one shape:
     args = TrainingArguments("out", torch_compile=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
 
-Without a collator that pads, somebody has to:
+No collator pads the batches:
 
     def tokenize_pairs(batch):
         pairs = batch["premise"], batch["hypothesis"]
@@ -42,7 +42,7 @@ Without a collator that pads, somebody has to:
     pairs = raw.map(tokenize_pairs, batched=True)
     trainer = Trainer(model, args, train_dataset=pairs["train"])
 
-Labels that are a list for each row need one length as well, and most collators pad none:
+Labels with one value per token need a fixed length, too, and most collators do not pad them:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
 
@@ -57,7 +57,7 @@ Labels that are a list for each row need one length as well, and most collators 
 
 ## Fix
 
-Asks first: batches get other shapes, which a compiled model may not bear.
+Asks first: batches get varying shapes, which a compiled model may not support.
 
 ## References
 
@@ -71,23 +71,43 @@ from collections.abc import Iterator
 from lintrain.analysis import script_text, token_feeds
 from lintrain.pipeline.values.data import Collator, Kind, Padding
 from lintrain.pipeline.values.python import is_missing
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
-WANTS_ONE_SHAPE = lazy_pattern(
+NEEDS_FIXED_SHAPE = lazy_pattern(
     r"\b(xla|tpu|torch_xla|optimum|openvino|onnx|cuda_?graphs?|TPU\w*)\b|torch_compile|\.compile\("
 )
-ONE_EACH = frozenset({Kind.CLASS, Kind.INTEGER, Kind.FLOAT})
-"""Labels of which a row has one."""
+SCALAR_LABELS = frozenset({Kind.CLASS, Kind.INTEGER, Kind.FLOAT})
+"""Kinds of labels with one value per row."""
 
 PADS_LABELS = frozenset({"DataCollatorForSeq2Seq", "DataCollatorForTokenClassification"})
 MUCH, LITTLE = 0.5, 0.2
+"""Shares of padding that confirm and refute the finding."""
 
 
-class PaddingToMaxLength(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the tokenizer call has `padding` as a keyword argument."""
+
+    is_keyword: bool
+
+
+class PaddingToMaxLength(Rule[Claim]):
     level = Level.NOTE
     keywords = "Trainer|DataLoader"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feed in token_feeds.token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
@@ -95,18 +115,18 @@ class PaddingToMaxLength(Rule):
                 continue
             if ids.padding is not Padding.FIXED or not _pads_batches(feed) or "labels" in encoding.columns:
                 continue
-            if script_text.mentions(pipeline, WANTS_ONE_SHAPE):
+            if script_text.mentions(pipeline, NEEDS_FIXED_SHAPE):
                 continue
             reported.add(encoding.origin)
             yield self.finding(
                 encoding.origin,
-                f"every row is padded to {encoding.max_length or 'one length'}, and the collator pads each batch",
-                related=[Related(feed.location, "batches are padded here", "batched")],
-                help="leave out `padding`, so that a batch is only as long as its longest row",
-                facts={"is_named": "padding=" in pipeline.code(encoding.origin).replace(" ", "")},
+                f"rows are padded to {encoding.max_length or 'a fixed length'}, although the collator pads each batch",
+                related=[Related(feed.location, "the collator pads batches here", "batched")],
+                help="remove `padding`: the collator pads a batch only to its longest row",
+                claim=Claim("padding=" in pipeline.code(encoding.origin).replace(" ", "")),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None or batch.attended_tokens is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
@@ -115,23 +135,21 @@ class PaddingToMaxLength(Rule):
         text = f"{padding} of {padding + batch.attended_tokens} tokens are padding ({share:.0%})"
         if share > MUCH:
             return Verdict.confirmed(text, padding=padding, share=share)
-        return (
-            Verdict.refuted(text, padding=padding, share=share)
-            if share < LITTLE
-            else Verdict.inconclusive(text, share=share)
-        )
+        if share < LITTLE:
+            return Verdict.refuted(text, padding=padding, share=share)
+        return Verdict.inconclusive(text, share=share)
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        if not finding.facts.get("is_named"):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or not finding.claim.is_keyword:
             return None
-        return fixes.Fix.of("leave out `padding`", fixes.RemoveArgument(finding.location, "padding"), safe=False)
+        return fixes.Fix.of("remove `padding`", fixes.RemoveArgument(finding.location, "padding"), safe=False)
 
 
 def _pads_batches(feed: token_feeds.TokenFeed) -> bool:
-    """Whether a collator of the libraries pads each batch, in a run whose labels are no lists, or are padded too."""
+    """Whether a library's collator pads each batch, and its labels if they are lists."""
     column = feed.columns.get("labels")
     name = feed.collator.name if isinstance(feed.collator, Collator) else ""
-    if column is not None and (column.is_masked or not (column.kind in ONE_EACH or name in PADS_LABELS)):
+    if column is not None and (column.is_masked or not (column.kind in SCALAR_LABELS or name in PADS_LABELS)):
         return False
     if isinstance(feed.collator, Collator):
         return feed.collator.pads is True and "pad_to_multiple_of" not in feed.collator.arguments

@@ -1,7 +1,7 @@
 """The tokenizer and the model come from checkpoints with different vocabularies.
 
-An id means another word to the model than to the tokenizer, so the model reads noise. As long as the ids fit into its
-embedding nothing fails: the loss falls a little and stays high.
+A token id means one token to the tokenizer and another to the model, so the model's input is meaningless. If all ids
+are within its embedding, no error is raised: the loss falls a little and stays high.
 
 ## Bad
 
@@ -21,7 +21,7 @@ embedding nothing fails: the loss falls a little and stays high.
 
 ## When it is fine
 
-Some checkpoints share one vocabulary:
+Some checkpoints share a vocabulary:
 
     tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
     premises = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
@@ -30,7 +30,7 @@ Some checkpoints share one vocabulary:
         model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer)
     )
 
-An option of its own for the tokenizer is for the user to fit:
+A separate option for the tokenizer is the user's choice:
 
     import argparse
 
@@ -45,7 +45,7 @@ An option of its own for the tokenizer is for the user to fit:
         model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer)
     )
 
-A folder may hold anything:
+A folder may contain any tokenizer:
 
     from my_project import FOLDER
 
@@ -54,7 +54,7 @@ A folder may hold anything:
     premises = raw.map(lambda batch: tokenizer(batch["premise"], truncation=True), batched=True)
     trainer = Trainer(model, args, train_dataset=premises["train"], data_collator=DataCollatorWithPadding(tokenizer))
 
-A model may be moved to other words, by a new embedding for them:
+A model may get a new embedding for another vocabulary:
 
     tokenizer = AutoTokenizer.from_pretrained("roberta-base")
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
@@ -66,7 +66,7 @@ A model may be moved to other words, by a new embedding for them:
 
 ## Fix
 
-None: which of the two was meant, only you know.
+None: the script does not show which of the two is correct.
 
 ## References
 
@@ -85,18 +85,19 @@ from lintrain.pipeline.values.python import ABSENT, Function, is_missing, text_o
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
 
 SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
-"""Model types whose embedding has more rows than the tokenizer has tokens: the number says nothing of the words."""
+"""Model types with more embedding rows than tokens: the sizes do not identify the vocabulary."""
 
 LIKE_GPT2 = frozenset({"codegen", "gpt2", "gpt_neo", "phi"})
-"""Model types that share the words of GPT-2, some with more after them."""
+"""Model types that share the vocabulary of GPT-2, some with additional tokens."""
 
-NEW_WORDS = (
+NEW_VOCABULARY = (
     r"resize_token_embeddings|set_input_embeddings|from_encoder_decoder_pretrained"
     r"|(word_embeddings|embed_tokens|wte)\s*=[^=]"
 )
-"""Code that gives a model the embedding of other words, or a vocabulary for each side."""
+"""Code that gives a model another embedding, or one vocabulary each for encoder and decoder."""
 
 SAME, OTHER = 0.999, 0.9
+"""Shares of tokens with equal ids that refute and confirm the finding."""
 
 
 class TokenizerModelMismatch(Rule):
@@ -114,27 +115,27 @@ class TokenizerModelMismatch(Rule):
             if (
                 location in reported
                 or not _differ(pipeline, tokenizer, model)
-                or script_text.mentions(pipeline, NEW_WORDS)
+                or script_text.mentions(pipeline, NEW_VOCABULARY)
             ):
                 continue
             reported.add(location)
             names = f"`{text_of(tokenizer.checkpoint)}`", f"`{text_of(model.checkpoint)}`"
             yield self.finding(
                 location,
-                f"ids are those of {names[0]}, the model is {names[1]}",
+                f"the tokenizer is from {names[0]}, but the model from {names[1]}",
                 related=[
                     Related(made, note)
                     for made, note in ((tokenizer.origin, "the tokenizer"), (model.origin, "the model"))
                     if made is not None
                 ],
-                help="load both from one checkpoint",
+                help="load both from the same checkpoint",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         tokenizer, model = evidence.tokenizer, evidence.model
         if tokenizer is None or model is None or tokenizer.shared is None:
-            return Verdict.inconclusive("the model's own tokenizer is not on this machine")
-        text = f"{tokenizer.shared:.0%} of the tokens have the id that `{model.checkpoint}` was trained with"
+            return Verdict.inconclusive("the tokenizer of the model's checkpoint is not on this machine")
+        text = f"{tokenizer.shared:.0%} of the tokens have the same id as in `{model.checkpoint}`"
         if tokenizer.shared >= SAME:
             return Verdict.refuted(text, shared=tokenizer.shared)
         if tokenizer.shared < OTHER:
@@ -147,14 +148,14 @@ def _loads(call: ast.Call) -> bool:
 
 
 def _fed(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
-    """The tokenizers and models of rows that a Trainer or a loader reads."""
+    """The tokenizer and model of each row source of a Trainer or DataLoader."""
     for feed in token_feeds.token_feeds(pipeline):
         if feed.tokenizer is not None and feed.model is not None:
             yield feed.location, feed.tokenizer, feed.model
 
 
 def _called(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
-    """The tokenizers and models where ids come to a call, perhaps in a module of the script."""
+    """The tokenizer and model of each call of a model with token ids, in the script or its modules."""
     for call in pipeline.model_calls:
         given = call.arguments.get("input_ids")
         column = given.value.column if given is not None and isinstance(given.value, ColumnValues) else None
@@ -173,7 +174,7 @@ def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
 
 
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
-    """Whether two well-known checkpoints certainly have different vocabularies: of different sizes."""
+    """Whether two well-known checkpoints certainly have vocabularies of different sizes."""
     own, other = special_tokens.certain_facts(pipeline, tokenizer), special_tokens.certain_facts(pipeline, model)
     if own is None or other is None or own.vocab_size is None or other.vocab_size is None:
         return False

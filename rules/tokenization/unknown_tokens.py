@@ -1,7 +1,7 @@
-"""Much of the text reaches the model as the unknown token.
+"""Much of the text becomes the unknown token.
 
-The words behind it are lost before training: different sentences become the same ids. It happens when text is of
-another language, script or case than the tokenizer was made for. No error is raised.
+These words are lost before training: different sentences get the same token ids. This happens if the text has another
+language, script or case than the training data of the tokenizer. No error is raised.
 
 ## Bad
 
@@ -16,8 +16,8 @@ another language, script or case than the tokenizer was made for. No error is ra
 
 ## When it is fine
 
-Tokenizers that work on bytes have no unknown token, and text that masks characters on purpose loses nothing. Up to
-one in a hundred unknown tokens is usual.
+Byte-level tokenizers have no unknown token, and text may mask characters on purpose. Up to 1 % of unknown tokens is
+normal.
 
 ## Fix
 
@@ -33,6 +33,8 @@ from collections.abc import Iterator
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 
 MUCH, LITTLE = 0.03, 0.01
+"""Shares of unknown tokens that confirm and refute the finding."""
+
 FEWEST_TOKENS = 300
 
 
@@ -44,12 +46,12 @@ class UnknownTokens(Rule):
         ordinary = sum(batch.ordinary_tokens or 0 for batch in batches)
         unknown = sum(batch.unknown_tokens or 0 for batch in batches)
         if ordinary < FEWEST_TOKENS:
-            return Verdict.inconclusive(f"{ordinary} tokens were seen, fewer than {FEWEST_TOKENS} say nothing")
+            return Verdict.inconclusive(f"{ordinary} tokens were measured, at least {FEWEST_TOKENS} are needed")
         pieces = sorted({piece for batch in batches for piece in batch.unknown_pieces})[:5]
-        lost = f", such as {', '.join(f'`{piece}`' for piece in pieces)}" if pieces else ""
+        examples = f", such as {', '.join(f'`{piece}`' for piece in pieces)}" if pieces else ""
         text = f"{unknown} of {ordinary} tokens are unknown ({unknown / ordinary:.1%})"
         if unknown / ordinary > MUCH:
-            return Verdict.confirmed(text + lost, unknown=unknown, tokens=ordinary, pieces=list(pieces))
+            return Verdict.confirmed(text + examples, unknown=unknown, tokens=ordinary, pieces=list(pieces))
         if unknown / ordinary < LITTLE:
             return Verdict.refuted(text, unknown=unknown, tokens=ordinary)
         return Verdict.inconclusive(f"{text}, between {LITTLE:.0%} and {MUCH:.0%}", unknown=unknown, tokens=ordinary)
@@ -57,8 +59,8 @@ class UnknownTokens(Rule):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
         finding = self.finding(
             evidence.location,
-            "the tokenizer does not know much of the training text",
-            help="take the tokenizer and model of this text's language, script and case",
+            "much of the training text becomes the unknown token",
+            help="use a tokenizer and model for the language, script and case of this text",
             subject="train_dataset",
         )
         yield from self.if_confirmed(finding, evidence)

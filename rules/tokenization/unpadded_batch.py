@@ -1,7 +1,7 @@
-"""Rows of unequal length are put into one batch, and nothing pads them.
+"""Rows of different length are put into one batch without padding.
 
-A tokenizer pads only when it is asked to, and what Trainer and DataLoader take for a collator by default only stacks
-rows. The run ends at the first batch whose rows differ in length.
+A tokenizer pads only with `padding=True`, and the default collators of Trainer and DataLoader only stack rows. The
+first batch whose rows differ in length raises an error.
 
 ## Bad
 
@@ -9,7 +9,7 @@ rows. The run ends at the first batch whose rows differ in length.
     trainer = Trainer(model, args, train_dataset=tokenized["train"])  # <- unpadded-batch
     # raises ValueError: expected sequence of length
 
-A collator of one's own stacks them, too:
+A custom collator that stacks rows:
 
     def collate(rows):
         ids = torch.tensor([row["input_ids"] for row in rows])  # <- unpadded-batch
@@ -28,11 +28,11 @@ A collator of one's own stacks them, too:
 
 ## When it is fine
 
-Trainer pads by itself when it is given the tokenizer:
+Trainer pads if it gets the tokenizer:
 
     trainer = Trainer(model, args, train_dataset=tokenized["train"], processing_class=tokenizer)
 
-Rows may all be made equally long:
+All rows have the same length:
 
     def tokenize_to_length(batch):
         return tokenizer(batch["premise"], truncation=True, padding="max_length", max_length=32)
@@ -40,7 +40,7 @@ Rows may all be made equally long:
     tokenized = raw.map(tokenize_to_length, batched=True)
     trainer = Trainer(model, args, train_dataset=tokenized["train"])
 
-A collator of one's own may pad them itself:
+A custom collator pads the rows:
 
     def collate(rows):
         longest = max(len(row["input_ids"]) for row in rows)
@@ -51,15 +51,15 @@ A collator of one's own may pad them itself:
     args = TrainingArguments("out", remove_unused_columns=False)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)
 
-A batch of one row has nothing to be padded to:
+A batch of one row needs no padding:
 
     args = TrainingArguments("out", per_device_train_batch_size=1)
     trainer = Trainer(model, args, train_dataset=tokenized["train"])
 
 ## Fix
 
-Safe for classifiers of whole rows, whose rows of different lengths end the run. Asks first for other tasks, which may
-need a collator of their own.
+Safe for sequence classification, where rows of different length raise an error. Asks first for other tasks, which may
+need another collator.
 
 ## References
 
@@ -76,7 +76,7 @@ from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Value, is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 COLLATORS = {
     Task.SEQUENCE_CLASSIFICATION: "DataCollatorWithPadding({})",
@@ -84,19 +84,29 @@ COLLATORS = {
     Task.CAUSAL_LM: "DataCollatorForLanguageModeling({}, mlm=False)",
 }
 
-RAGGED = (
+RAGGED_ERRORS = (
     "expected sequence of length",
     "stack expects each tensor to be equal size",
     "each element in list of batch should be of equal size",
     "Unable to create tensor",
 )
+"""Error messages for rows of different length."""
 
 
-class UnpaddedBatch(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The argument to pass and its code, None without a fix; `is_safe` if the fix is safe."""
+
+    argument: str | None = None
+    code: str | None = None
+    is_safe: bool = False
+
+
+class UnpaddedBatch(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|DataLoader|stack|tensor"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             if run.path in run_data.PLAIN_TRAINERS and not run.overrides & run_data.OWN_LOADING:
                 yield from self._check_trainer(pipeline, run)
@@ -104,7 +114,7 @@ class UnpaddedBatch(Rule):
             reasons = raggedness.ragged_at(pipeline, loader.dataset)
             if loader.origin and reasons and _stacks_rows(loader):
                 yield self._report_loader(pipeline, loader, reasons, loader.origin)
-        found: dict[Location, Finding] = {}
+        found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
             reasons = raggedness.ragged_at(pipeline, rows.dataset) if isinstance(rows, Rows) else ()
@@ -112,15 +122,15 @@ class UnpaddedBatch(Rule):
                 found.setdefault(misuse.location, self._report_collate(misuse.location, reasons))
         yield from found.values()
 
-    def _report_collate(self, location: Location, reasons: tuple[Related, ...]) -> Finding:
+    def _report_collate(self, location: Location, reasons: tuple[Related, ...]) -> Finding[Claim]:
         return self.finding(
             location,
-            "rows that differ in length are put into one tensor, and nothing pads them",
+            "rows of different length are put into one tensor without padding",
             related=reasons,
-            help='pad them first: `tokenizer.pad(rows, return_tensors="pt")`',
+            help='pad the rows first: `tokenizer.pad(rows, return_tensors="pt")`',
         )
 
-    def _check_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
+    def _check_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
         for parameter in ("train_dataset", "eval_dataset"):
             given = run.value(parameter)
             reasons = raggedness.ragged_at(pipeline, given) or raggedness.ragged_copy_at(pipeline, given)
@@ -130,71 +140,78 @@ class UnpaddedBatch(Rule):
 
     def _report_trainer(
         self, pipeline: Pipeline, run: TrainerRun, parameter: str, reasons: tuple[Related, ...]
-    ) -> Finding:
+    ) -> Finding[Claim]:
         task = run.model.task if run.model else None
         collator = COLLATORS.get(task, "") if task else ""
         return self.finding(
             run.construction,
-            f"rows of {_given_text(pipeline, run, parameter)} differ in length, and nothing pads them",
+            f"rows of {_given_text(pipeline, run, parameter)} differ in length and are not padded",
             related=reasons,
             help="pass `data_collator=DataCollatorWithPadding(tokenizer)` or `processing_class=tokenizer`",
             subject=parameter,
-            facts=_cure(pipeline, run.construction, "data_collator", collator)
-            | {"safe": task is Task.SEQUENCE_CLASSIFICATION},
+            claim=_claim(
+                pipeline, run.construction, "data_collator", collator, is_safe=task is Task.SEQUENCE_CLASSIFICATION
+            ),
         )
 
     def _report_loader(
         self, pipeline: Pipeline, loader: Loader, reasons: tuple[Related, ...], location: Location
-    ) -> Finding:
+    ) -> Finding[Claim]:
         dataset = loader.dataset
         text = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
         only_numbers = isinstance(dataset, Dataset) and dataset.is_complete and not dataset.text_columns
         return self.finding(
             location,
-            f"rows of {_shown(text)} differ in length, and nothing pads them",
+            f"rows of {_shown(text)} differ in length and are not padded",
             related=reasons,
             help="pass `collate_fn=DataCollatorWithPadding(tokenizer)`",
-            facts=_cure(pipeline, location, "collate_fn", "DataCollatorWithPadding({})" if only_numbers else ""),
+            claim=_claim(pipeline, location, "collate_fn", "DataCollatorWithPadding({})" if only_numbers else ""),
         )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         parameter = finding.subject or "train_dataset"
         split, batch = evidence.split(parameter), evidence.batch(parameter)
         tokens = split.column("input_ids") if split else None
         if split is not None and split.columns and tokens is None:
-            return Verdict.inconclusive(f"none of the {len(split.columns)} columns of {parameter} is `input_ids`")
+            return Verdict.inconclusive(f"none of the {len(split.columns)} columns of `{parameter}` is `input_ids`")
         shortest, longest = (tokens.lengths[0], tokens.lengths[-1]) if tokens and tokens.lengths else (0, 0)
         stage = evidence.stage("batch")
-        if stage is not None and stage.failure is not None and stage.failure.says(*RAGGED) and longest > shortest:
+        if (
+            stage is not None
+            and stage.failure is not None
+            and stage.failure.says(*RAGGED_ERRORS)
+            and longest > shortest
+        ):
             return Verdict.confirmed(
-                f"rows of {shortest} to {longest} tokens do not stack: {stage.failure.type}",
+                f"rows of {shortest} to {longest} tokens cannot be stacked: {stage.failure.type}",
                 shortest=shortest,
                 longest=longest,
             )
         if batch is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         if longest and shortest == longest:
-            return Verdict.inconclusive(f"all rows that were read have {longest} tokens")
-        return Verdict.refuted(f"{batch.rows} rows of {shortest} to {longest} tokens make one batch", rows=batch.rows)
+            return Verdict.inconclusive(f"all measured rows have {longest} tokens")
+        return Verdict.refuted(
+            f"{batch.rows} rows of {shortest} to {longest} tokens were collated into one batch", rows=batch.rows
+        )
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name, code = finding.facts.get("argument"), finding.facts.get("code")
-        if not isinstance(name, str) or not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.argument is None or claim.code is None:
             return None
-        collator = code.partition("(")[0]
         return fixes.Fix.of(
-            f"pass `{name}={code}`",
-            fixes.AddArgument(finding.location, name, code),
-            fixes.AddImport("transformers", collator),
-            safe=finding.facts.get("safe") is True,
+            f"pass `{claim.argument}={claim.code}`",
+            fixes.AddArgument(finding.location, claim.argument, claim.code),
+            fixes.AddImport("transformers", claim.code.partition("(")[0]),
+            safe=claim.is_safe,
         )
 
 
 def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
-    """What to call the rows: by the argument's code, or by that of the tokenized copy that is meant."""
+    """The code of the rows: of the argument, or of the tokenized copy of it."""
     argument = run.arguments.get(parameter)
     if argument is None:
-        return "this data set"
+        return "this dataset"
     if isinstance(argument.value, Dataset) and not argument.value.is_tokenized:
         copies = run_data.tokenized_copies(pipeline, argument.value, argument.location)
         return _shown(copies[0].text) if len(copies) == 1 else "its tokenized copy"
@@ -202,7 +219,7 @@ def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
 
 
 def _stacks(run: TrainerRun, parameter: str) -> bool:
-    """Whether this Trainer certainly puts several rows into a batch as they are."""
+    """Whether this Trainer certainly stacks several rows into a batch without padding."""
     collator = run.value("data_collator")
     if not run_data.is_default_collator(collator) and not (isinstance(collator, Collator) and collator.pads is False):
         return False
@@ -221,7 +238,7 @@ def _is_many(size: Value, default: int) -> bool:
 
 
 def _stacks_rows(loader: Loader) -> bool:
-    """Whether this DataLoader certainly puts several rows into a batch as they are; by itself it takes one."""
+    """Whether this DataLoader certainly stacks several rows into a batch; its default is one row."""
     given = loader.arguments
     if "batch_sampler" in given or "**" in given or not is_missing(loader.collate):
         return False
@@ -229,12 +246,10 @@ def _stacks_rows(loader: Loader) -> bool:
 
 
 def _shown(text: str) -> str:
-    return f"`{text}`" if 0 < len(text) <= 29 and "\n" not in text else "this data set"
+    return f"`{text}`" if 0 < len(text) <= 29 and "\n" not in text else "this dataset"
 
 
-def _cure(
-    pipeline: Pipeline, location: Location, argument: str, code: str
-) -> dict[str, str | int | float | bool | None]:
-    """The argument that would pad, where the tokenizer has a name at this place."""
+def _claim(pipeline: Pipeline, location: Location, argument: str, code: str, *, is_safe: bool = False) -> Claim:
+    """The claim with the argument that pads, if the tokenizer has a name at this location."""
     name = run_data.tokenizer_name(pipeline, location) if code else None
-    return {"argument": argument if name else None, "code": code.format(name) if name else None}
+    return Claim(argument, code.format(name), is_safe) if name else Claim()

@@ -1,7 +1,7 @@
-"""The collator pads the inputs, and the labels of this task are rows that need padding as well.
+"""The collator pads only the inputs, but the labels of this task need padding, too.
 
-`DataCollatorWithPadding`, which is also what Trainer makes of a tokenizer, knows nothing of labels that are lists: one
-for each token, or the tokens of an answer. The run ends at the first batch whose rows differ in length.
+`DataCollatorWithPadding`, the default collator of a Trainer with a tokenizer, does not pad labels that are lists, such
+as one label per token. The first batch whose rows differ in length raises an error.
 
 ## Bad
 
@@ -15,9 +15,9 @@ for each token, or the tokens of an answer. The run ends at the first batch whos
     trainer = Trainer(model, args, train_dataset=tagged["train"], data_collator=collator)  # <- wrong-collator
     # raises ValueError: Unable to create tensor
 
-What Trainer makes of a tokenizer is the same collator:
+Trainer uses this collator if it gets a tokenizer:
 
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda batch: words(batch["premise"], text_target=batch["hypothesis"], truncation=True),
         batched=True,
@@ -39,9 +39,9 @@ What Trainer makes of a tokenizer is the same collator:
     collator = DataCollatorForTokenClassification(tokenizer)
     trainer = Trainer(model, args, train_dataset=tagged["train"], data_collator=collator)
 
-And for sequences as labels:
+For sequence-to-sequence models:
 
-    keywords = AutoTokenizer.from_pretrained("t5-small")
+    words = AutoTokenizer.from_pretrained("t5-small")
     pairs = raw.map(
         lambda batch: words(batch["premise"], text_target=batch["hypothesis"], truncation=True),
         batched=True,
@@ -59,7 +59,7 @@ And for sequences as labels:
 
 ## When it is fine
 
-Inputs and labels of one length leave nothing to pad:
+Inputs and labels of equal length need no padding:
 
     def tag(batch):
         rows = tokenizer(batch["premise"], truncation=True, padding="max_length", max_length=32)
@@ -69,7 +69,7 @@ Inputs and labels of one length leave nothing to pad:
     model = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=3)
     trainer = Trainer(model, args, train_dataset=tagged["train"], processing_class=tokenizer)
 
-Rows that other code has prepared may be of one length:
+Rows from other code may have equal length:
 
     from my_project import load_tagged
 
@@ -78,7 +78,7 @@ Rows that other code has prepared may be of one length:
 
 ## Fix
 
-Safe: labels of different lengths end the run with the other collator.
+Safe: with the old collator labels of different length raise an error.
 
 ## References
 
@@ -92,22 +92,30 @@ from collections.abc import Iterator
 from lintrain.analysis import collators, raggedness, run_data
 from lintrain.pipeline.values.data import Dataset, Kind
 from lintrain.pipeline.values.model import Task
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 PADDING = "transformers.DataCollatorWithPadding"
 FITTING = {
     Task.TOKEN_CLASSIFICATION: "DataCollatorForTokenClassification",
     Task.SEQ2SEQ_LM: "DataCollatorForSeq2Seq",
 }
-RAGGED = ("Unable to create tensor", "excessive nesting", "expected sequence of length")
-IGNORED = -100
+RAGGED_ERRORS = ("Unable to create tensor", "excessive nesting", "expected sequence of length")
+"""Error messages for labels of different length."""
 
 
-class WrongCollator(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The name and the code of the correct collator; None without a fix."""
+
+    collator: str | None = None
+    code: str | None = None
+
+
+class WrongCollator(Rule[Claim]):
     level = Level.ERROR
     keywords = "Trainer|DataLoader"
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for collation in collators.collations(pipeline):
             model, collator = collation.model, collation.collator
             if model is None or model.task not in FITTING or (collator is not None and collator.path != PADDING):
@@ -116,67 +124,67 @@ class WrongCollator(Rule):
             if not reasons or not _has_ragged_labels(collation.dataset):
                 continue
             fitting = FITTING[model.task]
-            given = Related(collator.origin, "pads inputs only", "collator") if collator and collator.origin else None
+            given = (
+                Related(collator.origin, "pads only the inputs", "collator") if collator and collator.origin else None
+            )
             yield self.finding(
                 collation.location,
-                f"`DataCollatorWithPadding` pads no labels; {_short(model.task)} has rows of them",
+                f"`DataCollatorWithPadding` does not pad the labels of {_task_name(model.task)}",
                 related=[*reasons, *([given] if given else [])],
                 help=f"use `{fitting}`, which pads labels with -100",
-                facts=_cure(pipeline, collation, fitting),
+                claim=_claim(pipeline, collation, fitting),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        failed = evidence.failed_with(*RAGGED)
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        failed = evidence.failed_with(*RAGGED_ERRORS)
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(
-                f"the {failed.name} stage ends with `{failed.failure.type}` on labels of unequal length"
+                f"the {failed.name} stage failed with `{failed.failure.type}` for labels of different length"
             )
         batch = evidence.batch()
         labels = batch.tensor("labels") if batch else None
         if batch is None or labels is None:
             return Verdict.inconclusive(evidence.not_reached("batch") if batch is None else "the batch has no `labels`")
         if len(labels.shape) < 2:
-            return Verdict.refuted(f"each row has one label: {list(labels.shape)}")
+            return Verdict.refuted(f"each row has one label: the labels have shape {list(labels.shape)}")
         if batch.labels is not None and batch.labels.pad_supervised:
             count = batch.labels.pad_supervised
-            return Verdict.confirmed(f"{count} labels stand where nothing is attended, and are not -100", padding=count)
-        return Verdict.refuted(f"labels of {list(labels.shape)} make one batch, padding among them is -100")
+            return Verdict.confirmed(f"{count} labels of unattended tokens are not -100", padding=count)
+        return Verdict.refuted(f"labels of shape {list(labels.shape)} were collated, with -100 as padding")
 
-    def fix(self, finding: Finding) -> fixes.Fix | None:
-        name, code = finding.facts.get("collator"), finding.facts.get("code")
-        if not isinstance(name, str) or not isinstance(code, str):
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or claim.collator is None or claim.code is None:
             return None
         made = finding.with_role("collator")
         edit = (
-            fixes.Replace(made[0].location, code)
+            fixes.Replace(made[0].location, claim.code)
             if made
-            else fixes.AddArgument(finding.location, "data_collator", code)
+            else fixes.AddArgument(finding.location, "data_collator", claim.code)
         )
-        return fixes.Fix.of(f"use `{name}`", edit, fixes.AddImport("transformers", name), safe=True)
+        return fixes.Fix.of(f"use `{claim.collator}`", edit, fixes.AddImport("transformers", claim.collator), safe=True)
 
 
 def _has_ragged_labels(value: object) -> bool:
-    """Whether rows have labels beside their ragged ids, not known to be one number: such models want one each."""
+    """Whether rows have labels that may be lists, of the same length as their token ids."""
     if not isinstance(value, Dataset):
         return False
     label = (value.columns or {}).get("labels")
     return label is not None and label.kind not in {Kind.CLASS, Kind.INTEGER, Kind.FLOAT, Kind.TEXT}
 
 
-def _short(task: Task) -> str:
-    return "token classification" if task is Task.TOKEN_CLASSIFICATION else "sequence-to-sequence"
+def _task_name(task: Task) -> str:
+    return "token classification" if task is Task.TOKEN_CLASSIFICATION else "sequence-to-sequence models"
 
 
-def _cure(
-    pipeline: Pipeline, collation: collators.Collation, fitting: str
-) -> dict[str, str | int | float | bool | None]:
-    """The call of the fitting collator, where the tokenizer has a name and the old call gives nothing else."""
+def _claim(pipeline: Pipeline, collation: collators.Collation, fitting: str) -> Claim:
+    """The claim with the correct collator, if the tokenizer has a name and the old call has no other arguments."""
     name = run_data.tokenizer_name(pipeline, collation.location)
     collator = collation.collator
     if name is None or (collator is not None and set(collator.arguments) != {"tokenizer"}):
-        return {}
+        return Claim()
     models = [binding.name for binding in pipeline.bindings if binding.value is collation.model]
     made = collator.origin if collator and collator.origin else collation.location
     is_early = any(binding.value is collation.model and binding.location < made for binding in pipeline.bindings)
     extra = f", model={models[-1]}" if fitting == FITTING[Task.SEQ2SEQ_LM] and models and is_early else ""
-    return {"collator": fitting, "code": f"{fitting}({name}{extra})"}
+    return Claim(fitting, f"{fitting}({name}{extra})")

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from pathlib import Path
 
-from lintrain.settings.formats import FORMATS
+from lintrain.settings.settings import FORMATS
 from tests.attacks.attack import attack
 from tests.attacks.commands import Ended, lintrain
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import lintrain
 from benchmarks.accuracy.checking import installed_versions
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.edits import TextEdits
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.mending import mend
 from lintrain.check.one_file import parse_problem
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult, FileOutcome
-from lintrain.check.run import Run
 from lintrain.check.selection import Choice, Selection, choose, known_names
 from lintrain.check.tiers import rules_concerned
 from lintrain.knowledge.versions import TargetVersions
@@ -30,11 +30,11 @@ from lintrain.model.location import Location
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.document import CheckReport
 from lintrain.report.machine.entries import check_report
-from lintrain.report.text.look import Look
-from lintrain.report.text.people import people_blocks
+from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.style import Style
 from lintrain.rulebook import RuleFile, load_rules
-from lintrain.server.text import Units, changed, line_edits
-from lintrain.settings.formats import FOR_PEOPLE, FORMATS
+from lintrain.server.positions import Units, changed, line_edits
+from lintrain.settings.settings import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from tests.fuzz.inputs import Input
@@ -84,11 +84,11 @@ def selection(*, with_names: bool) -> Selection:
     return choose(known, Choice("fuzz", os.sep, [*known]), Choice("fuzz", os.sep, ignore=left_out))
 
 
-def request_of(given: Input, *, with_names: bool) -> Request:
+def request_of(given: Input, *, with_names: bool) -> CheckRequest:
     """The check of an input that lies on no disk."""
     path = str(Path("/nowhere") / given.name)
     targets = installed_versions()
-    return Request([path], rules(), selection(with_names=with_names), lambda _: targets, {path: given.raw})
+    return CheckRequest([path], rules(), selection(with_names=with_names), lambda _: targets, {path: given.raw})
 
 
 def budget_of(given: Input) -> float:
@@ -131,14 +131,14 @@ def _where() -> str:
     return f"in {Path(frames[-1].filename).name}:{frames[-1].lineno} {frames[-1].name}" if frames else "outside"
 
 
-def _is_read(request: Request, source: Source) -> bool:
+def _is_read(request: CheckRequest, source: Source) -> bool:
     """Whether a rule was asked of the source."""
     return bool(rules_concerned(request.rules, source, None, TargetVersions))
 
 
 def _tried(given: Input, form: int, *, with_names: bool) -> Result:
     request = request_of(given, with_names=with_names)
-    outcome = Run(request).check()
+    outcome = CheckRun(request).check()
     (file,) = outcome.files
     found = frozenset(one.finding.rule for one in file.reported)
     refusals = [one.finding.message for one in file.reported if one.finding.rule in REFUSALS]
@@ -164,7 +164,7 @@ def _tried(given: Input, form: int, *, with_names: bool) -> Result:
     return replace(result, faults=(*faults, *_faults_of_edits(file), *more), mended=mended, unwritable=unwritable)
 
 
-def _source(request: Request) -> Source | None:
+def _source(request: CheckRequest) -> Source | None:
     (path,) = request.files
     try:
         return read_bytes(path, request.given[path])
@@ -204,7 +204,7 @@ def _faults_of_report(outcome: CheckResult, form: int) -> Iterator[str]:
     name = FORMATS[form % len(FORMATS)]
     find_source = outcome.sources.get
     if name in FOR_PEOPLE:
-        blocks, between = people_blocks(name, outcome.reported, find_source, Look())
+        blocks, between = people_blocks(name, outcome.reported, find_source, Style())
         text = between.join(blocks)
     elif name == "html":
         from lintrain.report.page.checked import checked_page
@@ -230,12 +230,12 @@ def _faults_of_edits(file: FileOutcome) -> Iterator[str]:
                 yield f"an edit of `{one.finding.rule}` lies outside the text: {edit.location}"
 
 
-def _faults_of_comments(request: Request, outcome: CheckResult) -> Iterator[str]:
+def _faults_of_comments(request: CheckRequest, outcome: CheckResult) -> Iterator[str]:
     """Comments for all findings that leave one of them unsilenced, or break the file."""
     ignored = ignore_findings(request, outcome, "fuzz")
     if not ignored.contents:
         return
-    after = Run(replace(request, given={**request.given, **ignored.contents})).check()
+    after = CheckRun(replace(request, given={**request.given, **ignored.contents})).check()
     left = {one.finding.rule for one in after.reported}
     if left & REFUSALS:
         yield f"a comment breaks the file: {sorted(left)}"
@@ -243,7 +243,7 @@ def _faults_of_comments(request: Request, outcome: CheckResult) -> Iterator[str]
         yield f"a comment does not silence {sorted(left)}"
 
 
-def _mended(request: Request, outcome: CheckResult) -> tuple[int, int, list[str]]:
+def _mended(request: CheckRequest, outcome: CheckResult) -> tuple[int, int, list[str]]:
     """How many files were mended and fixes could not be written, and what the mending breaks."""
     if not any(one.fix for one in outcome.reported):
         return 0, 0, []
@@ -266,7 +266,7 @@ def _mended(request: Request, outcome: CheckResult) -> tuple[int, int, list[str]
     return len(mended.contents), len(mended.notes), faults
 
 
-def request_with(request: Request, contents: Mapping[str, bytes]) -> Request:
+def request_with(request: CheckRequest, contents: Mapping[str, bytes]) -> CheckRequest:
     """The request for a file with other contents."""
     return replace(request, given={**request.given, **contents})
 

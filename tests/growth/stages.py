@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from lintrain.check.check_request import CheckRequest
+from lintrain.check.check_run import CheckRun
 from lintrain.check.edits import TextEdits
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.mending import Mended, mend
-from lintrain.check.request import Request
 from lintrain.check.result import CheckResult
-from lintrain.check.run import Run
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.entries import check_report
 from lintrain.report.page.checked import checked_page
 from lintrain.report.text.diff import diff
-from lintrain.report.text.look import Look
-from lintrain.report.text.people import people_blocks
-from lintrain.settings.formats import FOR_PEOPLE, FORMATS
+from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.style import Style
+from lintrain.settings.settings import FOR_PEOPLE, FORMATS
 from lintrain.source.reading import read_bytes
 from tests.fuzz.inputs import Input
 from tests.fuzz.trial import request_of, rules
@@ -30,7 +30,7 @@ class Checked:
     given: Input
     outcome: CheckResult | None = None
     mended: Mended | None = None
-    request: Request = field(init=False)
+    request: CheckRequest = field(init=False)
 
     def __post_init__(self) -> None:
         self.request = request_of(self.given, with_names=False)
@@ -48,13 +48,13 @@ class Checked:
 
 
 def _check(checked: Checked) -> None:
-    checked.outcome = Run(checked.request).check()
+    checked.outcome = CheckRun(checked.request).check()
 
 
 def _names(checked: Checked) -> None:
     """The check with the undefined names, which ruff finds."""
     checked.request = request_of(checked.given, with_names=True)
-    checked.outcome = Run(checked.request).check()
+    checked.outcome = CheckRun(checked.request).check()
 
 
 def _fixes(checked: Checked) -> None:
@@ -65,7 +65,7 @@ def _fixes(checked: Checked) -> None:
 def _difference(checked: Checked) -> None:
     mended = checked.mended
     for path, content in mended.contents.items() if mended else ():
-        list(diff(mended.before[path], read_bytes(path, content), Look()))  # type: ignore[union-attr]
+        list(diff(mended.before[path], read_bytes(path, content), Style()))  # type: ignore[union-attr]
 
 
 def _edits(checked: Checked) -> None:
@@ -88,7 +88,7 @@ def _report(name: str) -> Callable[[Checked], None]:
             return
         find_source = outcome.sources.get
         if name in FOR_PEOPLE:
-            people_blocks(name, outcome.reported, find_source, Look())
+            people_blocks(name, outcome.reported, find_source, Style())
         elif name == "html":
             checked_page(outcome.reported, find_source, "")
         else:

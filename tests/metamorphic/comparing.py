@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.accuracy.checking import ENTRY, findings_of, project_of, request_of, written
 from benchmarks.accuracy.code import Code
-from lintrain.check.run import Run
+from lintrain.check.check_run import CheckRun
 from lintrain.model.finding import Finding
 from lintrain.source.reading import read_bytes
 from tests.metamorphic.extracting import extract_function
@@ -104,7 +104,7 @@ def _as_notebook(target: Path, script: Script) -> Path:
 
 
 def _findings(folder: Path) -> Iterator[Finding]:
-    outcome = Run(request_of(folder)).check()
+    outcome = CheckRun(request_of(folder)).check()
     if outcome.crashes or any(file.is_exhausted for file in outcome.files):
         raise RuntimeError(f"{folder}: {outcome.crashes or 'out of its budget'}")
     yield from (reported.finding for reported in outcome.reported)

@@ -105,7 +105,7 @@ def read_afresh(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def ask(capsysbinary: pytest.CaptureFixture[bytes]) -> Ask:
     def asked(*words: str) -> Answer:
-        code = lintrain.cli.answer(list(words or CHECK))
+        code = lintrain.cli.run_or_repeat(list(words or CHECK))
         said = capsysbinary.readouterr()
         return code, said.out.decode(), said.err.decode()
 

@@ -72,7 +72,7 @@ class Probed:
     def verdicts(self) -> list[tuple[str, int, str]]:
         """Rule, line and ruling of every finding."""
         found = self.document["findings"]
-        return sorted((one["rule"], one["position"]["line"], one["verdict"]["outcome"]) for one in found)
+        return sorted((one["rule"], one["location"]["line"], one["verdict"]["outcome"]) for one in found)
 
 
 def probe(folder: Path, script: str, *options: str, arguments: tuple[str, ...] = ()) -> Probed:

@@ -111,7 +111,7 @@ class Said(io.StringIO):
     def write(self, text: str) -> int:
         """See `io.StringIO`."""
         written = super().write(text)
-        if text.endswith("waiting for changes, Ctrl-C ends\n"):
+        if text.endswith("waiting for changes, Ctrl-C stops\n"):
             self.waits += 1
             if self.waits == 1:
                 os.utime("train.py")

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.accuracy.checking import project_of, request_of, written
 from benchmarks.accuracy.mutants import Mutant as Mistake
 from benchmarks.accuracy.mutants import load_injections, load_scripts, mutants_of
-from lintrain.check.run import Run
+from lintrain.check.check_run import CheckRun
 from lintrain.pipeline.record import Pipeline
 from lintrain.read import read_pipeline
 from lintrain.rulebook import RuleFile, load_rules
@@ -98,7 +98,7 @@ def _speaks_of(rule: RuleFile, mistake: Mistake) -> bool:
 
 def _lines(rule: RuleFile, mistake: Mistake, text: str) -> list[int]:
     with written(mistake.script, text) as (folder, target):
-        outcome = Run(request_of(folder, [rule.name])).check()
+        outcome = CheckRun(request_of(folder, [rule.name])).check()
         if outcome.crashes:
             raise RuntimeError(str(outcome.crashes))
         return [

@@ -10,14 +10,14 @@ from lintrain.check.result import Reported
 from lintrain.knowledge.tables import COVERED_PACKAGES
 from lintrain.knowledge.versions import TargetVersions, decided
 from lintrain.model.location import Location
-from lintrain.report.text.full import full
-from lintrain.report.text.look import Look
+from lintrain.report.text.findings import full
+from lintrain.report.text.style import Style
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
 from tests.pages.assembly import MARK, assemble
 
 SCRIPT = "train.py"
-LOOK = Look(width=92)
+LOOK = Style(width=92)
 
 
 def said_of_bad(rule: RuleFile) -> str:

@@ -53,15 +53,15 @@ def program_text(
 def _lines(name: str, report: CheckReport) -> str:
     match name:
         case "github":
-            from lintrain.report.machine.github import github
+            from lintrain.report.machine.ci_logs import github
 
             return _text(github(report))
         case "azure":
-            from lintrain.report.machine.azure import azure
+            from lintrain.report.machine.ci_logs import azure
 
             return _text(azure(report))
         case "pylint":
-            from lintrain.report.machine.pylint import pylint
+            from lintrain.report.machine.ci_logs import pylint
 
             return _text(pylint(report))
         case _:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from lintrain.model.level import Level
 from lintrain.model.verdict import Outcome
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.json_values import plain
 
+FORMAT: Final = 2
+"""The version of the JSON reports; it grows whenever a program that reads them must change."""
+
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """A stretch of a file: lines and columns (characters) from 1, the end column exclusive.
+class LocationEntry:
+    """A range in a file: lines and columns (in characters) start at 1, the end column is exclusive.
 
-    In a notebook, lines count within the cell (`cell` counts every cell from 1), and those of `file_…` are lines and
-    columns of the .ipynb file itself; `end_line` counts from the same line as `line`.
+    In a notebook, `line` and `end_line` count within the cell, and `cell` counts all cells from 1; the `file_…` fields
+    are lines and columns of the .ipynb file itself.
     """
 
     path: str
@@ -35,16 +38,16 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class RelatedEntry:
-    """A place that explains a finding, what happens there, and its part in the story."""
+    """A location that explains a finding, what happens there, and the role that it plays."""
 
-    position: Position
+    location: LocationEntry
     note: str
     role: str
 
 
 @dataclass(frozen=True, slots=True)
 class EditEntry:
-    """Other text for a stretch of the file itself; lines and columns are those of `file_…` of a position."""
+    """The text that replaces a range of the file; lines and columns are as in the `file_…` fields of a location."""
 
     line: int
     column: int
@@ -55,7 +58,7 @@ class EditEntry:
 
 @dataclass(frozen=True, slots=True)
 class FixEntry:
-    """What mends a finding; a safe fix changes no run that was correct. Its edits belong together."""
+    """The edits that fix a finding, to be applied together; a safe fix never changes a run that was correct."""
 
     title: str
     safe: bool
@@ -64,26 +67,26 @@ class FixEntry:
 
 @dataclass(frozen=True, slots=True)
 class VerdictEntry:
-    """What a probe measured of a finding."""
+    """What a probe measured about a finding."""
 
     outcome: Outcome
     reason: str
-    measured: Mapping[str, Any]  # Any: what JSON holds; a type that names itself is more than pydantic's schemas take
+    measured: Mapping[str, Any]  # Any: a JSON value; pydantic has no schema for a recursive alias
 
 
 @dataclass(frozen=True, slots=True)
 class FindingEntry:
-    """One finding; its `fingerprint` stays while file, rule and code of its line do, wherever the line moves."""
+    """One finding; its `fingerprint` depends on the file, the rule and the code of the line, not on the line number."""
 
     rule: str
     level: Level
     message: str
-    position: Position
+    location: LocationEntry
     why: str
     help: str
     related: tuple[RelatedEntry, ...]
     subject: str | None
-    claim: Mapping[str, Any]  # Any: what JSON holds
+    claim: Mapping[str, Any]  # Any: a JSON value
     fix: FixEntry | None
     verdict: VerdictEntry | None
     fingerprint: str = ""
@@ -91,19 +94,19 @@ class FindingEntry:
 
 @dataclass(frozen=True, slots=True)
 class SuppressedEntry:
-    """A finding that a comment silences, where that stands, and the reason that it gives.
+    """A finding that a comment suppresses, the location of the comment, and the reason that it gives.
 
-    Without a comment it is one that the project's baseline hides.
+    `comment` is null if the project's baseline hides the finding.
     """
 
     finding: FindingEntry
-    comment: Position | None
+    comment: LocationEntry | None
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class CrashEntry:
-    """A rule that failed on a file: an error of lintrain."""
+    """A rule that crashed on a file, which is a bug in lintrain."""
 
     path: str
     rule: str
@@ -112,7 +115,7 @@ class CrashEntry:
 
 @dataclass(frozen=True, slots=True)
 class UnjudgedEntry:
-    """A rule that has not judged a file, or not all of it, because what a file may cost was spent."""
+    """A rule that did not check a file completely, because the budget of the file was used up."""
 
     path: str
     rule: str
@@ -121,7 +124,7 @@ class UnjudgedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ProbeEntry:
-    """A probe whose verdicts are in the report: its script, its exit code, and what it came to."""
+    """A probe whose verdicts are in the report: its script, its exit code, and its closing line."""
 
     script: str
     exit_code: int
@@ -130,7 +133,7 @@ class ProbeEntry:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The counts of a run; `known` findings are hidden by the project's baseline."""
+    """The counts of a run; the project's baseline hides `known` findings."""
 
     files: int
     findings: int
@@ -143,12 +146,12 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """Everything that `lintrain check` found; `format` grows when a reader of older reports would trip.
+    """Everything that `lintrain check` found.
 
-    `sources` are the SHA-256 of the texts that findings lie in, by their paths; `probes` are those that judged them.
+    `sources` has the SHA-256 of each file with findings, by path; `probes` lists the probes that gave the verdicts.
     """
 
-    format: Literal[1]
+    format: Literal[2]
     lintrain: str
     findings: tuple[FindingEntry, ...]
     crashes: tuple[CrashEntry, ...]
@@ -160,25 +163,35 @@ class CheckReport:
 
     @property
     def problems(self) -> list[FindingEntry]:
-        """The findings to act on: where a probe judged them, not those that it refuted."""
+        """The findings to act on: all of them, without those that a probe in this report refuted."""
         return [one for one in self.findings if not (self.probes and is_refuted(one))]
 
 
 def without_suppressed(report: CheckReport) -> CheckReport:
-    """A report that only counts what authors silenced: GitHub's code scanning opens alerts for it all the same."""
+    """The report without suppressed findings, which GitHub's code scanning would open alerts for."""
     return replace(report, suppressed=())
 
 
 def is_refuted(entry: FindingEntry) -> bool:
-    """Whether a probe saw that the claim is not so."""
+    """Whether a probe refuted the finding."""
     return entry.verdict is not None and entry.verdict.outcome is Outcome.REFUTED
 
 
 def as_json(report: CheckReport) -> str:
-    """A report as JSON text."""
+    """The report as JSON."""
     return json.dumps(plain(asdict(report)), indent=2, ensure_ascii=False)
 
 
 def as_json_lines(report: CheckReport) -> str:
-    """A line of JSON for each finding."""
+    """One line of JSON per finding."""
     return "".join(f"{json.dumps(plain(asdict(one)), ensure_ascii=False)}\n" for one in report.findings)
+
+
+def check_report_schema() -> dict[str, Any]:  # Any: a JSON schema is a tree of whatever JSON holds
+    """The schema of `lintrain check --output-format json`."""
+    from pydantic import TypeAdapter
+
+    from lintrain.report.machine.document import CheckReport
+
+    schema = TypeAdapter(CheckReport).json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

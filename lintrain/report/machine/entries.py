@@ -17,12 +17,13 @@ from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.machine.document import (
+    FORMAT,
     CheckReport,
     CrashEntry,
     EditEntry,
     FindingEntry,
     FixEntry,
-    Position,
+    LocationEntry,
     ProbeEntry,
     RelatedEntry,
     Summary,
@@ -73,7 +74,7 @@ def report_of(
     """A report of these findings, with its counts."""
     entries = (*findings, *(one.finding for one in suppressed))
     return CheckReport(
-        1,
+        FORMAT,
         __version__,
         tuple(findings),
         tuple(crashes),
@@ -141,11 +142,11 @@ def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextE
         finding.rule,
         finding.level,
         finding.message,
-        position_of(finding.location, find_source),
+        location_entry(finding.location, find_source),
         finding.why,
         finding.help,
         tuple(
-            RelatedEntry(position_of(reason.location, find_source), reason.note, reason.role)
+            RelatedEntry(location_entry(reason.location, find_source), reason.note, reason.role)
             for reason in finding.related
         ),
         finding.subject,
@@ -156,16 +157,16 @@ def _finding_entry(one: Reported, find_source: FindSource, edits: Sequence[TextE
     )
 
 
-def position_of(location: Location, find_source: FindSource) -> Position:
+def location_entry(location: Location, find_source: FindSource) -> LocationEntry:
     """A place as programs read it."""
     source = find_source(location.path)
     if source is None:
         span = (location.line, location.column, location.end_line, location.end_column)
-        return Position(location.path, None, *span, *span)
+        return LocationEntry(location.path, None, *span, *span)
     at, there = source.locate(location), source.location_in_file(location)
     end_line = at.line + location.end_line - location.line
     in_file = (there.line, there.column, there.end_line, there.end_column)
-    return Position(location.path, at.cell, at.line, at.column, end_line, location.end_column, *in_file)
+    return LocationEntry(location.path, at.cell, at.line, at.column, end_line, location.end_column, *in_file)
 
 
 def _fix_entry(fix: Fix | None, edits: Iterable[TextEdit]) -> FixEntry | None:
@@ -184,7 +185,7 @@ def _verdict_entry(verdict: Verdict | None) -> VerdictEntry | None:
 def _suppressed_entry(entry: FindingEntry, comment: Suppression | None, find_source: FindSource) -> SuppressedEntry:
     if comment is None:
         return SuppressedEntry(entry, None, "kept in the baseline")
-    return SuppressedEntry(entry, position_of(comment.location, find_source), comment.reason)
+    return SuppressedEntry(entry, location_entry(comment.location, find_source), comment.reason)
 
 
 def _crash_entry(crash: Crash) -> CrashEntry:
@@ -192,14 +193,14 @@ def _crash_entry(crash: Crash) -> CrashEntry:
 
 
 def _digests(entries: Iterable[FindingEntry], find_source: FindSource) -> Mapping[str, str]:
-    paths = sorted({position.path for entry in entries for position in _positions(entry)})
+    paths = sorted({at.path for entry in entries for at in _locations(entry)})
     sources = ((path, find_source(path)) for path in paths)
     return {path: digest(source) for path, source in sources if source}
 
 
-def _positions(entry: FindingEntry) -> Iterator[Position]:
-    yield entry.position
-    yield from (reason.position for reason in entry.related)
+def _locations(entry: FindingEntry) -> Iterator[LocationEntry]:
+    yield entry.location
+    yield from (reason.location for reason in entry.related)
 
 
 def digest(source: Source) -> str:

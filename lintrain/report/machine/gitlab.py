@@ -21,7 +21,7 @@ def gitlab(report: CheckReport) -> str:
 
 
 def _issue(entry: FindingEntry) -> dict[str, object]:
-    at = entry.position
+    at = entry.location
     return {
         "type": "issue",
         "check_name": entry.rule,

@@ -18,7 +18,7 @@ COULD_NOT_JUDGE = 3
 def junit(report: CheckReport) -> str:
     """The report as XML. What a probe refuted is a passed test."""
     root = Element("testsuites", name="lintrain")
-    for path, entries in groupby(sorted(report.findings, key=_location), key=lambda entry: entry.position.path):
+    for path, entries in groupby(sorted(report.findings, key=_location), key=lambda entry: entry.location.path):
         _suite_of_file(root, path, entries, judged=bool(report.probes))
     if report.crashes:
         suite = SubElement(root, "testsuite", name="lintrain failed")
@@ -41,7 +41,7 @@ def junit(report: CheckReport) -> str:
 
 
 def _location(entry: FindingEntry) -> tuple[str, int, int, str]:
-    return entry.position.path, entry.position.file_line, entry.position.file_column, entry.rule
+    return entry.location.path, entry.location.file_line, entry.location.file_column, entry.rule
 
 
 def _suite_of_file(root: Element, path: str, entries: Iterable[FindingEntry], *, judged: bool) -> None:
@@ -57,10 +57,10 @@ def _suite_of_file(root: Element, path: str, entries: Iterable[FindingEntry], *,
             name=name if names[name] == 1 else f"{name} ({names[name]})",
             classname=PurePath(shown).with_suffix("").as_posix(),
             file=shown,
-            line=str(entry.position.file_line),
-            column=str(entry.position.file_column),
+            line=str(entry.location.file_line),
+            column=str(entry.location.file_column),
         )
-        where = f"{shown}:{entry.position.file_line}:{entry.position.file_column}"
+        where = f"{shown}:{entry.location.file_line}:{entry.location.file_column}"
         text = "\n".join([f"{where}: {entry.level.value}[{entry.rule}] {message_of(entry)}", *remarks_of(entry)])
         if judged and is_refuted(entry):
             SubElement(case, "system-out").text = text

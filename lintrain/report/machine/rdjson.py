@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from lintrain.model.level import Level
-from lintrain.report.documentation import address_of
-from lintrain.report.machine.document import CheckReport, EditEntry, FindingEntry, Position
+from lintrain.report.machine.document import CheckReport, EditEntry, FindingEntry, LocationEntry
 from lintrain.report.machine.wording import message_of, one_line, remarks_of
+from lintrain.report.text.pages import address_of
 from lintrain.source.source import Source
 from lintrain.source.written_places import FindSource
 
@@ -31,12 +31,12 @@ def rdjson(report: CheckReport, find_source: FindSource, documentation: str | No
 
 def _diagnostic(entry: FindingEntry, find_source: FindSource, documentation: str | None) -> dict[str, object]:
     edits = entry.fix.edits if entry.fix else ()
-    point = _points_of(entry.position.path, find_source)
+    point = _points_of(entry.location.path, find_source)
     address = address_of(entry.rule, documentation)
     message = "\n".join([message_of(entry), *remarks_of(entry)])
     diagnostic: dict[str, object] = {
         "message": message,
-        "location": _location(entry.position, find_source),
+        "location": _location(entry.location, find_source),
         "severity": SEVERITIES[entry.level],
         "code": {"value": entry.rule, **({"url": address} if address else {})},
     }
@@ -44,13 +44,13 @@ def _diagnostic(entry: FindingEntry, find_source: FindSource, documentation: str
         diagnostic["suggestions"] = [_suggestion(edit, point) for edit in edits]
     if entry.related:
         diagnostic["related_locations"] = [
-            {"message": one_line(reason.note), "location": _location(reason.position, find_source)}
+            {"message": one_line(reason.note), "location": _location(reason.location, find_source)}
             for reason in entry.related
         ]
     return diagnostic
 
 
-def _location(at: Position, find_source: FindSource) -> dict[str, object]:
+def _location(at: LocationEntry, find_source: FindSource) -> dict[str, object]:
     point = _points_of(at.path, find_source)
     start, end = point(at.file_line, at.file_column), point(at.file_end_line, at.file_end_column)
     return {"path": PurePath(at.path).as_posix(), "range": {"start": start, "end": end}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lintrain.report.machine.document import (
     EditEntry,
     FindingEntry,
     FixEntry,
-    Position,
+    LocationEntry,
     ProbeEntry,
     RelatedEntry,
     SuppressedEntry,
@@ -22,10 +23,9 @@ from lintrain.report.machine.document import (
     is_refuted,
 )
 from lintrain.report.machine.paths import STDIN, absolute, file_uri, folder_uri, repository_root, uri_in
-from lintrain.report.machine.regions import FindCode, code_finder
-from lintrain.report.machine.sarif_rules import rule_objects
 from lintrain.report.machine.wording import cell_of, one_line, remarks_of
-from lintrain.report.text.pages import Page
+from lintrain.report.markdown import markdown
+from lintrain.report.text.pages import Page, address_of
 from lintrain.source.written_places import FindSource
 from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.text.json_values import plain
@@ -113,8 +113,8 @@ def _result(entry: FindingEntry, numbers: dict[str, int], code: FindCode, *, jud
         **({"ruleIndex": numbers[entry.rule]} if entry.rule in numbers else {}),
         "kind": "pass" if passed else "fail",
         "level": "none" if passed else entry.level.value,
-        "message": {"text": _text("\n".join([one_line(entry.message) + cell_of(entry.position), *remarks_of(entry)]))},
-        "locations": [_location(entry.position, code)],
+        "message": {"text": _text("\n".join([one_line(entry.message) + cell_of(entry.location), *remarks_of(entry)]))},
+        "locations": [_location(entry.location, code)],
         "partialFingerprints": {FINGERPRINT: entry.fingerprint},
         "properties": _properties(entry),
     }
@@ -123,7 +123,7 @@ def _result(entry: FindingEntry, numbers: dict[str, int], code: FindCode, *, jud
             _related(reason, number, code) for number, reason in enumerate(entry.related, start=1)
         ]
     if entry.fix and entry.fix.edits:
-        result["fixes"] = [_fix(entry.fix, entry.position.path)]
+        result["fixes"] = [_fix(entry.fix, entry.location.path)]
     return result
 
 
@@ -150,7 +150,7 @@ def _properties(entry: FindingEntry) -> Json:
     return {name: value for name, value in properties.items() if value not in (None, {})}
 
 
-def _location(at: Position, code: FindCode) -> Json:
+def _location(at: LocationEntry, code: FindCode) -> Json:
     region = _region(at.file_line, at.file_column, at.file_end_line, at.file_end_column)
     if snippet := code(at):
         region["snippet"] = {"text": snippet}
@@ -162,8 +162,8 @@ def _location(at: Position, code: FindCode) -> Json:
 
 
 def _related(reason: RelatedEntry, number: int, code: FindCode) -> Json:
-    text = _text(one_line(reason.note) + cell_of(reason.position)) or reason.role
-    return {"id": number, **_location(reason.position, code), "message": {"text": text}}
+    text = _text(one_line(reason.note) + cell_of(reason.location)) or reason.role
+    return {"id": number, **_location(reason.location, code), "message": {"text": text}}
 
 
 def _fix(fix: FixEntry, path: str) -> Json:
@@ -193,3 +193,54 @@ def _artifact(path: str) -> Json:
 
 def _text(text: str) -> str:
     return LINK.sub(r"\\[", text)
+
+
+def rule_objects(pages: Iterable[Page], documentation: str | None = None) -> list[Json]:
+    """The descriptors of these rules, in their order."""
+    return [_rule(page, address_of(page.name, documentation)) for page in pages]
+
+
+def _rule(page: Page, address: str) -> Json:
+    return {
+        "id": page.name,
+        "name": "".join(word.capitalize() for word in page.name.split("-")),
+        "shortDescription": {"text": page.manual.title},
+        "fullDescription": {"text": " ".join(page.manual.why.split()) or page.manual.title},
+        "help": {"text": _help_text(page), "markdown": markdown(page)},
+        **({"helpUri": address} if address else {}),
+        "defaultConfiguration": {"level": page.level.value},
+        "properties": {"tags": ["machine-learning", page.stage], "problem.severity": _problem_severity(page)},
+    }
+
+
+def _problem_severity(page: Page) -> str:
+    """The words of code scanning for a level."""
+    return {"note": "recommendation"}.get(page.level.value, page.level.value)
+
+
+def _help_text(page: Page) -> str:
+    sections = (f"{heading}\n\n{text}" for heading, text in page.manual.sections.items())
+    return "\n\n".join([page.manual.title, page.manual.why, *sections])
+
+
+FindCode = Callable[[LocationEntry], str | None]
+"""The code at a location; None if the file is not available."""
+
+
+def code_finder(find_source: FindSource) -> FindCode:
+    """Find the code at locations; each file is split into lines once."""
+
+    @cache
+    def lines_of(path: str) -> list[str]:
+        source = find_source(path)
+        return source.file_text.split("\n") if source else []
+
+    def code_at(at: LocationEntry) -> str | None:
+        lines = lines_of(at.path)[at.file_line - 1 : at.file_end_line]
+        if len(lines) != at.file_end_line - at.file_line + 1:
+            return None
+        lines[-1] = lines[-1][: at.file_end_column - 1]
+        lines[0] = lines[0][at.file_column - 1 :]
+        return "\n".join(lines)
+
+    return code_at

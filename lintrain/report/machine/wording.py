@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lintrain.check.result import Unjudged
 from lintrain.model.verdict import Outcome
-from lintrain.report.machine.document import CheckReport, FindingEntry, Position
+from lintrain.report.machine.document import CheckReport, FindingEntry, LocationEntry
 from lintrain.report.text.columns import printable
 
 NO_CHARACTERS: dict[int, str] = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
@@ -17,12 +17,12 @@ def message_of(entry: FindingEntry) -> str:
     """The message on one line, with the cell of a notebook, and whether a probe confirmed or refuted it."""
     outcome = entry.verdict.outcome if entry.verdict else Outcome.INCONCLUSIVE
     verdict = "" if outcome is Outcome.INCONCLUSIVE else f" ({outcome.value} by a probe)"
-    return f"{one_line(entry.message)}{cell_of(entry.position)}{verdict}"
+    return f"{one_line(entry.message)}{cell_of(entry.location)}{verdict}"
 
 
-def cell_of(position: Position) -> str:
+def cell_of(at: LocationEntry) -> str:
     """The cell of a notebook and the line in it, in brackets; empty for a script."""
-    return f" (cell {position.cell}, line {position.line})" if position.cell is not None else ""
+    return f" (cell {at.cell}, line {at.line})" if at.cell is not None else ""
 
 
 def remarks_of(entry: FindingEntry) -> Iterator[str]:

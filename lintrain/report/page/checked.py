@@ -10,9 +10,7 @@ from lintrain._version import __version__
 from lintrain.check.result import Reported
 from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.findings import findings
-from lintrain.report.page.markup import Markup, joined, tag, with_code
-from lintrain.report.page.parts import table
-from lintrain.report.page.whole import whole_page
+from lintrain.report.page.markup import Markup, joined, table, tag, whole_page, with_code
 from lintrain.source.written_places import FindSource
 from lintrain.text.shown import shown
 

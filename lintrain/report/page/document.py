@@ -9,10 +9,8 @@ from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence
 from lintrain.report.page.facts import facts_of
 from lintrain.report.page.findings import failure, findings
-from lintrain.report.page.markup import Markup, joined, tag, with_code
-from lintrain.report.page.parts import section, table
+from lintrain.report.page.markup import Markup, joined, section, table, tag, whole_page, with_code
 from lintrain.report.page.picture import SIGNS, picture
-from lintrain.report.page.whole import whole_page
 from lintrain.report.text.stages import numbers
 from lintrain.runtime.parent.record import Record
 from lintrain.source.written_places import FindSource

@@ -8,8 +8,7 @@ from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.repeats import are_same
 from lintrain.evidence.run import CheckpointEvidence, DeterminismEvidence, Evidence, MemoryEvidence, RanksEvidence
 from lintrain.report.page.charts import Bar, bars
-from lintrain.report.page.markup import Markup, Piece, tag
-from lintrain.report.page.parts import figure, section, table
+from lintrain.report.page.markup import Markup, Piece, figure, section, table, tag
 from lintrain.report.text.durations import duration, rounded
 from lintrain.text.sizes import show_size
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from lintrain.evidence.run import ColumnEvidence, Evidence, LayerGradient, LayerUpdate, MetricUse, SplitEvidence
 from lintrain.report.page.charts import Bar, Series, bars, curve
 from lintrain.report.page.extras import extras_of
-from lintrain.report.page.markup import Markup, Piece, joined, tag
-from lintrain.report.page.parts import figure, section, table
+from lintrain.report.page.markup import Markup, Piece, figure, joined, section, table, tag
 from lintrain.report.text.followed import by_metric
 from lintrain.report.text.schedule_line import rates_said
 

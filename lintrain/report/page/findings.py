@@ -10,8 +10,8 @@ from lintrain.model.finding import Finding
 from lintrain.model.verdict import Measured, Verdict
 from lintrain.report.page.markup import Markup, joined, tag, with_code
 from lintrain.report.text.columns import printable, window
+from lintrain.report.text.findings import cure_of, message_of
 from lintrain.report.text.frame import Row, rows_of
-from lintrain.report.text.full import cure_of, message_of
 from lintrain.source.written_places import FindSource, line_of, location_of
 from lintrain.text.shown import shown
 

@@ -1,9 +1,10 @@
-"""Pieces of a page: whatever is no markup yet is escaped when it is put into one."""
+"""HTML: escaped elements, the sections and tables that a page is made of, and the page around them."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from lintrain.report.text.columns import printable
@@ -70,3 +71,47 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
 def _shown(text: str) -> str:
     """Text that every encoder takes and that steers nothing."""
     return inert(printable(text))
+
+
+def section(title: str, *inside: Piece) -> Markup:
+    """A part of the page under a heading."""
+    return tag("section", tag("h3", title), *inside)
+
+
+def figure(caption: str, chart: Piece) -> Markup:
+    """A chart under its caption."""
+    return tag("figure", tag("figcaption", caption), chart)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str, kind: str = "numbers") -> Markup:
+    """A table; where the page is too narrow, one of `numbers` scrolls by itself, one of `words` puts the last below."""
+    body = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", tag("tr", (tag("th", name, scope="col") for name in head))),
+        tag("tbody", (tag("tr", (tag("td", cell) for cell in row)) for row in rows)),
+        class_=kind,
+    )
+    return tag("div", body, class_="scrolls", tabindex="0", role="region", aria_label=caption)
+
+
+STYLESHEET = Path(__file__).with_name("page.css")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""A browser asks nobody for anything, whatever the page holds."""
+
+
+def whole_page(title: str, *inside: Piece) -> str:
+    """A page as a file holds it."""
+    return f"<!DOCTYPE html>\n{tag('html', _head(title), tag('body', *inside), lang='en')}\n"
+
+
+def _head(title: str) -> Markup:
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(STYLESHEET.read_text(encoding="utf-8"))),
+    )

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from lintrain.report.text.look import Look, look_of
 from lintrain.report.text.stages import sign
+from lintrain.report.text.style import Style, style_of
 from lintrain.text.shown import for_terminal
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def open_checklist(*, quiet: bool, stream: TextIO | None = None) -> Checklist:
     if quiet:
         return Silence()
     out = sys.stderr if stream is None else stream
-    look = look_of(out)
-    return LiveLines(look) if out.isatty() and look.coloured else PlainLines(look, out)
+    style = style_of(out)
+    return LiveLines(style) if out.isatty() and style.coloured else PlainLines(style, out)
 
 
 class Silence:
@@ -53,18 +53,18 @@ class Silence:
 class PlainLines(Silence):
     """One line as each stage settles: for pipes and logs."""
 
-    def __init__(self, look: Look, stream: TextIO) -> None:
-        self._look, self._stream = look, stream
+    def __init__(self, style: Style, stream: TextIO) -> None:
+        self._style, self._stream = style, stream
 
     def listen(self, event: Event) -> None:
         """Write a line where there is one."""
-        line = _settled(event, self._look)
+        line = _settled(event, self._style)
         if line:
             self._stream.write(for_terminal(line) + "\n")
             self._stream.flush()
 
 
-def _settled(event: Event, look: Look) -> str:
+def _settled(event: Event, style: Style) -> str:
     match event["event"]:
         case "started":
             return "probe: running the script up to its training call"
@@ -72,7 +72,7 @@ def _settled(event: Event, look: Look) -> str:
             return f"probe: once more, with all of the data: {event['reason']}"
         case "stage":
             stage = event["stage"]
-            return f"probe: {sign(stage['status'], look)} {stage['name']} ({stage['seconds']:.2f} s)"
+            return f"probe: {sign(stage['status'], style)} {stage['name']} ({stage['seconds']:.2f} s)"
         case _:
             return ""
 
@@ -80,11 +80,11 @@ def _settled(event: Event, look: Look) -> str:
 class LiveLines(Silence):
     """A list that grows in place and is gone in the end, when the report stands in its stead."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, style: Style) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._look = look
+        self._style = style
         self._lines: list[str] = []
         self._running, self._since, self._done = "script", time.monotonic(), ""
         console = Console(stderr=True, highlight=False)
@@ -101,7 +101,7 @@ class LiveLines(Silence):
         """Move on with the list."""
         match event["event"]:
             case "stage":
-                self._lines.append(_settled(event, self._look).removeprefix("probe: "))
+                self._lines.append(_settled(event, self._style).removeprefix("probe: "))
                 self._running = ""
             case "stage-started":
                 self._running, self._since, self._done = event["stage"], time.monotonic(), ""
@@ -118,6 +118,6 @@ class LiveLines(Silence):
 
         lines = list(self._lines)
         if self._running:
-            spinner = "⠋⠙⠹⠸⠼⠴⠦⠧"[int(time.monotonic() * 8) % 8] if self._look.unicode else "."
+            spinner = "⠋⠙⠹⠸⠼⠴⠦⠧"[int(time.monotonic() * 8) % 8] if self._style.unicode else "."
             lines.append(f"{spinner} {self._running}{self._done} ({time.monotonic() - self._since:.0f} s)")
         return Text.from_ansi(for_terminal("\n".join(lines)))

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import unified_diff
 
-from lintrain.report.text.look import Look
+from lintrain.report.text.style import Style
 from lintrain.source.source import Source
 from lintrain.text.shown import shown
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def diff(before: Source, after: Source, look: Look) -> Iterator[str]:
+def diff(before: Source, after: Source, style: Style) -> Iterator[str]:
     """The lines of the difference between two states of one file."""
     old, new = _parts(before), _parts(after)
     for name in new:
         lines = unified_diff(old.get(name, []), new[name], shown(name), shown(name), lineterm="")
         for number, line in enumerate(lines):
-            yield look.paint(line, bold=True) if number < 2 else look.paint(line, COLOURS.get(line[:1]))
+            yield style.paint(line, bold=True) if number < 2 else style.paint(line, COLOURS.get(line[:1]))
 
 
 def _parts(source: Source) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.report.text.columns import clip, columns, printable, window
-from lintrain.report.text.look import ACCENT, Look
+from lintrain.report.text.style import ACCENT, Style
 from lintrain.source.written_places import FindSource
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
@@ -72,23 +72,23 @@ def _row(
     return Row(above, str(at.line), source.shown_line(line), location, texts, is_finding, finding.level)
 
 
-def frame(finding: Finding, find_source: FindSource, look: Look) -> Iterator[str]:
+def frame(finding: Finding, find_source: FindSource, style: Style) -> Iterator[str]:
     """The lines of the frame; none where the source cannot be shown."""
     rows = rows_of(finding, find_source)
     gutter = max((len(row.label) for row in rows), default=2)
     if not rows:
         return
-    bar = look.paint(look.bar, ACCENT, bold=True)
+    bar = style.paint(style.bar, ACCENT, bold=True)
     yield f"{' ' * gutter} {bar}"
-    room = look.width - gutter - 3
+    room = style.width - gutter - 3
     beside = _code_room(rows, room)
     previous = rows[0].group if len({row.group for row in rows}) == 1 else None
     for row in rows:
         if row.group != previous:
-            yield f"{' ' * gutter} {bar} {look.paint(shown(row.group or row.location.path), dim=True)}"
+            yield f"{' ' * gutter} {bar} {style.paint(shown(row.group or row.location.path), dim=True)}"
             previous = row.group
-        for label, text in _lines(row, room, beside, look):
-            yield f"{look.paint(label.rjust(gutter), 'blue', bold=True)} {bar} {text}".rstrip()
+        for label, text in _lines(row, room, beside, style):
+            yield f"{style.paint(label.rjust(gutter), 'blue', bold=True)} {bar} {text}".rstrip()
 
 
 def _code_room(rows: list[Row], room: int) -> int:
@@ -100,24 +100,24 @@ def _code_room(rows: list[Row], room: int) -> int:
     return min(code, left) if left >= min(code, LEAST_CODE) else 0
 
 
-def _lines(row: Row, room: int, beside: int, look: Look) -> Iterator[tuple[str, str]]:
+def _lines(row: Row, room: int, beside: int, style: Style) -> Iterator[tuple[str, str]]:
     start, end = row.span
     limit = beside if row.notes and beside else room
     code, moved = window(printable(row.code), start, end if row.is_finding else start + 1, limit)
     notes = [printable(note) for note in row.notes]
     if notes and beside:
-        yield row.label, code + " " * (beside - columns(code) + GAP) + look.paint(notes[0], ACCENT)
+        yield row.label, code + " " * (beside - columns(code) + GAP) + style.paint(notes[0], ACCENT)
     else:
         yield row.label, code
     if row.is_finding:
-        yield "", _carets(row, code, start - moved, end - moved, look)
+        yield "", _carets(row, code, start - moved, end - moved, style)
     for note in notes[1:] if beside else notes:
         indent = " " * (beside + GAP if beside else columns(code[: max(start - moved, 0)]))
-        yield "", indent + look.paint(note if beside else clip(note, room - len(indent)), ACCENT)
+        yield "", indent + style.paint(note if beside else clip(note, room - len(indent)), ACCENT)
 
 
-def _carets(row: Row, code: str, start: int, end: int, look: Look) -> str:
+def _carets(row: Row, code: str, start: int, end: int, style: Style) -> str:
     shown = min(end, len(code))
     carets = "^" * max(1, columns(code[start:shown]))
     tail = "" if row.location.end_line == row.location.line else " and below"
-    return " " * columns(code[:start]) + look.level(row.level, carets) + tail
+    return " " * columns(code[:start]) + style.level(row.level, carets) + tail

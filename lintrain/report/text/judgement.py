@@ -7,27 +7,27 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lintrain._version import __version__
-from lintrain.report.text.look import Look
+from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import plain
-from lintrain.settings.formats import FOR_PEOPLE
+from lintrain.settings.settings import FOR_PEOPLE
 from lintrain.verdicts.judgement import Judgement
 
 if TYPE_CHECKING:
     from lintrain.report.machine.document import CheckReport
 
 
-def judgement_in_form(judgement: Judgement, name: str, look: Look) -> str:
+def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
     """The report in the form of this name."""
     match name:
         case "full":
-            return judgement_text(judgement, look)
+            return judgement_text(judgement, style)
         case "json":
             return judgement_json(judgement)
         case "html":
             return judgement_page(judgement)
         case name if name in FOR_PEOPLE:
-            return _list(judgement, name, look)
+            return _list(judgement, name, style)
         case _:
             from lintrain.report.machine.choice import program_text
 
@@ -35,22 +35,22 @@ def judgement_in_form(judgement: Judgement, name: str, look: Look) -> str:
             return program_text(name, report, sources.get, load_rules(), judgement.documentation)
 
 
-def judgement_text(judgement: Judgement, look: Look) -> str:
+def judgement_text(judgement: Judgement, style: Style) -> str:
     """The full report for a person."""
     from lintrain.report.text.columns import printable
     from lintrain.report.text.devices import device_lines
-    from lintrain.report.text.full import full
+    from lintrain.report.text.findings import full
     from lintrain.report.text.stages import failure_lines, note_lines, run_lines
 
     record, find_source = judgement.record, judgement.sources.get
-    blocks = ["\n".join(run_lines(run, look, find_source)) for run in record.runs]
+    blocks = ["\n".join(run_lines(run, style, find_source)) for run in record.runs]
     if devices := list(device_lines(record.runs)):
         blocks.append("\n".join(f"  {line}" for line in devices))
-    if notes := list(note_lines(record.ending.notes, look)):
+    if notes := list(note_lines(record.ending.notes, style)):
         blocks.append("\n".join(notes))
-    blocks += ["\n".join(failure_lines(run, look, find_source)) for run in record.runs if run.failure]
-    blocks += full(judgement.judged, find_source, look)
-    return look.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
+    blocks += ["\n".join(failure_lines(run, style, find_source)) for run in record.runs if run.failure]
+    blocks += full(judgement.judged, find_source, style)
+    return style.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
 
 
 def judgement_page(judgement: Judgement) -> str:
@@ -62,9 +62,11 @@ def judgement_page(judgement: Judgement) -> str:
 
 def judgement_json(judgement: Judgement) -> str:
     """The whole record and report for programs."""
+    from lintrain.report.machine.document import FORMAT
+
     report = check_report(judgement)
     document: dict[str, Any] = {  # Any: whatever JSON holds
-        "format": 1,
+        "format": FORMAT,
         "lintrain": __version__,
         "exit_code": judgement.conclusion.exit_code,
         "reason": judgement.conclusion.reason,
@@ -87,9 +89,9 @@ def check_report(judgement: Judgement) -> CheckReport:
     return dataclasses.replace(report, sources=texts)
 
 
-def _list(judgement: Judgement, name: str, look: Look) -> str:
+def _list(judgement: Judgement, name: str, style: Style) -> str:
     from lintrain.report.text.columns import printable
-    from lintrain.report.text.people import people_blocks
+    from lintrain.report.text.findings import people_blocks
 
-    blocks, between = people_blocks(name, judgement.judged, judgement.sources.get, look)
+    blocks, between = people_blocks(name, judgement.judged, judgement.sources.get, style)
     return between.join([*blocks, printable(judgement.conclusion.reason)]) + "\n"

@@ -9,7 +9,7 @@ from lintrain.builtin import BUILTINS, Builtin
 from lintrain.model.level import Level
 from lintrain.model.manual import Manual
 from lintrain.report.text.columns import clip, columns, wrap
-from lintrain.report.text.look import ACCENT, Look
+from lintrain.report.text.style import ACCENT, Style
 from lintrain.rulebook import RuleFile
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import trusted
@@ -64,7 +64,7 @@ def _of_builtin(found: Builtin) -> Page:
     return Page(found.name, found.stage, found.level, text=True, probe=False, fix=fix, manual=found.manual)
 
 
-def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
+def table(all_pages: Iterable[Page], style: Style) -> Iterator[str]:
     """The lines of the table: under each stage its rules, with level, who finds them, and the mistake.
 
     Where the mistakes do not all fit beside the rules, they stand below them.
@@ -77,18 +77,18 @@ def table(all_pages: Iterable[Page], look: Look) -> Iterator[str]:
         if page.stage != stage:
             if stage is not None:
                 yield ""
-            yield look.paint(page.stage, bold=True)
+            yield style.paint(page.stage, bold=True)
             stage = page.stage
         marks = _marks(page)
-        level = look.level(page.level, f"{page.level.value:<7}")
-        line = f"  {page.name:<{names}}  {level}  {look.paint(marks, dim=True)}"
-        room = look.width - names - len(marks) - 15
+        level = style.level(page.level, f"{page.level.value:<7}")
+        line = f"  {page.name:<{names}}  {level}  {style.paint(marks, dim=True)}"
+        room = style.width - names - len(marks) - 15
         title = f"{page.manual.title} (in preview)" if page.preview else page.manual.title
         if longest <= room:
             yield f"{line}  {title}"
         else:
             yield line.rstrip()
-            yield f"    {clip(title, look.width - 4)}"
+            yield f"    {clip(title, style.width - 4)}"
 
 
 def _marks(page: Page) -> str:
@@ -116,34 +116,34 @@ def as_plain_page(page: Page, address: str = "") -> dict[str, object]:
     return {**as_plain(page), "why": page.manual.why, "sections": page.manual.sections, **link}
 
 
-def page_text(page: Page, look: Look, address: str = "") -> str:
+def page_text(page: Page, style: Style, address: str = "") -> str:
     """A page as a person reads it: the mistake, why it hurts, examples, when it is fine, and its address."""
-    lines = [f"{look.paint(page.name, bold=True)}: {look.code(page.manual.title)}", "", *_facts(page, look), ""]
-    lines.extend(_prose(page.manual.why, look))
+    lines = [f"{style.paint(page.name, bold=True)}: {style.code(page.manual.title)}", "", *_facts(page, style), ""]
+    lines.extend(_prose(page.manual.why, style))
     for heading, text in page.manual.sections.items():
-        lines.extend(["", look.paint(heading, ACCENT, bold=True), "", *_prose(text, look)])
+        lines.extend(["", style.paint(heading, ACCENT, bold=True), "", *_prose(text, style)])
     return "\n".join([*lines, *(["", address] if address else []), ""])
 
 
-def _facts(page: Page, look: Look) -> Iterator[str]:
-    yield f"stage: {page.stage}    level: {look.level(page.level, page.level.value)}"
+def _facts(page: Page, style: Style) -> Iterator[str]:
+    yield f"stage: {page.stage}    level: {style.level(page.level, page.level.value)}"
     finders = [name for name, has in (("`lintrain check`", page.text), ("`lintrain probe`", page.probe)) if has]
     verb = "found by" if page.text or not page.probe else "found only by"
     mended = f"; can be fixed with {OPTIONS_OF[page.fix]}" if page.fix else ""
-    yield look.code(f"{verb} {' and judged by '.join(finders)}{mended}")
+    yield style.code(f"{verb} {' and judged by '.join(finders)}{mended}")
     if page.preview:
-        yield look.code("in preview: heard only with `--preview`, and may still change")
+        yield style.code("in preview: heard only with `--preview`, and may still change")
 
 
-def _prose(text: str, look: Look) -> Iterator[str]:
+def _prose(text: str, style: Style) -> Iterator[str]:
     """Paragraphs wrapped to the width, code as it stands."""
     for kind, group in groupby(text.strip("\n").split("\n"), _kind):
         lines = list(group)
         match kind:
             case "code":
-                yield from _code("\n".join(lines), look)
+                yield from _code("\n".join(lines), style)
             case "prose":
-                yield from map(look.code, wrap(" ".join(line.strip() for line in lines), 0, 0, look.width))
+                yield from map(style.code, wrap(" ".join(line.strip() for line in lines), 0, 0, style.width))
             case _:
                 yield ""
 
@@ -154,9 +154,9 @@ def _kind(line: str) -> str:
     return "code" if line.startswith("    ") else "prose"
 
 
-def _code(code: str, look: Look) -> list[str]:
+def _code(code: str, style: Style) -> list[str]:
     """The lines of a block of code, highlighted where there are colours."""
-    if not look.coloured:
+    if not style.coloured:
         return code.split("\n")
     from rich.console import Console
     from rich.syntax import Syntax
@@ -165,3 +165,11 @@ def _code(code: str, look: Look) -> list[str]:
     with console.capture() as capture:
         console.print(Syntax("", "python", theme="ansi_dark").highlight(code), end="")
     return trusted(capture.get()).rstrip("\n").split("\n")
+
+
+def address_of(rule: str, documentation: str | None) -> str:
+    """The address of a rule's page in the documentation at this address; empty where the project names none.
+
+    By the rule's name alone, as `tools/site` lays the pages out: links outlive a move to another stage.
+    """
+    return f"{documentation.rstrip('/')}/rules/{rule}.html" if documentation else ""

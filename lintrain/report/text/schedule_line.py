@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lintrain.evidence.run import ScheduleEvidence
-from lintrain.report.text.look import Look
+from lintrain.report.text.style import Style
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -14,9 +14,9 @@ LETTERS = "_.,-=+*#"
 CELLS = 24
 
 
-def picture_of(schedule: ScheduleEvidence, look: Look, cells: int = CELLS) -> str:
+def picture_of(schedule: ScheduleEvidence, style: Style, cells: int = CELLS) -> str:
     """One sign for each part of the run, as high as the rate is there; the lowest stands for 0 alone."""
-    signs = BLOCKS if look.unicode else LETTERS
+    signs = BLOCKS if style.unicode else LETTERS
     rates = [schedule.rate_at(cell / (cells - 1)) for cell in range(cells)]
     return "".join(_sign(rate / schedule.highest if schedule.highest > 0 else 0.0, signs) for rate in rates)
 

@@ -8,8 +8,8 @@ from lintrain.evidence.run import Evidence
 from lintrain.report.text.columns import clip, columns, printable, wrap
 from lintrain.report.text.extra_stages import Line, lines_of_extra
 from lintrain.report.text.followed import followed
-from lintrain.report.text.look import Look
 from lintrain.report.text.schedule_line import is_constant, picture_of, rates_said
+from lintrain.report.text.style import Style
 
 SHORTEST = 10
 """Columns that names take at least, so that those of several stages stand below each other."""
@@ -17,21 +17,21 @@ LONGEST = 20
 """And at most: classes of metrics have long names."""
 
 
-def lines_below(evidence: Evidence, name: str, look: Look) -> list[Line]:
+def lines_below(evidence: Evidence, name: str, style: Style) -> list[Line]:
     """What stands below the first line of a stage."""
     schedule = evidence.schedule
     if name == "step" and evidence.step is not None and schedule is not None and not is_constant(schedule):
-        return [("rate", f"{picture_of(schedule, look)} over {schedule.steps} steps"), ("", rates_said(schedule))]
+        return [("rate", f"{picture_of(schedule, style)} over {schedule.steps} steps"), ("", rates_said(schedule))]
     return []
 
 
-def aligned(lines: list[Line], indent: int, look: Look) -> Iterator[str]:
+def aligned(lines: list[Line], indent: int, style: Style) -> Iterator[str]:
     """Lines under one another from a column on: names first, and what was measured in a column of its own."""
     named = [(clip(printable(name), LONGEST), text) for name, text in lines]
     width = max(SHORTEST, *(columns(name) for name, _ in named))
     for name, text in named:
-        first, *rest = wrap(printable(text), 0, 0, max(look.width - indent - width - 2, 20))
-        yield f"{look.paint(f'{name:<{width}}', dim=True)}  {first}"
+        first, *rest = wrap(printable(text), 0, 0, max(style.width - indent - width - 2, 20))
+        yield f"{style.paint(f'{name:<{width}}', dim=True)}  {first}"
         for line in rest:
             yield " " * (width + 2) + line
 

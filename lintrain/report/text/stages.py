@@ -8,10 +8,10 @@ from lintrain.evidence.run import BatchEvidence, ColumnEvidence, Evidence, Split
 from lintrain.report.text.columns import clip, columns, printable, wrap
 from lintrain.report.text.extra_stages import numbers_of_extra
 from lintrain.report.text.followed import followed
-from lintrain.report.text.look import Look
 from lintrain.report.text.movement import asked_again, extremes, movement
 from lintrain.report.text.schedule_line import is_constant
 from lintrain.report.text.stage_lines import aligned, extra_lines, lines_below
+from lintrain.report.text.style import Style
 from lintrain.source.source import Source
 from lintrain.source.written_places import FindSource, line_of
 
@@ -27,22 +27,22 @@ def no_source(_path: str) -> Source | None:
     return None
 
 
-def run_lines(evidence: Evidence, look: Look, find_source: FindSource = no_source) -> Iterator[str]:
+def run_lines(evidence: Evidence, style: Style, find_source: FindSource = no_source) -> Iterator[str]:
     """A heading, a line per stage, and samples of what the model reads."""
-    yield from _wrapped("", _heading(evidence), 2, look)
+    yield from _wrapped("", _heading(evidence), 2, style)
     for stage in evidence.stages:
         if stage.status != "not reached":
-            yield from _stage(evidence, stage, look, find_source)
-    yield from _not_reached(evidence, look)
+            yield from _stage(evidence, stage, style, find_source)
+    yield from _not_reached(evidence, style)
     for sample in samples(evidence):
-        yield f"    {look.paint('sample', dim=True)}  {clip(printable(sample), look.width - 12)}"
-    yield from note_lines((*evidence.shortcuts, *evidence.notes), look)
+        yield f"    {style.paint('sample', dim=True)}  {clip(printable(sample), style.width - 12)}"
+    yield from note_lines((*evidence.shortcuts, *evidence.notes), style)
 
 
-def note_lines(notes: Iterable[str], look: Look) -> Iterator[str]:
+def note_lines(notes: Iterable[str], style: Style) -> Iterator[str]:
     """Notes on a run, or on the whole probe."""
     for note in notes:
-        yield from _wrapped(f"    {look.paint('note', dim=True)}    ", note, 12, look)
+        yield from _wrapped(f"    {style.paint('note', dim=True)}    ", note, 12, style)
 
 
 def _heading(evidence: Evidence) -> str:
@@ -53,38 +53,38 @@ def _heading(evidence: Evidence) -> str:
     return f"{evidence.script}: {what}on {evidence.device}{f' ({versions})' if versions else ''}"
 
 
-def sign(status: str, look: Look) -> str:
+def sign(status: str, style: Style) -> str:
     """The sign of a stage's status, in its colour."""
-    return look.paint(STATUS_SIGNS[status][0 if look.unicode else 1], STATUS_COLOURS[status], bold=True)
+    return style.paint(STATUS_SIGNS[status][0 if style.unicode else 1], STATUS_COLOURS[status], bold=True)
 
 
-def _stage(evidence: Evidence, stage: Stage, look: Look, find_source: FindSource) -> Iterator[str]:
+def _stage(evidence: Evidence, stage: Stage, style: Style, find_source: FindSource) -> Iterator[str]:
     seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
-    head = f"  {sign(stage.status, look)} {stage.name:<12} {seconds}  "
+    head = f"  {sign(stage.status, style)} {stage.name:<12} {seconds}  "
     said = _error(stage) or stage.reason
     if not said and (lines := extra_lines(evidence, stage.name)):
-        first, *rest = aligned(lines, INDENT, look)
+        first, *rest = aligned(lines, INDENT, style)
         yield f"{head}{first}".rstrip()
     else:
-        yield from _wrapped(head, said or numbers(evidence, stage.name, find_source), INDENT, look)
-        lines = [] if said else lines_below(evidence, stage.name, look)
-        rest = list(aligned(lines, INDENT, look)) if lines else []
+        yield from _wrapped(head, said or numbers(evidence, stage.name, find_source), INDENT, style)
+        lines = [] if said else lines_below(evidence, stage.name, style)
+        rest = list(aligned(lines, INDENT, style)) if lines else []
     for line in rest:
         yield f"{' ' * INDENT}{line}".rstrip()
 
 
-def _not_reached(evidence: Evidence, look: Look) -> Iterator[str]:
+def _not_reached(evidence: Evidence, style: Style) -> Iterator[str]:
     """One line for all stages that were not reached for the same reason."""
     reasons: dict[str, list[str]] = {}
     for stage in evidence.stages:
         if stage.status == "not reached":
             reasons.setdefault(stage.reason, []).append(stage.name)
     for reason, names in reasons.items():
-        yield from _wrapped(f"  {sign('not reached', look)} ", f"not reached: {', '.join(names)} ({reason})", 4, look)
+        yield from _wrapped(f"  {sign('not reached', style)} ", f"not reached: {', '.join(names)} ({reason})", 4, style)
 
 
-def _wrapped(head: str, text: str, indent: int, look: Look) -> Iterator[str]:
-    first, *rest = wrap(printable(text), indent, indent, look.width)
+def _wrapped(head: str, text: str, indent: int, style: Style) -> Iterator[str]:
+    first, *rest = wrap(printable(text), indent, indent, style.width)
     yield f"{head}{first}".rstrip()
     for line in rest:
         yield " " * indent + line
@@ -240,19 +240,19 @@ def samples(evidence: Evidence) -> Iterator[str]:
         yield f"{sample.label}{name}: {sample.text}" if is_of_the_row else sample.text
 
 
-def failure_lines(evidence: Evidence, look: Look, find_source: FindSource = no_source) -> Iterator[str]:
+def failure_lines(evidence: Evidence, style: Style, find_source: FindSource = no_source) -> Iterator[str]:
     """The error of the first failed stage: the user's own line first, then where the library raised it."""
     stage = evidence.failed_stage
     failure = stage.failure if stage else None
     if stage is None or failure is None:
         return
     where = f"{line_of(failure.location, find_source)}: " if failure.location else ""
-    yield look.paint(f"{where}the {stage.name} stage fails{_about(stage)}", bold=True)
+    yield style.paint(f"{where}the {stage.name} stage fails{_about(stage)}", bold=True)
     if failure.code:
-        yield f"    {clip(printable(failure.code), look.width - 4)}"
+        yield f"    {clip(printable(failure.code), style.width - 4)}"
     message = f"{failure.type}: {failure.message}".splitlines() or [failure.type]
     for line in message[:6]:
-        for part in _fitted(printable(line), look.width - 2):
-            yield f"  {look.paint(part, 'red')}"
+        for part in _fitted(printable(line), style.width - 2):
+            yield f"  {style.paint(part, 'red')}"
     for frame in failure.frames:
-        yield f"    {look.paint(clip(printable(frame), look.width - 4), dim=True)}"
+        yield f"    {style.paint(clip(printable(frame), style.width - 4), dim=True)}"

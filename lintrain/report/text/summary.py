@@ -11,7 +11,7 @@ from lintrain.model.level import Level
 
 if TYPE_CHECKING:
     from lintrain.check.result import Reported
-    from lintrain.report.text.look import Look
+    from lintrain.report.text.style import Style
 
 
 def summary(reported: Sequence[Reported], files: int, fixed: int = 0) -> str:
@@ -35,12 +35,12 @@ def _mendable(reported: Sequence[Reported]) -> str:
     return f"; can be fixed: {', '.join(parts)}" if parts else ""
 
 
-def statistics(reported: Sequence[Reported], look: Look) -> Iterator[str]:
+def statistics(reported: Sequence[Reported], style: Style) -> Iterator[str]:
     """A line per rule: how often, which level, its name; the most frequent first."""
     counts = Counter((one.finding.rule, one.finding.level) for one in reported)
     digits = max((len(str(number)) for number in counts.values()), default=1)
     for (rule, level), number in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        yield f"{number:>{digits}}  {look.level(level, f'{level.value:<7}')}  {rule}"
+        yield f"{number:>{digits}}  {style.level(level, f'{level.value:<7}')}  {rule}"
 
 
 def statistics_json(reported: Sequence[Reported]) -> str:

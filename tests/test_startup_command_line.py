@@ -11,8 +11,7 @@ import click
 import pytest
 
 import lintrain.cli._check
-from lintrain.cli._options import CheckOptions
-from lintrain.cli._words import option_words, read_words
+from lintrain.cli._options import CheckOptions, plain_reader, read_options
 from lintrain.cli.check import command
 from tests.conftest import ROOT
 
@@ -27,8 +26,8 @@ def read_by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> CheckOpt
     return read[0]
 
 
-def words_with(word: str) -> list[str]:
-    if not isinstance(option_words()[word][1], type):
+def arguments_with(word: str) -> list[str]:
+    if not isinstance(plain_reader().options[word][1], type):
         return [word]
     if word == "--jobs":
         return [word, "12"]
@@ -36,19 +35,22 @@ def words_with(word: str) -> list[str]:
 
 
 def test_every_option_of_click_is_known() -> None:
-    assert sorted(option_words()) == sorted(EVERY_WORD)
+    assert sorted(plain_reader().options) == sorted(EVERY_WORD)
 
 
 @pytest.mark.parametrize("word", EVERY_WORD)
 def test_an_option_is_read_as_click_reads_it(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for words in ([*words_with(word), "a.py"], ["a.py", *words_with(word), "-", *words_with(word), "-q", "-v"]):
-        assert read_words(words) == read_by_click(words, monkeypatch)
+    for words in (
+        [*arguments_with(word), "a.py"],
+        ["a.py", *arguments_with(word), "-", *arguments_with(word), "-q", "-v"],
+    ):
+        assert read_options(words) == read_by_click(words, monkeypatch)
 
 
-@pytest.mark.parametrize("word", [word for word in EVERY_WORD if len(words_with(word)) > 1])
+@pytest.mark.parametrize("word", [word for word in EVERY_WORD if len(arguments_with(word)) > 1])
 def test_a_value_may_stand_behind_an_equals_sign(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["=".join(words_with(word)), "a.py"]
-    assert read_words(words) == read_by_click(words, monkeypatch)
+    words = ["=".join(arguments_with(word)), "a.py"]
+    assert read_options(words) == read_by_click(words, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +70,12 @@ def test_a_value_may_stand_behind_an_equals_sign(word: str, monkeypatch: pytest.
     ],
 )
 def test_what_is_not_written_plainly_is_left_to_click(words: list[str]) -> None:
-    assert read_words(words) is None
+    assert read_options(words) is None
 
 
 def test_a_report_that_is_a_folder_is_left_to_click(tmp_path: Path) -> None:
-    assert read_words(["--output-file", str(tmp_path)]) is None
-    assert read_words(["--output-file", str(tmp_path / "report")]) is not None
+    assert read_options(["--output-file", str(tmp_path)]) is None
+    assert read_options(["--output-file", str(tmp_path / "report")]) is not None
 
 
 @pytest.mark.parametrize("unneeded", ["click", "json", "subprocess", "lintrain.model.finding", "lintrain.rule"])

@@ -27,7 +27,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CheckRequest:
     """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
 
     `find_targets` returns the versions that scripts of a folder use: a repository may hold several projects.

@@ -26,7 +26,7 @@ OUTCOME_COLOURS = {"confirmed": "red", "refuted": "green", "inconclusive": "yell
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Style:
     """The width in columns, whether there are colours, and whether there are signs outside ASCII."""
 
     width: int = WIDEST
@@ -73,10 +73,10 @@ class Look:
         return "`".join(self.paint(part, bold=True) if i % 2 and i < whole else part for i, part in enumerate(parts))
 
 
-def look_of(stream: TextIO) -> Look:
+def style_of(stream: TextIO) -> Style:
     """The look for a stream: `NO_COLOR` and `FORCE_COLOR` have their usual say, `COLUMNS` sets the width."""
     unicode = (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")
-    return Look(width_of(stream), has_colours(stream), unicode)
+    return Style(width_of(stream), has_colours(stream), unicode)
 
 
 def has_colours(stream: TextIO) -> bool:

@@ -19,17 +19,17 @@ from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from lintrain.check.check_request import CheckRequest
     from lintrain.check.kept import KeptReadings
     from lintrain.check.names.ruff import Clue, NameSearch
-    from lintrain.check.request import Request
     from lintrain.source.source import Source
 
 
 @dataclass(eq=False)
-class Run:
+class CheckRun:
     """One run over the files of a request."""
 
-    request: Request
+    request: CheckRequest
     reader: FileReader = field(init=False)
     _readings: KeptReadings | None = field(init=False)
     _afresh: Sequence[ReadFile] = field(init=False, default=())

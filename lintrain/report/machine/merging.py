@@ -1,4 +1,4 @@
-"""A check's findings and the verdicts of probes, joined to one report."""
+"""Reports merged into one, and a stored report turned back into findings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from lintrain.check.result import Reported
+from lintrain.model.finding import Finding, Related
+from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
-from lintrain.model.verdict import Outcome
-from lintrain.report.machine.document import CheckReport, FindingEntry, Summary, SuppressedEntry
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome, Verdict
+from lintrain.report.machine.document import CheckReport, FindingEntry, LocationEntry, Summary, SuppressedEntry
+from lintrain.report.machine.entries import digest
 from lintrain.report.machine.paths import absolute
+from lintrain.source.reading import UnreadableError, read_file
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 STRENGTH = {Outcome.CONFIRMED: 2, Outcome.REFUTED: 1, Outcome.INCONCLUSIVE: 0}
@@ -44,7 +51,7 @@ def join(reports: Sequence[CheckReport]) -> Joined:
         stale.update(dict.fromkeys(sorted(others)))
         for entry in report.findings:
             claim = _claim(entry)
-            if entry.position.path not in others and claim not in suppressed:
+            if entry.location.path not in others and claim not in suppressed:
                 findings[claim] = _stronger(findings.get(claim), entry)
     probes = [probe for report in probed for probe in report.probes if probe.script not in stale]
     joined = _report(checks + probed, _in_order(findings.values()), tuple(suppressed.values()))
@@ -102,14 +109,62 @@ def _unlike(findings: Iterable[FindingEntry]) -> Iterator[FindingEntry]:
 
 
 def _order(entry: FindingEntry) -> tuple[str, int, int, str, str]:
-    at = entry.position
+    at = entry.location
     return at.path, at.file_line, at.file_column, entry.rule, entry.message
 
 
 def _claim(entry: FindingEntry) -> Claim:
-    at = entry.position
+    at = entry.location
     return _file(at.path), entry.rule, entry.message, at.cell, at.line, at.column
 
 
 def _file(path: str) -> str:
     return os.path.normcase(absolute(path))
+
+
+def open_sources(report: CheckReport) -> dict[str, Source]:
+    """The files of a report that still hold the text that was read then."""
+    found: dict[str, Source] = {}
+    for path, text in (report.sources or {}).items():
+        try:
+            source = read_file(path)
+        except UnreadableError:
+            continue
+        if digest(source) == text:
+            found[path] = source
+    return found
+
+
+def reopened(entries: Iterable[FindingEntry], sources: dict[str, Source]) -> list[Reported]:
+    """Findings of a report as a run has them; in a file that is not there any more they have the lines of that file."""
+    return [_reported(entry, sources) for entry in entries]
+
+
+def _reported(entry: FindingEntry, sources: dict[str, Source]) -> Reported:
+    finding = Finding(
+        entry.rule,
+        entry.level,
+        _location(entry.location, sources),
+        entry.message,
+        entry.why,
+        entry.help,
+        tuple(Related(_location(one.location, sources), one.note, one.role) for one in entry.related),
+        entry.subject,
+        claim=entry.claim,
+    )
+    verdict = entry.verdict
+    return Reported(
+        finding,
+        Fix(entry.fix.title, (), entry.fix.safe) if entry.fix else None,
+        Verdict(verdict.outcome, verdict.reason, verdict.measured) if verdict else None,
+    )
+
+
+def _location(at: LocationEntry, sources: dict[str, Source]) -> Location:
+    source = sources.get(at.path)
+    if source is None:
+        return Location(at.path, at.file_line, at.file_column, at.file_end_line, at.file_end_column)
+    location = Location(at.path, at.line, at.column, at.end_line, at.end_column)
+    cells = source.notebook.cells if source.notebook else ()
+    first = next((cell.first_line for cell in cells if cell.number == at.cell), 1)
+    return replace(location, line=at.line + first - 1, end_line=at.end_line + first - 1)

@@ -5,22 +5,27 @@ The finding's own words are not among them: editors show the diagnostic in the s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from functools import cache
 
 from lsprotocol import types as lsp
 
+from lintrain.cache.folder import is_ours, store_folder
+from lintrain.cache.whole_files import HEADS, make_folder, put
 from lintrain.check.result import Reported
 from lintrain.report.markdown import brief_markdown, escaped_markdown
-from lintrain.server.pages import page_of
-from lintrain.server.session import Session
-from lintrain.server.text import split_lines
+from lintrain.report.text.pages import Page, pages
+from lintrain.rulebook import load_rules
+from lintrain.server.editor_session import EditorSession
+from lintrain.server.positions import split_lines
 from lintrain.source.source import MARK
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 RULE_NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
-async def hover(session: Session, given: lsp.HoverParams) -> lsp.Hover | None:
+async def hover(session: EditorSession, given: lsp.HoverParams) -> lsp.Hover | None:
     """What is known at a place."""
     uri, at = given.text_document.uri, given.position
     document = session.documents.find(uri)
@@ -57,7 +62,7 @@ def _holds(location: lsp.Range, at: lsp.Position) -> bool:
     return (location.start.line, location.start.character) <= here <= (location.end.line, location.end.character)
 
 
-def _named(session: Session, uri: str, at: lsp.Position) -> str | None:
+def _named(session: EditorSession, uri: str, at: lsp.Position) -> str | None:
     """The page of the rule whose name stands there, in a comment of ours."""
     document = session.documents.find(uri)
     text = next((text for text in document.texts if text.uri == uri), None) if document else None
@@ -68,3 +73,26 @@ def _named(session: Session, uri: str, at: lsp.Position) -> str | None:
     word = next((each[0] for each in RULE_NAME.finditer(lines[at.line]) if each.start() <= column <= each.end()), "")
     page = page_of(word)
     return brief_markdown(page) if page else None
+
+
+def page_of(name: str) -> Page | None:
+    """The page of a rule or built-in finding."""
+    return _by_name().get(name)
+
+
+def written_page(name: str, text: str) -> str | None:
+    """The file with a page in the user's cache folder, for an editor to show; None where it cannot be written."""
+    folder = store_folder("pages")
+    try:
+        make_folder(folder)
+        if not is_ours(folder):
+            return None
+        put(folder, f"{name}.md", HEADS["pages"] + text.encode() + b"\n")
+    except OSError:
+        return None
+    return os.path.join(folder, f"{name}.md")  # noqa: PTH118 - as the folder
+
+
+@cache
+def _by_name() -> dict[str, Page]:
+    return {page.name: page for page in pages(load_rules())}

@@ -15,14 +15,14 @@ from lintrain.server.client import Client
 from lintrain.server.client_settings import ClientSettings
 from lintrain.server.diagnostics import Viewer
 from lintrain.server.documents import OpenDocuments
+from lintrain.server.open_text import Document
 from lintrain.server.project import Projects
-from lintrain.server.texts import Document
 from lintrain.server.worker import Urgency, Worker
 from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False)
-class Session:
+class EditorSession:
     """One connection; everything but the checks themselves happens on the loop."""
 
     client: Client
