@@ -18,7 +18,7 @@ MOST_CLASSES = 1_000
 
 
 def part_training_data(run: KerasRun) -> None:
-    """Take the rows of `validation_split` off the training data, as Keras does."""
+    """Split the rows of `validation_split` from the training data, as Keras does."""
     given = run.given
     if not given["validation_split"] or run.validation is not None:
         return
@@ -95,7 +95,7 @@ def _counts(values: Any) -> tuple[tuple[int, int], ...]:
 
 
 def take_batches(run: KerasRun) -> None:
-    """The first batches as Keras takes them of the data."""
+    """The first batches, as Keras takes them from the data."""
     given = run.given
     run.iterator = library("keras.src.backend.torch.trainer").TorchEpochIterator(
         x=given["x"],
@@ -129,7 +129,7 @@ def _entries(run: KerasRun, batch: Any) -> dict[str, Any]:
 
 
 def shared_rows(run: KerasRun) -> SharedRows | None:
-    """How many validation rows are training rows too, in inputs and targets; None if they are no arrays."""
+    """How many validation rows are training rows too, in inputs and targets; None if the data are not arrays."""
     held_out = run.validation[:2] if is_row(run.validation) else ()
     train = _arrays(run.given["x"], run.given["y"])
     evaluation = _arrays(*held_out) if len(held_out) == 2 else {}

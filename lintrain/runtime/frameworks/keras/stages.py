@@ -28,7 +28,9 @@ def measure(run: KerasRun, backend: Backend) -> None:
 
 
 class KerasFramework(Framework):
-    """Keras' own data adapters, `train_step` and `evaluate` make everything; a backend says how gradients are had."""
+    """Keras' own data adapters, `train_step` and `evaluate` make everything; a backend says how gradients are
+    computed.
+    """
 
     name = "Keras"
 
@@ -137,14 +139,14 @@ def _evaluate_two_batches(run: KerasRun) -> None:
 
 
 def watched_names(run: KerasRun) -> tuple[str, ...]:
-    """What the library's callbacks watch; a checkpoint that keeps every epoch watches nothing."""
+    """The names that the library's callbacks monitor; a checkpoint that keeps every epoch monitors none."""
     watching = [one for one in _callbacks(run) if getattr(one, "save_best_only", True)]
     names = [getattr(one, "monitor", None) for one in watching if not is_own(one)]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def may_be_logged(run: KerasRun, name: str) -> bool:
-    """Whether a callback of the script's own speaks of a name, so that it may put it into the logs."""
+    """Whether a callback of the script's own contains a name, and may therefore log it."""
     return any(name in texts_of(function.__code__) for one in _callbacks(run) for function in _own_functions(one))
 
 

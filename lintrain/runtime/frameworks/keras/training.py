@@ -29,7 +29,9 @@ class Held(BaseException):
 
 
 class Seen:
-    """What passed in a training step: the loss that waits, what the loss function was given, which layers trained."""
+    """What happened in a training step: the loss before its backward pass, the arguments of the loss function, the
+    modes of layers.
+    """
 
     def __init__(self) -> None:
         self.loss: Any = None
@@ -40,7 +42,7 @@ class Seen:
 
 @contextmanager
 def _watched(run: KerasRun) -> Generator[Seen]:
-    """Keep what `compute_loss` of the library is given, and stop where the backward pass would start."""
+    """Record the arguments of the library's `compute_loss`, and stop where the backward pass would start."""
     seen = Seen()
     trainer = library("keras.src.trainers.trainer").Trainer
     compute = trainer.compute_loss
@@ -100,7 +102,7 @@ def _forward(run: KerasRun, batch: Any) -> Seen:
 
 
 def _without_loss(run: KerasRun) -> Seen:
-    """What the loss would have been given, for a run that ends there; nothing if the model itself fails."""
+    """The arguments that the loss would have had, for a run that fails in it; nothing if the model itself fails."""
     seen = Seen()
     x, seen.targets, _ = run.parts(run.batches[0])
     try:
@@ -160,7 +162,7 @@ def _loss_of(run: KerasRun, batch: Any) -> Any:
 
 
 def take_two_steps(run: KerasRun) -> None:
-    """Two whole training steps at the highest learning rate of the schedule; the weights are given back."""
+    """Two whole training steps at the highest learning rate of the schedule; the weights are restored."""
     model = run.keras
     first, highest, at = rates(run)
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
@@ -192,13 +194,13 @@ def take_two_steps(run: KerasRun) -> None:
 
 
 class Asked:
-    """The model as something that is called in inference mode; Keras keeps its state by itself."""
+    """The model as a module that is called in inference mode; Keras manages its own state."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
     def __call__(self, x: Any) -> Any:
-        """Its answers, with dropout off."""
+        """Its outputs, with dropout off."""
         return self._model(x, training=False)
 
     def forward(self, x: Any) -> Any:
@@ -206,7 +208,7 @@ class Asked:
         return self(x)
 
     def modules(self) -> list[Any]:
-        """None whose mode has to be set."""
+        """None: there is no mode to set."""
         return []
 
     def named_modules(self) -> list[tuple[str, Any]]:
@@ -219,6 +221,6 @@ class Asked:
 
 
 def responses_of(run: KerasRun) -> Responses:
-    """Questions about the first batch: its inputs alone."""
+    """Repeated calls on the first batch: its inputs alone."""
     x, _, _ = run.parts(run.batches[0])
     return Responses(run, Call(Asked(run.keras), (x,), {}), None)

@@ -38,11 +38,11 @@ RECORDED = (
     "val_check_interval",
 )
 LENGTHS = ("total_steps", "T_max", "total_iters", "num_training_steps")
-"""Names under which schedules keep how many steps of theirs they have; all of them end with the last."""
+"""Attributes in which schedules store their number of steps."""
 
 
 def given_arguments(trainer: Any) -> dict[str, Scalar]:
-    """What the script gave the Trainer, and the defaults of the rest."""
+    """The arguments of the Trainer, with defaults for those that were not given."""
     asked: dict[str, Any] = trainer.__dict__.get("lintrain_asked", {})
     defaults = inspect.signature(type(trainer).__init__).parameters
     values = {name: asked.get(name, defaults[name].default) for name in RECORDED if name in defaults}
@@ -50,7 +50,7 @@ def given_arguments(trainer: Any) -> dict[str, Scalar]:
 
 
 def planned(trainer: Any) -> dict[str, Scalar]:
-    """The run as it was meant, before it is shortened: its batches, steps and epochs, and how it optimises."""
+    """The run as planned, before it is shortened: its batches, steps and epochs, and its kind of optimization."""
     return {
         "automatic_optimization": bool(trainer.lightning_module.automatic_optimization),
         "optimizers": len(trainer.optimizers),
@@ -63,7 +63,7 @@ def planned(trainer: Any) -> dict[str, Scalar]:
 
 
 def planned_epochs(trainer: Any) -> int | None:
-    """The epochs of the whole run; None if it has no limit of epochs."""
+    """The epochs of the whole run; None if its epochs have no limit."""
     epochs = trainer.max_epochs
     return epochs if isinstance(epochs, int) and epochs > 0 else None
 
@@ -103,7 +103,7 @@ def length_of(schedule: Any) -> int | None:
 
 
 def monitors_of(trainer: Any) -> set[str]:
-    """The names of what callbacks and schedules watch."""
+    """The names that callbacks and schedules monitor."""
     watching = [*trainer.callbacks, *(each for each in trainer.lr_scheduler_configs if _is_plateau(each))]
     return {name for each in watching if isinstance(name := getattr(each, "monitor", None), str)}
 

@@ -1,4 +1,4 @@
-"""A run of Lightning: what a loop shows, with what the module and its Trainer say themselves."""
+"""A run of Lightning: the evidence of a loop, and what its module and its Trainer know."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LightningRun(LoopRun):
         self.record(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
 
     def on_construction(self) -> None:
-        """Module and optimizers are put together."""
+        """Module and optimizers are constructed."""
         self.record(Stage.passed(StageName.CONSTRUCTION))
 
     def on_loaders(self, loaders: list[Any]) -> None:
@@ -87,7 +87,7 @@ class LightningRun(LoopRun):
             self._play_schedule()
 
     def _play_schedule(self) -> None:
-        """The schedule as it will go; a class of the script's own may not bear being copied."""
+        """Simulate the schedule; a class of the script's own may not support being copied."""
         steps, epochs = planned_steps(self.trainer), planned_epochs(self.trainer)
         for configured in self.trainer.lr_scheduler_configs[:1]:
             try:
@@ -102,7 +102,7 @@ class LightningRun(LoopRun):
             self.attempt(StageName.DATASET, lambda: self.measured(model=measure_model(self)))
 
     def on_evaluation_only(self) -> None:
-        """There is no training to be seen before it."""
+        """There is no training before it."""
         self.is_settled, self._settled_at = True, time.perf_counter()
 
     @property
@@ -127,7 +127,7 @@ class LightningRun(LoopRun):
         self.first_weights = self._before if self.session.overfit else {}
 
     def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
-        """A loss is there; the output is what the module, or the last part of it that it called, gave."""
+        """A loss is there; the output is that of the module, or of the last part of it that was called."""
         own = set(self.module.modules())
         last = next((each for each in reversed(iteration.forwards) if each.module in own and each.records), None)
         if last is not None:
@@ -147,13 +147,15 @@ class LightningRun(LoopRun):
             self._compare(self.optimizers[0])
 
     def settle(self) -> None:
-        """Training was seen; where nothing stepped, there are no weights to compare."""
+        """Training was measured; if nothing stepped, there are no weights to compare."""
         if not self._taken:
             self._before = {}
         super().settle()
 
     def _counts(self) -> dict[str, int]:
-        """Lightning divides every loss by the batches of a step, be it one: no second division of the script's own."""
+        """Lightning divides every loss by the batches of a step, even by one: this is not a division of the
+        script's.
+        """
         divided_by = self._arguments.get("accumulate_grad_batches")
         counts = super()._counts()
         # Lightning divides the loss by `accumulate_grad_batches` also where that is 1, and the graph shows a division
@@ -164,7 +166,7 @@ class LightningRun(LoopRun):
 
     @property
     def is_evaluating(self) -> bool:
-        """Lightning says so, also before the training."""
+        """As Lightning reports it, also before the training."""
         return self.is_settled or bool(getattr(self.trainer.state.stage, "evaluating", False))
 
     # the end
@@ -183,7 +185,7 @@ class LightningRun(LoopRun):
         super().close()
 
     def on_construction_error(self, error: BaseException) -> None:
-        """What the call was given cannot be put together: there is nothing to judge."""
+        """The arguments of the call cannot be set up: there is nothing to judge."""
         self.record_failure(StageName.CONSTRUCTION, error)
         failure = failure_of(error, self.call)
         self.session.stop(f"{failure.type}: {failure.message}")

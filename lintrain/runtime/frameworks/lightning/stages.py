@@ -68,7 +68,7 @@ def _begin(
 
 
 def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
-    """What stands between the set-up and the loop: the data is there, validation is tried, the run is made short."""
+    """Between the set-up and the loop: load the data, try validation, shorten the run."""
     trainer, session = run.trainer, run.session
     run.on_construction()
     guide.stage = StageName.DATASET
@@ -83,7 +83,7 @@ def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
 
 
 def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
-    """An error of Lightning's sanity check is that of the evaluation; training is looked at all the same."""
+    """An error of Lightning's sanity check is that of the evaluation; training is measured anyway."""
     trainer, stage = run.trainer, run.trainer.state.stage
     # A check that fails leaves the module in eval mode, and training goes on: without this the evidence would blame
     # the script for it.
@@ -137,7 +137,7 @@ def evaluate(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """A call that only evaluates: two batches; it is the answer unless the script trains later."""
+    """A call that only evaluates: two batches; it is what is measured, unless the script trains later."""
     args, kwargs = _uncompiled(session, args, kwargs)
     loop = getattr(trainer, f"{original.__name__}_loop")
     shorten_evaluation(session, loop)
@@ -176,7 +176,7 @@ def _prepare_evaluation(run: LightningRun, guide: Any, loop: Any, setup: Callabl
 def _uncompiled(
     session: ProbeSession, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The module itself where it was compiled: that takes longer than all measurements and changes none of them."""
+    """The module without compilation, which takes longer than all measurements and changes none of them."""
     model = args[0] if args else kwargs.get("model")
     inner = getattr(model, "_orig_mod", None)
     if inner is None:

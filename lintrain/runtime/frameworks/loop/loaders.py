@@ -10,7 +10,7 @@ from lintrain.runtime.frameworks.loop.throughput import TimedSteps
 
 
 class Loaders:
-    """What the samplers of loaders said of their epoch, each time that these were iterated."""
+    """The epoch of each loader's sampler, whenever the loader was iterated."""
 
     def __init__(self, session: ProbeSession) -> None:
         self.timed = TimedSteps(session)

@@ -1,4 +1,4 @@
-"""A loop's model called again, on what its first batch gave it; and where its loss stopped being finite."""
+"""A loop's model called again with the inputs of its first batch; and where its loss stopped being finite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lintrain.runtime.measure.standard_loss import tokens_of
 
 
 def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses | None:
-    """Questions about the last call of the model that autograd recorded; None if there was none."""
+    """Repeated calls like the last one of the model that autograd recorded; None if there was none."""
     forward = _trained(run, iteration)
     if forward is None:
         return None
@@ -22,7 +22,7 @@ def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses
 
 
 def _losses_on(iteration: Iteration, call: Call) -> list[LossCall]:
-    """The losses that followed a look at the same tokens; all where the model reads none."""
+    """The losses after a call with the same tokens; all of them if the model reads no tokens."""
     ids = call.tensors()[call.ids] if call.ids is not None else None
     return [each for each in iteration.losses if ids is None or each.ids is ids]
 

@@ -1,4 +1,4 @@
-"""Metrics of libraries where the script calls them: what they get and give, in training and in evaluation."""
+"""Calls of library metrics in the script: their arguments and results, in training and in evaluation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Call = Callable[..., Any]
 
 
 class MetricUses:
-    """The calls of metrics by their places, the first arrays of each and the last values."""
+    """The calls of metrics by location, with the first arrays of each and the last values."""
 
     def __init__(self, state: LoopState) -> None:
         self._state = state
@@ -72,7 +72,7 @@ class MetricUses:
         return replace(use, **(self._tried(_given, function, args, kwargs) or {}))
 
     def _completes(self, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What `compute` of a metric hands on to scikit-learn is what was added to it batch by batch."""
+        """Complete a call by what `compute` passes to scikit-learn: the values that were added batch by batch."""
         if self._open is not None and not self._open.references:
             given = self._tried(_given, function, args, kwargs) or {}
             self._open = replace(self._open, **{**given, "options": self._open.options})
@@ -116,7 +116,7 @@ def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 
 def hook_metrics(uses: MetricUses, hooks: AfterImport) -> None:
-    """Let the uses of metrics be seen, as soon as the script imports their libraries."""
+    """Watch the metrics of libraries, as soon as the script imports them."""
     for part in OF_SCIKIT_LEARN:
         hooks.add(f"sklearn.metrics.{part}", functools.partial(_hook_functions, uses, "scikit-learn"))
     for part in OF_TORCHMETRICS:

@@ -98,7 +98,7 @@ class Passes:
 
 
 def loss_in(output: Any) -> list[float]:
-    """The loss that an output brings along, if it does."""
+    """The loss in an output, if it has one."""
     loss = output.get("loss") if is_mapping(output) else None
     return [number(loss)] if hasattr(loss, "detach") else []
 

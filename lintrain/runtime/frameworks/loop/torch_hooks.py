@@ -1,4 +1,4 @@
-"""Where a loop is hooked: the points of torch that every training loop goes through."""
+"""Hooks in the functions of torch that every training loop calls."""
 
 from __future__ import annotations
 
@@ -194,7 +194,9 @@ def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., A
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Watch torch and metrics from their imports on; the session asks the watch what an end of the script means."""
+    """Watch torch and metrics from their imports on; the session asks the watch about the meaning of the script's
+    end.
+    """
     session.watch = Watch(session)
     hook_torch(session.watch, hooks)
     hook_metrics(session.watch.metrics, hooks)

@@ -1,4 +1,4 @@
-"""A loop of the script's own under watch: from its first backward pass on, until enough of it was seen."""
+"""A loop of the script's own under watch: from its first backward pass until enough of it was measured."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Watch(LoopState):
         return bool(self.optimizers)
 
     def on_batch_request(self, loader: Any) -> None:
-        """A batch is about to be put together."""
+        """A batch is about to be loaded."""
         self.is_taking = True
         self.bounds.on_batch()
         if self.run is None:

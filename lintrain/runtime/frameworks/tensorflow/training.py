@@ -50,7 +50,7 @@ def measure_forward(run: TensorFlowRun) -> None:
 
 
 def _without_loss(run: TensorFlowRun) -> Seen:
-    """What the loss would have been given, for a run that ends there; nothing if the model itself fails."""
+    """The arguments that the loss would have had, for a run that fails in it; nothing if the model itself fails."""
     seen = Seen()
     x, seen.targets, _ = run.parts(run.batches[0])
     try:
@@ -144,7 +144,7 @@ def _joined(rows: list[list[float | None]]) -> tuple[float, ...]:
 
 
 def take_two_steps(run: TensorFlowRun) -> None:
-    """Two whole training steps at the highest learning rate of the schedule; the weights are given back."""
+    """Two whole training steps at the highest learning rate of the schedule; the weights are restored."""
     model = run.keras
     first, highest, at = rates(run, MOST_RATES)
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
