@@ -1,4 +1,4 @@
-"""Start the probe in the script's process: environment, import hooks, and what to say if no training call comes."""
+"""Start the probe in the script's process: environment, import hooks, and the report if no training call comes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lintrain.runtime.timeline import timeline_setup as timeline
 
 
 def start(request: dict[str, Any]) -> None:
-    """Install every interceptor; the script then runs as if started by hand."""
+    """Install every hook; the script then runs as if started by hand."""
     # First of all: which process is measured decides what every interceptor below does.
     ranks.become_root(request["timeline"])
     spawned.become_root()
@@ -81,7 +81,7 @@ def _watch_the_end(session: ProbeSession) -> None:
 
 
 def _watch_hard_ends(session: ProbeSession) -> None:
-    """`os._exit` and `exec` run no exit hook; threads that go on keep a script whose last line has run."""
+    """`os._exit` and `exec` run no exit hook; threads that continue keep a script running after its last line."""
     end: Any = os._exit
 
     @functools.wraps(end)

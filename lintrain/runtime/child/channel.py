@@ -33,7 +33,7 @@ NO_ROOM = 74
 class Channel:
     """The writing end; several processes of one script may append to the same file. One that `is_muted` does not.
 
-    Without a `signer` nothing would be believed, and nothing is written.
+    Without a `signer` events would not be trusted, and none is written.
     """
 
     is_muted = False
@@ -74,7 +74,7 @@ class Channel:
 
     @contextmanager
     def at_once(self) -> Generator[None]:
-        """What is sent meanwhile stands together, muted or not: no event of another process comes between."""
+        """Events within are written together, muted or not: no event of another process comes between."""
         self._held = []
         try:
             yield

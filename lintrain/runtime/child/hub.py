@@ -78,7 +78,7 @@ def _stop_changes(session: ProbeSession, module: Any) -> None:
 
 
 def _answer(module: Any, function: Any, values: dict[str, Any]) -> Any:
-    """What the method gives after it went well, as far as callers look at it."""
+    """What the method returns after a success, as far as callers use it."""
     gives = str(getattr(function, "__annotations__", {}).get("return", ""))
     repository = str(values.get("repo_id") or values.get("to_id") or "user/repository")
     kind = values.get("repo_type") or "model"
@@ -125,7 +125,7 @@ def _stop_pushes(session: ProbeSession, owner: str, module: Any) -> None:
 
 
 def stand_in(session: ProbeSession, name: str, original: Any, answer: Callable[[dict[str, Any]], Any]) -> Any:
-    """A function that notes its call and gives an answer in place of doing something."""
+    """A function that notes its call and returns an answer without doing anything."""
 
     @functools.wraps(original)
     def nothing(*args: Any, **kwargs: Any) -> Any:

@@ -52,7 +52,7 @@ ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 class ProbeSession:
     """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through.
 
-    `knows_origins` where it was seen which weights of a model a checkpoint filled.
+    `knows_origins`: it was recorded which weights of a model a checkpoint filled.
     """
 
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
@@ -107,7 +107,7 @@ class ProbeSession:
 
     @property
     def has_gone_through(self) -> bool:
-        """Whether the loop is over when the script's last line has run; it may go on in a thread."""
+        """Whether the loop is over when the script's last line has run; it may continue in a thread."""
         return self.has_begun and (self.watch.is_in_main_thread or self.watch.run.is_settled)
 
     @property
@@ -121,7 +121,7 @@ class ProbeSession:
         return [] if signer is None else signer.leave_named_keys(self.exchange, count)
 
     def folder(self, name: str) -> str:
-        """A folder for files that must not stay, made at the first use."""
+        """A temporary folder, created at the first use."""
         path = os.path.join(self.temporary, "redirected", name)
         os.makedirs(path, exist_ok=True)
         return path
@@ -207,7 +207,7 @@ class ProbeSession:
             self._end(EndingKind.NO_TRAINING, "")
 
     def on_training_elsewhere(self) -> None:
-        """An optimizer steps in a process that the script started by itself: only the script's own is followed."""
+        """An optimizer steps in a process that the script started: only the script's own process is followed."""
         self._end(EndingKind.ELSEWHERE, "it trains in processes that it starts itself")
 
     def restart(self, reason: str) -> NoReturn:
@@ -223,7 +223,7 @@ class ProbeSession:
         return self.objects.evidence(self.note, is_measured=is_measured)
 
     def _report_objects(self) -> None:
-        """Nothing was trained; what the script made may be enough to judge by, and is a run of its own then."""
+        """Nothing was trained; the objects that the script created may be enough to judge, as a run of their own."""
         found = self._objects()
         if can_be_judged_alone(found):
             self._report_without_training(found)
@@ -239,12 +239,12 @@ class ProbeSession:
         self._exit()
 
     def stop(self, reason: str) -> NoReturn:
-        """End the process because what the script wants to train cannot be put together."""
+        """End the process because what the script wants to train cannot be constructed."""
         self._end(EndingKind.CRASHED, reason)
         self._exit()
 
     def on_own_error(self, error: BaseException) -> None:
-        """End because lintrain itself failed; the parent says so and keeps what was measured until then."""
+        """End because lintrain itself failed; the parent reports it and keeps what was measured so far."""
         where = traceback.extract_tb(error.__traceback__)
         location = f" ({os.path.basename(where[-1].filename)}:{where[-1].lineno})" if where else ""
         self._end(EndingKind.PROBE_FAILED, f"{type(error).__name__}: {error}{location}")

@@ -21,7 +21,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
 
 
 def _answer_reads(session: ProbeSession) -> None:
-    """Only `os.environ["RANK"]` in the script itself: what asks politely (`get`, `in`) can do without."""
+    """Only `os.environ["RANK"]` in the script itself: code that uses `get` or `in` works without it."""
     environment: Any = type(os.environ)
     read = environment.__getitem__
 

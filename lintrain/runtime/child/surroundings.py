@@ -1,4 +1,4 @@
-"""Where in its text the script stands: in a loop or behind it, and in which statement of its top level."""
+"""The position of the script in its text: in a loop or after it, and in which top-level statement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def statement_now(script: str) -> Location | None:
 
 
 def is_behind(error: BaseException, step: list[Line]) -> bool:
-    """Whether an error stands where no loop can come back to a step; False if that is not clear.
+    """Whether an error is where no loop can return to a step; False if that is not clear.
 
     Where both are under the same line of the script, that line may call a library's loop.
     """

@@ -1,4 +1,4 @@
-"""How the targets of a loss lie beside the tokens that the model read."""
+"""How the targets of a loss correspond to the tokens that the model read."""
 
 from __future__ import annotations
 

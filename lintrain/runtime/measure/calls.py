@@ -1,4 +1,4 @@
-"""One call of a model: what went in, tensor by tensor, so that it can be made again with one thing changed."""
+"""One call of a model: what went in, tensor by tensor, so that it can be repeated with one thing changed."""
 
 from __future__ import annotations
 

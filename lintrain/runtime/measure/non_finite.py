@@ -1,4 +1,4 @@
-"""Where NaN or infinity comes up: the first module of a forward pass, the first operation of a backward pass."""
+"""Where NaN or infinity first appears: the first module of a forward pass, the first operation of a backward pass."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MOST_OPERATORS = 3
 
 
 class Pace:
-    """Times of batches and steps, in their order; what the probe itself did in between is left out."""
+    """Times of batches and steps, in their order; without the probe's own work in between."""
 
     def __init__(self) -> None:
         self.loading: list[float] = []

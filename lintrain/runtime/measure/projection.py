@@ -115,7 +115,7 @@ class Projection:
         return sum(size_of(tensor) for state in states for tensor in tensors_of(state))
 
     def largest_batch(self, device: int, had: int) -> int | None:
-        """The most rows whose step fits a device: 0 for none, None where more than anybody would take do."""
+        """The most rows whose step fits a device: 0 for none, None if even the largest tried number fits."""
         first = self.peak(had)
         if self.weights + first.gradients + first.optimizer > device:
             return 0

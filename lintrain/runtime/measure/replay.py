@@ -1,4 +1,4 @@
-"""A model called again: in eval mode, without gradients, from the same random numbers; everything is given back."""
+"""A model called again: in eval mode, without gradients, from the same random numbers; everything is restored."""
 
 from __future__ import annotations
 

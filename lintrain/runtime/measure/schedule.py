@@ -1,4 +1,4 @@
-"""A learning-rate schedule played through to the end of the run, on an optimizer that holds nothing."""
+"""A learning-rate schedule, simulated to the end of the run on an optimizer without parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens of collated batches are scored: padding among them, and how labels lie beside the tokens."""
+"""Which tokens of collated batches are scored: padding among them, and how labels correspond to the tokens."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ MOST_LOSSES = 64
 
 @dataclass(eq=False)
 class Forward:
-    """One call of a whole module: what went in and came out, whether autograd recorded it, and the modes of its parts.
+    """One call of a whole module: its arguments and its output, whether autograd recorded it, and the modes of its
+    parts.
 
     `modes` are those of its dropout and batch-norm layers, the parts for which the mode matters; `called` is what was
     called, if the evidence names another `module` with the same weights, and `autocast` a context

@@ -1,4 +1,4 @@
-"""The measurements that a person asks for by name, because they take longer than a look at one batch."""
+"""The measurements that a person asks for by name, because they take longer than one batch."""
 
 from __future__ import annotations
 

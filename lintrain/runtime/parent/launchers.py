@@ -39,7 +39,7 @@ PRECISIONS_ON_CPU = ("no", "bf16")
 
 
 class LaunchError(Exception):
-    """A command that names nothing to run; the text says so."""
+    """A command that names no script to run; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)

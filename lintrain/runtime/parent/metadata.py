@@ -27,7 +27,7 @@ Read = Callable[[int, int, int], bytes]
 
 
 class Metadata:
-    """Judges calls that change metadata; `unchanged` names the files that stayed as they were."""
+    """Judges calls that change metadata; `unchanged` names the files that were not changed."""
 
     def __init__(self, temporary: str, downloads: Sequence[str], read: Read) -> None:
         self.unchanged: list[str] = []

@@ -11,7 +11,7 @@ KEPT = 64 * 2**10
 
 
 class ScriptOutput:
-    """The last 64 KiB of a stream; `echo`, where given, gets everything as it comes."""
+    """The last 64 KiB of a stream; `echo`, if given, receives everything as it comes."""
 
     def __init__(self, stream: IO[bytes], echo: IO[bytes] | None = None) -> None:
         self._stream, self._echo = stream, echo

@@ -1,4 +1,4 @@
-"""How much a script leaves of the disks that a probe cannot stand a layer for: of downloads, and of shared memory."""
+"""The free space on disks that no layer protects: those of downloads, and shared memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from lintrain.runtime.parent.remains import SHARED_MEMORY
 
 LEAST_LEFT = 0.1
-"""The share of what was free at the start; below it the run itself would end for want of room."""
+"""The share of what was free at the start; below it the run itself would fail for lack of space."""
 GIB = 2**30
 
 

@@ -1,4 +1,4 @@
-"""Events of a probed process put together to evidence, as far as they came."""
+"""Events of a probed process, assembled to evidence as far as they came."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Assembly:
         self.end: Event | None = None
 
     def add(self, event: Event) -> None:
-        """Take in one event; after the last word nothing counts, for it comes from another process of the script."""
+        """Take in one event; after the final event nothing counts, for it comes from another process of the script."""
         if self.end is not None:
             return
         match event["event"]:
@@ -60,7 +60,7 @@ class Assembly:
         return bool(self.values)
 
     def evidence(self, stopped: str) -> Evidence:
-        """The evidence as it is; stages without a word are not reached because of `stopped`.
+        """The evidence so far; stages without an event are not reached because of `stopped`.
 
         Raises UntrustworthyError for values that are no evidence.
         """

@@ -31,7 +31,7 @@ LARGEST_ADDRESS = 128
 MOST_NAMED = 1_000
 EVERYWHERE = ("0.0.0.0", "::ffff:0.0.0.0")
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where a connection to no address in particular leads."""
+"""The target of a connection to an unspecified address."""
 REFUSING = ("127.0.0.1", 9)
 """The proxy of programs that are not watched (`lintrain.runtime.sandbox.network.secrets`)."""
 Address = tuple[str, int]

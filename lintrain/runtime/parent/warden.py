@@ -37,7 +37,7 @@ end_what_is_left(sys.argv[2], began)
 
 @contextmanager
 def warden(temporary: Path) -> Generator[None]:
-    """Have the folder removed in the end, and the script ended, even where this process is killed and does neither."""
+    """Have the folder removed in the end, and the script ended, even if this process is killed and does neither."""
     waiting: subprocess.Popen[bytes] | None = None
     try:
         # Its standard input is a pipe whose other end this process holds: when it dies, however that happens, the
@@ -78,7 +78,7 @@ def _beside(folder: Path, ending: str) -> Path:
 
 
 def end_what_is_left(temporary: str, since: float) -> None:
-    """End what runs for a probe that is gone, and remove what lies in its temporary folder."""
+    """End the processes of a probe that was killed, and remove its temporary folder."""
     folder = Path(temporary)
     passes = [each for each in folder.iterdir() if each.is_dir()] if folder.is_dir() else []
     for root in [number for each in passes if (number := _written_down(_beside(each, STARTED)))] or [0]:

@@ -25,7 +25,7 @@ MOST_MORE = 20
 
 
 class Follower:
-    """What passed since the last step, and how many steps there were.
+    """What happened since the last step, and how many steps there were.
 
     `purpose` is that of the request; `is_guided` says that a library runs the loop: it ends its epochs by itself.
     `more_facts` are called with each step that is sent.
@@ -138,7 +138,7 @@ class Follower:
             self.finish()
 
     def finish(self) -> NoReturn:
-        """Everything was seen; one of several processes waits until all of them have come so far."""
+        """Everything was sent; one of several processes waits until all of them have come so far."""
         if self.purpose == "ranks":
             self.report(done=True)
             wait_for_the_others()

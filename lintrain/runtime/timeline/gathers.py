@@ -1,4 +1,4 @@
-"""What an evaluation gathers from all processes, beside the rows that its loaders had."""
+"""What an evaluation gathers from all processes, compared with the rows of its loaders."""
 
 from __future__ import annotations
 

@@ -34,6 +34,6 @@ class Objects:
 
 
 def can_be_judged_alone(objects: ObjectEvidence) -> bool:
-    """Whether there is something to judge where nothing was trained."""
+    """Whether there is something to judge although nothing was trained."""
     gives_nothing = any(each.batches == 0 for each in objects.loaders)
     return gives_nothing or any((objects.chats, objects.splits, objects.moved))

@@ -1,4 +1,4 @@
-"""The user's files under a probe: guarded in Python, held by the kernel, and its result in words."""
+"""The user's files under a probe: guarded in Python and by the kernel, with a summary for the report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Keeper:
             self.is_held = allow_writing_only_in((*self._free.folders, *DEVICES))
 
     def watch_writing(self, listen: Callable[[str], None]) -> None:
-        """Tell the key of each file that the script is about to write."""
+        """Report the key of each file that the script is about to write."""
         written = self._overlay.written
 
         def watched(key: str, *, keeps: bool) -> str:
