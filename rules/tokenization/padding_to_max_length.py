@@ -118,9 +118,10 @@ class PaddingToMaxLength(Rule[Claim]):
             if script_text.mentions(pipeline, NEEDS_FIXED_SHAPE):
                 continue
             reported.add(encoding.origin)
+            length = f"{encoding.max_length} tokens" if encoding.max_length else "a fixed length"
             yield self.finding(
                 encoding.origin,
-                f"rows are padded to {encoding.max_length or 'a fixed length'}, although the collator pads each batch",
+                f"rows are padded to {length}, although the collator pads each batch",
                 related=[Related(feed.location, "the collator pads batches here", "batched")],
                 help="remove `padding`: the collator pads a batch only to its longest row",
                 claim=Claim("padding=" in pipeline.code(encoding.origin).replace(" ", "")),
