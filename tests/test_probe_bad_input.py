@@ -47,7 +47,7 @@ def test_a_missing_script_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_a_folder_is_a_usage_error(tmp_path: Path) -> None:
     probed = probe_file(tmp_path, ".")
-    assert (probed.code, probed.err) == (2, "lintrain: .: is a folder; name the script that trains\n")
+    assert (probed.code, probed.err) == (2, "lintrain: .: is a folder; name a training script\n")
 
 
 def test_an_evidence_file_in_no_folder_is_refused_before_the_run(tmp_path: Path) -> None:
