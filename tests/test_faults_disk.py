@@ -152,7 +152,7 @@ def test_a_probe_whose_files_have_no_more_room_ends_with_that(project: Path) -> 
     code, report, said = probed(project, little_room)
     assert code == 3
     assert report.splitlines()[-1].startswith(
-        "could not judge: a limit was reached while measuring: no room is left for"
+        "could not judge: a limit was reached while measuring: no space is left for"
     )
     assert "Traceback" not in report + said
 

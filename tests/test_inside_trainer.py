@@ -239,7 +239,7 @@ def test_the_text_of_a_script_is_judged_with_the_run(tmp_path: Path) -> None:
     [
         ({"trainer": 3}, "takes a Trainer or the parts of a loop, not 'int'"),
         ({"model": torch.nn.Linear(2, 2)}, "takes `model=`, `loader=` and `optimizer=` together"),
-        ({"trainer": 3, "model": 4}, "and not both"),
+        ({"trainer": 3, "model": 4}, "takes either a trainer"),
     ],
 )
 def test_what_is_no_run_is_refused_in_words(given: dict[str, Any], said: str) -> None:

@@ -51,7 +51,7 @@ def test_a_terminal_sees_the_stage_that_runs_and_then_only_the_report(tmp_path: 
         sys.executable, ["-m", "lintrain", "probe", "train.py"], cwd=str(tmp_path), env=environment, encoding="utf-8"
     )
     running.expect(r"script \(0 s\)")
-    running.expect("could not judge: the script ended and trained nothing")
+    running.expect("could not judge: the script ended without training")
     running.expect(pexpect.EOF)
     running.close()
     assert running.exitstatus == 3

@@ -65,7 +65,7 @@ def test_a_probe_leaves_the_users_folder_as_it_was(tmp_path: Path) -> None:
     probed = probe(tmp_path, "import module\n" + CLINGING)
     assert probed.code == 0, probed.out + probed.err
     assert files_of(tmp_path) == before
-    for said in ("nothing is reported to tensorboard", "`push_to_hub` was asked for", "that the script wrote went"):
+    for said in ("nothing is reported to tensorboard", "`push_to_hub` was requested", "written by the script went"):
         assert any(said in note for note in probed.run["notes"]), said
 
 

@@ -171,7 +171,7 @@ def test_a_script_that_looks_at_all_mapped_rows_is_run_again_in_full(large: Path
 @pytest.mark.usefixtures("warm")
 def test_mapping_with_row_numbers_works_on_all_rows(large: Path) -> None:
     probed = probe_large(large, "tokenized = tokenized.map(lambda row, i: {'i': i}, with_indices=True)")
-    assert "`map` processed all 4800 rows: its function gets row numbers" in told(probed)
+    assert "`map` processed all 4800 rows: its function receives row indices" in told(probed)
     numbers = next(column for column in probed.run["splits"][0]["columns"] if column["name"] == "i")
     assert (numbers["minimum"], numbers["maximum"]) == (0, 4799)
 

@@ -144,7 +144,7 @@ def test_a_package_is_probed_by_its_main_module(tmp_path: Path) -> None:
 
 def test_a_module_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     probed = command(tmp_path, "probe", "-m", "absent.train")
-    assert (probed.code, probed.err.splitlines()[0][:41]) == (2, "lintrain: no module `absent.train` from t")
+    assert (probed.code, probed.err.splitlines()[0][:41]) == (2, "lintrain: no module `absent.train` in thi")
 
 
 def test_a_probe_of_nothing_is_a_usage_error(tmp_path: Path) -> None:

@@ -125,7 +125,9 @@ def test_a_watched_name_that_is_logged_late_is_not_held_against_the_script(tmp_p
     probed = probe(tmp_path, late.replace('EarlyStopping("val_loss")', 'EarlyStopping("train_loss")'))
     assert probed.code == 0
     assert probed.stages["evaluation"] == "not reached"
-    assert "`train_loss` was not logged in the few batches that ran" in probed.run["stages"][7]["reason"]
+    assert (
+        "`train_loss` is monitored, but was not logged in the few batches that ran" in probed.run["stages"][7]["reason"]
+    )
 
 
 def test_a_schedule_that_waits_for_a_name_which_nobody_logs_fails_the_evaluation(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(
     started = "\nimport multiprocessing\nprocess = multiprocessing.get_context('fork').Process(target=train)\n"
     probed = probe(tmp_path, script + started + "process.start()\nprocess.join()\n", "--text")
     assert probed.code == 3
-    assert "the script trains in processes that it starts by itself" in probed.out
+    assert "the script trains in processes that it starts itself" in probed.out
 
 
 def test_an_error_far_behind_a_single_step_is_not_one_of_the_training(
@@ -98,7 +98,7 @@ def test_an_error_far_behind_a_single_step_is_not_one_of_the_training(
     monkeypatch.delenv(WARM_PYTHON)  # it starts scripts in code of its own
     probed = probe(tmp_path, HEAD + STEP + "print(iter(train_loader).next())\n", "--text")
     assert probed.code == 3
-    assert "stops behind an optimizer step that no loop repeats: AttributeError" in probed.out
+    assert "fails after an optimizer step that is in no loop: AttributeError" in probed.out
     assert "lintrain's own" not in probed.out
 
 

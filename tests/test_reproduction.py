@@ -96,7 +96,7 @@ def test_what_cannot_be_made_without_the_script_is_said(tmp_path: Path) -> None:
     folder = kept(
         tmp_path / "kept", reason="`Net`, whose construction was not recorded cannot be created without the script"
     )
-    with pytest.raises(NoReproductionError, match="the forward stage fails, but `Net`, whose making"):
+    with pytest.raises(NoReproductionError, match="the forward stage fails, but `Net`, whose construction"):
         write_reproduction(FAILING, folder, tmp_path / "repro")
 
 

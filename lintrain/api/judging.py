@@ -1,4 +1,4 @@
-"""Events of a session in this process, judged as the command line judges those of a child."""
+"""Events of a session in this process, judged as the command line judges those of a child process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _record(session: InProcessSession) -> Record:
 
 
 def _without_text(record: Record, question: Question) -> StaticFindings:
-    """No findings of a text; the code around the places of the run is shown all the same."""
+    """No findings of the text; the code around the locations of the run is still shown."""
     static = recorded_findings(record, question.select, question.ignore)
     paths = {location.path for run in record.runs for location in _locations(run)}
     sources = {path: source for path in paths if (source := _source(path)) is not None}

@@ -1,4 +1,4 @@
-"""`lintrain.probe(…)`: measure a run where it stands, and judge it."""
+"""`lintrain.probe(…)`: measure a run in this process, and judge it."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ def probe(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> Report:
-    """Measure a training run inside of this process: nothing is trained, and everything is as before afterwards.
+    """Measure a training run inside of this process: nothing is trained, and everything is restored afterwards.
 
     One of three is given:
 
     - `trainer`: a Trainer of transformers, or of a library that is built on it;
-    - `trainer, module, data`: what `trainer.fit` of Lightning would get, `data` a data module or a loader, or None
-      where the module has its own;
-    - `model=, loader=, optimizer=` of a loop of one's own. `loss(output, target)` gives the loss, the target being the
-      last entry of a batch that is a tuple, and the entry `labels` (`label`, `targets`, `target`, `y`) of one with
-      names; without it the model itself gives its loss (`output.loss`). `training_step(model, batch)` gives the loss
-      where neither fits. `scheduler` is played through the `steps` optimizer steps of the whole run; gradients are
-      clipped to `max_grad_norm`; two batches of `eval_loader` are evaluated.
+    - `trainer, module, data`: the arguments of Lightning's `trainer.fit`; `data` is a data module or a loader, None if
+      the module has its own;
+    - `model=, loader=, optimizer=` of your own loop. `loss(output, target)` returns the loss; the target is the last
+      entry of a batch that is a tuple, and the entry `labels` (`label`, `targets`, `target`, `y`) of a batch with
+      names; without it the model returns its loss (`output.loss`). `training_step(model, batch)` returns the loss if
+      neither fits. `scheduler` is simulated over the `steps` optimizer steps of the whole run; gradients are clipped
+      to `max_grad_norm`; two batches of `eval_loader` are evaluated.
 
-    `script` names a file whose text is checked and judged with the run; without it that is the file of the running
-    program, where this is called in it and a trainer is given. `overfit` is a number of steps on one batch, `also`
-    names measurements that take longer, `select` and `ignore` name rules or stages, all as on the command line.
+    `script` names a file whose text is checked and judged with the run; by default that is the file of the running
+    program, if it calls this function and gives a trainer. `overfit` is a number of steps on one batch, `also` names
+    measurements that take longer, `select` and `ignore` name rules or stages, as on the command line.
 
-    An error of the run (its collator, model, loss, metric) is a result and not raised. Raises TypeError for what is
-    no run, ValueError for unknown names in `also`, RuntimeError in one of several processes that train together.
-    Needs the memory of one more copy of the weights and of the optimizer's state.
+    An error of the run (its collator, model, loss, metric) is a result and not raised. Raises TypeError for anything
+    else than a run, ValueError for unknown names in `also`, RuntimeError in one of several processes that train
+    together. Needs the memory of one more copy of the weights and of the optimizer's state.
     """
     wanted = read_extras(also)
     extras = (overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted)
@@ -97,7 +97,7 @@ def _with_running_file(question: Question) -> Question:
 
 
 def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tuple[str, ...] = ()) -> Report:
-    """Measure in a session of its own, and judge what came of it; its temporary folder is gone afterwards."""
+    """Measure in a new session and judge the result; the temporary folder is removed afterwards."""
     if is_one_of_several():
         raise RuntimeError("lintrain.probe measures one process, and this is one of several that train together")
     call = frame_location(users_frame())
@@ -118,13 +118,13 @@ def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tupl
 
 
 def is_one_of_several() -> bool:
-    """Whether other processes train together with this one: they would wait for what it leaves out."""
+    """Whether other processes train together with this one: they would wait for the steps that it leaves out."""
     distributed = loaded("torch.distributed")
     return distributed is not None and distributed.is_initialized() and bool(distributed.get_world_size() > 1)
 
 
 def _running_file() -> str | None:
-    """The file of the running program where its own top level calls; None for notebooks, tests and modules."""
+    """The file of the running program, if its top-level code is the caller; None for notebooks, tests and modules."""
     frame = users_frame()
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     while frame is not None:

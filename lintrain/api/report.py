@@ -1,4 +1,4 @@
-"""What a probe inside of one's own program found: for a terminal, a notebook, a test, a program."""
+"""The result of a probe inside a program: for a terminal, a notebook, a test, a program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lintrain.verdicts.judgement import Judgement
 
 
 class MistakesError(Exception):
-    """A probe confirmed mistakes, or a stage of training fails; `report` has the whole story.
+    """A probe confirmed mistakes, or a stage of training fails; `report` has everything.
 
     The text of the error is the report as `print` shows it.
     """
@@ -43,37 +43,39 @@ class Report:
 
     @property
     def verdicts(self) -> tuple[tuple[Finding, Verdict], ...]:
-        """Every finding with what the run says of it: confirmed first, then inconclusive, then refuted."""
+        """Every finding with its verdict: confirmed first, then inconclusive, then refuted."""
         return tuple((one.finding, one.verdict) for one in self._judgement.judged if one.verdict is not None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings that are so, in this order: those that were not refuted are among `verdicts`."""
+        """The confirmed findings, in this order; the others are among `verdicts`."""
         return tuple(finding for finding, verdict in self.verdicts if verdict.outcome is Outcome.CONFIRMED)
 
     @property
     def ok(self) -> bool:
-        """Whether no mistake is confirmed, no stage fails, and everything could be judged; notes are no mistakes."""
+        """Whether no mistake is confirmed, no stage fails, and everything could be judged; a note is not a mistake."""
         return self._judgement.conclusion.exit_code == 0
 
     @property
     def reason(self) -> str:
-        """What it comes to, in one line: "2 mistakes confirmed", "nothing confirmed"."""
+        """The conclusion in one line: "2 mistakes confirmed", "nothing confirmed"."""
         return self._judgement.conclusion.reason
 
     @property
     def exit_code(self) -> int:
-        """What `lintrain probe` would end with: 0 nothing confirmed, 1 mistakes confirmed, 3 could not judge."""
+        """The exit code that `lintrain probe` would return: 0 nothing confirmed, 1 mistakes confirmed, 3 could not
+        judge.
+        """
         return self._judgement.conclusion.exit_code
 
     def raise_if_confirmed(self) -> Report:
-        """The report itself; raises MistakesError where a mistake (no note) is confirmed or a stage fails."""
+        """The report itself; raises MistakesError if a mistake (not a note) is confirmed or a stage fails."""
         if self.exit_code == 1:
             raise MistakesError(self)
         return self
 
     def text(self, stream: TextIO | None = None) -> str:
-        """The whole report, as wide and as coloured as a stream can show it; plain without one."""
+        """The whole report, as wide and as colored as a stream can show it; plain without a stream."""
         return for_terminal(judgement_text(self._judgement, style_of(io.StringIO() if stream is None else stream)))
 
     def to_json(self) -> str:

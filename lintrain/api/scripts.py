@@ -1,4 +1,4 @@
-"""A script probed from Python, in a process of its own, as `lintrain probe` does."""
+"""Probe a script from Python, in a process of its own, as `lintrain probe` does."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ def probe_path(
 
 
 def _ignore(_event: Event) -> None:
-    """Nobody watches the stages go by."""
+    """The stages are not shown while they run."""

@@ -15,7 +15,7 @@ Scalar = str | int | float | bool | None
 
 
 def _callback_class() -> Any:
-    """That of the library that the program has imported, under one of its two names."""
+    """The base class of the library that the program has imported, under one of its two names."""
     name = next((name for name in LIBRARIES if loaded(name) is not None), LIBRARIES[0])
     return library(f"{name}.callbacks.callback").Callback
 
@@ -24,12 +24,12 @@ _Callback: Any = _callback_class()
 
 
 class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the library is read without its types
-    """Watches the first `steps` optimizer steps, and two more near the peak learning rate where a warm-up is longer.
+    """Watches the first `steps` optimizer steps, and two more near the peak learning rate if a warm-up is longer.
 
-    Sees the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
-    probe. Where a mistake is confirmed, `on_mistake` says what happens: "raise" raises `lintrain.MistakesError` before
+    Reads the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
+    probe. If a mistake is confirmed, `on_mistake` decides what happens: "raise" raises `lintrain.MistakesError` before
     the step, "stop" lets the Trainer end after it and warns with the report, "warn" only warns. `select` and `ignore`
-    name rules or stages. `report` is there from the first judgement on.
+    name rules or stages. `report` is set from the first judgement on.
 
     Losses and weights are the same with and without it. While it compares, it keeps the first 4096 entries of every
     weight.
@@ -75,7 +75,7 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
             trainer.should_stop = True
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A batch was trained on; after the last step that is watched all is judged."""
+        """A batch was trained on; after the last watched step everything is judged."""
         run = self._watching.run
         if run is None or trainer.global_step == run.seen:
             return
@@ -85,11 +85,11 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
-        """The run is shorter than what was to be watched: judge what there is."""
+        """The run ended before enough steps were watched: judge those that were."""
         self._watching.finish()
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
-        """The run ends with an error: nothing stays hooked into the module."""
+        """The run ends with an error: remove the hooks from the module."""
         self._watching.end()
 
 

@@ -16,12 +16,12 @@ _Callback: Any = library("transformers.trainer_callback").TrainerCallback
 
 
 class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the library is read without its types
-    """Watches the first `steps` optimizer steps, and two more near the peak learning rate where a warm-up is longer.
+    """Watches the first `steps` optimizer steps, and two more near the peak learning rate if a warm-up is longer.
 
-    Sees the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
-    probe. Where a mistake is confirmed, `on_mistake` says what happens: "raise" raises `lintrain.MistakesError` before
+    Reads the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
+    probe. If a mistake is confirmed, `on_mistake` decides what happens: "raise" raises `lintrain.MistakesError` before
     the step, "stop" lets the Trainer end after it and warns with the report, "warn" only warns. `select` and `ignore`
-    name rules or stages. `report` is there from the first judgement on.
+    name rules or stages. `report` is set from the first judgement on.
 
     Losses and weights are the same with and without it. While it compares, it keeps the first 4096 entries of every
     weight.
@@ -56,7 +56,7 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
             self._stops(control, self._watching.judge())
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """A step was taken; after the last one that is watched all is judged."""
+        """A step was taken; after the last watched step everything is judged."""
         run = self._watching.run
         if run is None:
             return
@@ -65,7 +65,7 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
             self._stops(control, self._watching.finish())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """The run is shorter than what was to be watched: judge what there is."""
+        """The run ended before enough steps were watched: judge those that were."""
         self._watching.finish()
 
     def _stops(self, control: Any, is_to_stop: bool) -> None:

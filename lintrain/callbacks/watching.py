@@ -1,4 +1,4 @@
-"""What both callbacks do with what they see: judge it, and stop the run."""
+"""What both callbacks have in common: judge what was measured, and stop the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OnMistake = Literal["raise", "stop", "warn"]
 
 
 class MistakeWarning(UserWarning):
-    """A watched run makes a mistake, and goes on or was asked to stop; the text is the report."""
+    """A watched run makes a mistake, and continues or was asked to stop; the text is the report."""
 
 
 class Watching:
@@ -36,7 +36,7 @@ class Watching:
         self.report: Report | None = None
 
     def begin(self, make: Callable[[InProcessSession, Location | None], FirstSteps], facts: EvidenceFields) -> None:
-        """Training starts; a run that is watched already is let go."""
+        """Training starts; an earlier watched run is dropped."""
         self.end()
         location = frame_location(users_frame())
         session = InProcessSession(tempfile.gettempdir(), location.path if location else "")
@@ -45,7 +45,7 @@ class Watching:
         self.run.start(facts)
 
     def judge(self) -> bool:
-        """Judge what was seen until now; whether the run is to stop. Raises MistakesError where that was asked."""
+        """Judge what was measured so far; whether the run is to stop. Raises MistakesError if that was requested."""
         if self.run is None:
             return False
         session: Any = self.run.session
@@ -60,20 +60,20 @@ class Watching:
         return self.on_mistake == "stop"
 
     def is_worth_judging(self) -> bool:
-        """Whether something new is there that a rule may speak about: the first step, a loss that is not finite."""
+        """Whether there is something new to judge: the first step, a loss that is not finite."""
         run = self.run
         return run is not None and (
             run.steps == 0 or any(loss != loss or abs(loss) == float("inf") for loss in run.losses)
         )
 
     def end(self) -> None:
-        """Look no further."""
+        """Stop watching."""
         if self.run is not None:
             self.run.close()
         self.run = None
 
     def finish(self) -> bool:
-        """Judge once more, with all that was seen, and look no further; whether the run is to stop."""
+        """Judge once more, with everything that was measured, and stop watching; whether the run is to stop."""
         if self.run is None:
             return False
         run = self.run
@@ -85,7 +85,7 @@ class Watching:
 
 
 class WatchingCallback:
-    """What the callbacks of both libraries are made with, and what they tell."""
+    """The arguments of the callbacks of both libraries, and what they report."""
 
     def __init__(
         self,
@@ -99,5 +99,5 @@ class WatchingCallback:
 
     @property
     def report(self) -> Report | None:
-        """What was seen and judged last; None before the first step."""
+        """The last report; None before the first step."""
         return self._watching.report

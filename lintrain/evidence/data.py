@@ -11,8 +11,8 @@ class ColumnEvidence:
 
     `counts` holds how often each label value occurs, as [value, rows]; `names` the class names; `lengths` the
     shortest, median, 95th percentile and longest list of a list column (entries), `length_bins` how many rows have
-    which lengths, as [first, last, rows]. `rows_read` says on how many rows these rest: all of them, but for datasets
-    that only give one row at a time.
+    which lengths, as [first, last, rows]. `rows_read` is the number of rows on which these are based: all of them,
+    except for data sets that give only one row at a time.
     """
 
     name: str
@@ -58,18 +58,18 @@ class SplitEvidence:
         return {column.name for column in self.columns}
 
     def column(self, name: str) -> ColumnEvidence | None:
-        """One column by its name, or None where the split has none such."""
+        """One column by its name, or None if the split has no such column."""
         return next((column for column in self.columns if column.name == name), None)
 
     @property
     def labels(self) -> ColumnEvidence | None:
-        """The label column, or None where the split has none."""
+        """The label column, or None if the split has none."""
         return self.column(self.label_column) if self.label_column else None
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """How many evaluation rows, of those that were looked at, are among the training rows."""
+    """How many of the compared evaluation rows are training rows, too."""
 
     shared: int
     looked_at: int

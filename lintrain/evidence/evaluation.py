@@ -10,12 +10,12 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MetricUse:
-    """What a metric of scikit-learn, evaluate or torchmetrics got and gave at one place of the script.
+    """The arguments and results of a metric of scikit-learn, evaluate or torchmetrics at one location of the script.
 
-    `classes` counts the distinct references that are whole numbers, `ignored` those of -100 among `references` entries;
-    None where they are no whole numbers, or too many to count. `options` are the names of what else was given,
-    `values` the numbers that came back (under "" a bare one), those of the last of `calls`. `error` is the type and
-    `message` the text of what it raised. `is_training`: it was called before the evaluation.
+    `classes` counts the distinct references that are whole numbers, `ignored` those of -100 among `references`
+    entries; None if they are not whole numbers, or too many to count. `options` are the names of other arguments,
+    `values` the numbers that were returned (a bare one under ""), those of the last of `calls`. `error` is the type
+    and `message` the text of what it raised. `is_training`: it was called before the evaluation.
     """
 
     library: str
@@ -45,7 +45,7 @@ class MetricUse:
 
     @property
     def got(self) -> str:
-        """What it got, in words."""
+        """Its arguments, in words."""
         if not self.predictions_dtype:
             return "nothing with a shape"
         return f"predictions of shape {list(self.predictions_shape)} ({self.predictions_dtype})"
@@ -55,18 +55,17 @@ class MetricUse:
 class EvaluationEvidence:
     """Two evaluation batches: through a Trainer's own metric function, or in an evaluation that was followed.
 
-    `is_followed`: a loop of the script's own, Lightning or Keras carries it out after some steps; no function is handed
-    over to a Trainer then. Of such a one, `batches` were seen and `passes` of the model, `passes_in_training_mode` with
-    some dropout or batch norm in this mode (of Keras the calls of such layers), `recorded_passes` recorded by autograd;
-    `losses` came up, and `metric_uses` are the calls of metrics that libraries have. `predictions_shape` is that of the
-    last logits or outputs there.
+    `is_followed`: a loop of the script's own, Lightning or Keras runs it after some steps; there is no metric function
+    of a Trainer then. Of such an evaluation, `batches` and `passes` of the model were counted,
+    `passes_in_training_mode` with some dropout or batch norm in this mode (for Keras the calls of such layers),
+    `recorded_passes` recorded by autograd; `losses` are those that were computed, and `metric_uses` are the calls of
+    metrics that libraries have. `predictions_shape` is that of the last logits or outputs there.
 
-    Of a metric function:
-    `wanted`: the run evaluates by itself while it trains. `predictions` is the type that the metric function got and
-    `returned` that of what it gave. `label_classes` counts the distinct labels that are scored, `ignored_labels` the
-    entries of -100 among `labels` entries, and `change_by_ignored` is the most that a metric changes when there are
-    twice as many of them; None where the labels are no one array of whole numbers. `number_of_rows`
-    is the size of the whole evaluation set; `free_memory` what the machine has left, in bytes.
+    Of a metric function: `wanted`: the run evaluates while it trains. `predictions` is the type that the metric
+    function got and `returned` that of what it gave. `label_classes` counts the distinct labels that are scored,
+    `ignored_labels` the entries of -100 among `labels` entries, and `change_by_ignored` is the most that a metric
+    changes when there are twice as many of them; None where the labels are no one array of whole numbers.
+    `number_of_rows` is the size of the whole evaluation set; `free_memory` what the machine has left, in bytes.
     """
 
     wanted: bool
@@ -96,6 +95,6 @@ class EvaluationEvidence:
     metric_uses: tuple[MetricUse, ...] = ()
 
     def used_at(self, path: str, first: int, last: int) -> tuple[MetricUse, ...]:
-        """The calls of metrics on some lines of a file, those that raised first."""
+        """The calls of metrics on some lines of a file; those that raised come first."""
         found = [use for use in self.metric_uses if use.is_at(path, first, last)]
         return tuple(sorted(found, key=lambda use: not use.error))

@@ -1,4 +1,4 @@
-"""What a probe measures of `Model.fit` of Keras beside what every run has."""
+"""What a probe measures of `Model.fit` of Keras in addition to what every run has."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KerasEvidence:
-    """The loss of `compile`, and what it was given in the first batch.
+    """The loss of `compile`, and its arguments in the first batch.
 
     `loss` is its name in Keras (`sparse_categorical_crossentropy`), empty for one of the script's own or several;
-    `from_logits` is None where it has no such setting. The shapes are empty where the loss was not reached, or where
-    there are several outputs. `sums` are the least and greatest sum over the last axis of the outputs.
-    `inputs` are the names in a dictionary of inputs; `has_targets` says whether the batch has a second part.
-    `modal_calls` counts the calls of dropout, batch normalisation and other layers that do something else in training,
-    within one training step, `modal_calls_in_training` those that were told that they train. `corrected` is the loss
-    of the run and that of the same outputs as mere numbers, where the library computes it from something before them.
+    `from_logits` is None if it has no such setting. The shapes are empty if the loss was not reached, or if there are
+    several outputs. `sums` are the least and greatest sum over the last axis of the outputs. `inputs` are the names in
+    a dictionary of inputs; `has_targets` says whether the batch has a second part. `modal_calls` counts the calls of
+    dropout, batch normalisation and other layers that work differently in training, within one training step,
+    `modal_calls_in_training` those in training mode. `corrected` is the loss of the run and that of the same outputs
+    as mere numbers, where the library computes it from something before them.
     """
 
     loss: str
@@ -34,7 +34,7 @@ class KerasEvidence:
 
     @property
     def units(self) -> int | None:
-        """Entries of the last axis of the outputs, or None where the loss was not reached."""
+        """Entries of the last axis of the outputs, or None if the loss was not reached."""
         return self.output_shape[-1] if len(self.output_shape) > 1 else None
 
     @property
@@ -44,7 +44,7 @@ class KerasEvidence:
 
     @property
     def are_within_one(self) -> bool | None:
-        """Whether every output lies from 0 to 1; None where none was seen."""
+        """Whether every output is between 0 and 1; None if there is none."""
         if self.output_minimum is None or self.output_maximum is None:
             return None
         return self.output_minimum >= 0.0 and self.output_maximum <= 1.0
@@ -59,7 +59,7 @@ class KerasEvidence:
 
     @property
     def targets_are_rows(self) -> bool | None:
-        """Whether the targets have an entry for each class, as one-hot rows have; None where none were seen."""
+        """Whether the targets have an entry for each class, as one-hot rows have; None if there are none."""
         if not self.target_shape or self.units is None:
             return None
         return len(self.target_shape) == len(self.output_shape) and self.target_shape[-1] == self.units != 1
@@ -67,10 +67,10 @@ class KerasEvidence:
 
 @dataclass(frozen=True, slots=True)
 class WatchedNames:
-    """What callbacks of Keras watch, and the names that an epoch of the run ends with.
+    """The names that callbacks of Keras monitor, and the names that an epoch of the run logs.
 
     `computed` are those of a training step and of the evaluation; `missing` those of `watched` that are not among
-    them, although every part of an epoch went through, and that no callback of the script's own speaks of.
+    them, although every part of an epoch passed, and that no callback of the script's own contains.
     """
 
     watched: tuple[str, ...]

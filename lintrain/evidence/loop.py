@@ -1,4 +1,4 @@
-"""What a probe measures of a training loop that the script runs by itself."""
+"""What a probe measures of the script's own training loop."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TargetAlignment:
-    """Targets of a loss beside the tokens that the model read: how many are scored, ignored, and scored padding.
+    """Targets of a loss compared with the tokens that the model read: how many are scored, ignored, and scored
+    padding.
 
-    `equal_at` holds for 0, 1 and 2 the share of scored targets that are the token so many places behind their logits'.
+    `equal_at` holds for 0, 1 and 2 the share of scored targets that are the token so many positions after that of
+    their logits.
     """
 
     scored: int
@@ -20,7 +22,9 @@ class TargetAlignment:
 
     @property
     def offset(self) -> int | None:
-        """How far behind its logits' token each target stands: 1 predicts the next; None where that is not clear."""
+        """How many positions after the token of its logits each target is: 1 predicts the next; None if it is not
+        clear.
+        """
         sure = [offset for offset, share in enumerate(self.equal_at) if share is not None and share > SURE]
         return sure[0] if len(sure) == 1 else None
 
@@ -39,11 +43,11 @@ SURE = 0.98
 
 @dataclass(frozen=True, slots=True)
 class LossEvidence:
-    """One call of a loss function of torch in the first iteration: what it was given and what it gave.
+    """One call of a torch loss function in the first iteration: its arguments and its result.
 
     `row_sums` are the least and greatest sum of `exp(input)` or of `input` over the class axis, whichever is nearer to
     1: both are 1 for (log-)probabilities. `ignored` is the share of targets that equal `ignore_index`. `value` is None
-    for a call that raised; `place` is where the script's own code makes it.
+    for a call that raised; `location` is where the script's own code makes it.
     """
 
     function: str
@@ -85,9 +89,10 @@ def _are_one(sums: tuple[float, float] | None) -> bool:
 class OptimizerUse:
     """What happened to one optimizer in the first steps of a loop.
 
-    `steps_on_nothing` found no gradient at all, `steps_on_used` found some that hold what an earlier step had used.
-    `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were cleared
-    before any step used them. `is_stepped_elsewhere`: it never stepped, and another one has the same parameters.
+    `steps_on_nothing` had no gradient at all, `steps_on_used` had gradients that include what an earlier step had
+    used. `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were
+    cleared before any step used them. `is_stepped_elsewhere`: it never stepped, and another one has the same
+    parameters.
     """
 
     name: str
@@ -102,10 +107,10 @@ class OptimizerUse:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleUse:
-    """How often a schedule went on in a loop: in all, before its optimizer's first step, and among the batches.
+    """How often a schedule was stepped in a loop: in total, before its optimizer's first step, and between batches.
 
-    `length` is the number of its steps after which it ends, `peak` the step of its largest rate; None where it does
-    not say.
+    `length` is the number of its steps after which it ends, `peak` the step of its largest rate; None if it is not
+    known.
     """
 
     name: str
@@ -118,9 +123,9 @@ class ScheduleUse:
 
 @dataclass(frozen=True, slots=True)
 class LoaderUse:
-    """The loader that a loop trains on: its length and its settings, as they were made.
+    """The loader that a loop trains on: its length and its settings, as they were created.
 
-    `sampler` is the class that orders its rows, `epochs_told` what this said of its epoch at the head of each round.
+    `sampler` is the class that orders its rows, `epochs_told` its epoch at the start of each round.
     """
 
     batches: int | None
@@ -144,17 +149,17 @@ class LoopEvidence:
     """How often things happened in the first steps of a loop of the script's own.
 
     `batches`, `backwards`, `steps`, `clips`: how many there were; `backwards_per_step` for every step.
-    `clipped_for_nothing`: clipping where no fresh gradients were; `clipped_while_scaled`: of gradients still
-    multiplied by the scale. `undivided_losses`: of several added up to one step, those not divided or multiplied by
-    anything; `divided_twice`: those divided two times. `kept_old_graphs`: backward passes while the graph of an
-    earlier one was still held. `past_the_launcher`: backward passes that accelerate or Fabric did not make.
-    `trained`: forward passes that a backward pass used; `trained_in_eval_mode`: those with all dropout and batch norm
-    in eval mode. `evaluated`: passes behind the training that no backward pass used; `evaluated_in_train_mode`: those
-    with some dropout or batch norm in train mode; `recorded_for_nothing`: those that autograd recorded.
-    `searched_for_nan`: backward passes with the detection of anomalies on. `scaled`: losses that a scaler multiplied.
-    `came_round`: the loop began its second round over the loader; `ended`: that, or the script came to its end.
-    `batches_past_the_launcher`, `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are
-    the arguments of the model's forward; `learning_rates` are those of the first group, step by step.
+    `clipped_for_nothing`: clipping without fresh gradients; `clipped_while_scaled`: of gradients still multiplied by
+    the scale. `undivided_losses`: of several added up to one step, those not divided or multiplied by anything;
+    `divided_twice`: those divided two times. `kept_old_graphs`: backward passes while the graph of an earlier one was
+    still held. `past_the_launcher`: backward passes that accelerate or Fabric did not make. `trained`: forward passes
+    that a backward pass used; `trained_in_eval_mode`: those with all dropout and batch norm in eval mode. `evaluated`:
+    passes behind the training that no backward pass used; `evaluated_in_train_mode`: those with some dropout or batch
+    norm in train mode; `recorded_for_nothing`: those that autograd recorded. `searched_for_nan`: backward passes with
+    the detection of anomalies on. `scaled`: losses that a scaler multiplied. `came_round`: the loop began its second
+    round over the loader; `ended`: that, or the script came to its end. `batches_past_the_launcher`,
+    `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are the arguments of the
+    model's forward; `learning_rates` are those of the first group, step by step.
     """
 
     batches: int = 0
@@ -189,9 +194,34 @@ class LoopEvidence:
 
     @property
     def alignment(self) -> TargetAlignment | None:
-        """The targets of the first loss that lie beside the tokens that the model read, or None for no such loss."""
+        """The targets of the first loss that can be compared with the tokens that the model read, or None."""
         return next((loss.alignment for loss in self.losses if loss.alignment), None)
 
     def losses_of(self, *functions: str) -> tuple[LossEvidence, ...]:
         """The calls of some loss functions in the first iteration."""
         return tuple(loss for loss in self.losses if loss.function in functions)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEvidence:
+    """The learning rate of the first parameter group over the planned optimizer steps.
+
+    `steps` are all that the run will take; `rates` are pairs of step (from 0) and learning rate, at most 101 and evenly
+    spaced, the first and the last among them. `highest` is the greatest rate that is reached, first at `highest_at`.
+    """
+
+    name: str
+    steps: int
+    rates: tuple[tuple[int, float], ...]
+    highest: float
+    highest_at: int
+
+    def rate_at(self, share: float) -> float:
+        """The learning rate after this share (0 to 1) of the run."""
+        wanted = share * (self.steps - 1)
+        return min(self.rates, key=lambda pair: abs(pair[0] - wanted))[1]
+
+    @property
+    def last(self) -> float:
+        """The learning rate of the last step."""
+        return self.rates[-1][1]

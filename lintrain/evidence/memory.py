@@ -1,4 +1,4 @@
-"""What a step of training holds in memory, projected for a device that somebody named."""
+"""What a training step holds in memory, projected for a given device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROJECTION_ERROR = 0.15
 
 @dataclass(frozen=True, slots=True)
 class ResidentModel:
-    """One model that lies in memory while training goes on: its weights and buffers in bytes, and whether it trains."""
+    """One model that is in memory during training: its weights and buffers in bytes, and whether it trains."""
 
     name: str
     size: int
@@ -19,14 +19,14 @@ class ResidentModel:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvidence:
-    """The most that tensors hold at any time of a whole training step, in bytes.
+    """The peak memory of tensors in a whole training step, in bytes.
 
-    `device` is the memory of the device, None where nobody named one. `rows` and `tokens` are those of the batch;
-    tokens is None for rows without them. At the peak `weights`, `gradients`, `optimizer` (its state) lie in memory, and
-    `activations` is all the rest: what the backward pass needs, and results on their way. `fixed` is what lies there
-    whatever the batch. `largest_batch` are the rows that just fit, 0 where not even one does, None where it is not
-    known. `method` says how it is known: `projected` (tensors without values) or `counted` (the script's own steps).
-    `in_step` says that the peak is in the optimizer's step.
+    `device` is the memory of the device, None if none was named. `rows` and `tokens` are those of the batch; tokens is
+    None for rows without them. At the peak `weights`, `gradients`, `optimizer` (its state) are in memory, and
+    `activations` is the rest: what the backward pass needs, and intermediate results. `fixed` is what does not depend
+    on the batch. `largest_batch` are the rows that just fit, 0 if not even one does, None if it is not known. `method`
+    says how it is known: `projected` (tensors without values) or `counted` (the script's own steps). `in_step` says
+    that the peak is in the optimizer's step.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""What a probe saw of objects that a script makes beside its training, and of calls beside its steps."""
+"""What a probe measures of objects that a script creates besides its training, and of calls besides its steps."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lintrain.startup.lazy_dataclass import dataclass
 class CopiedRows:
     """What two worker processes read from their copies of a data set, at the same time and in the same order.
 
-    Of a stream these are its first rows; else the states of the random generators that it keeps, after each of some
-    rows. `different` counts the different ones of the first worker, `alike` those that the second has at the same
-    place, `shared` those that it has at any place. `alone` counts, of a stream, the first worker's rows that a single
-    worker gives at the same place. `is_steady`: a single worker gives the same rows twice.
+    For a stream these are its first rows; otherwise the states of the random generators that it keeps, after each of
+    some rows. `different` counts the different ones of the first worker, `alike` those that the second has at the same
+    position, `shared` those that it has at any position. For a stream, `alone` counts the first worker's rows that a
+    single worker gives at the same position. `is_steady`: a single worker gives the same rows twice.
     """
 
     is_stream: bool
@@ -29,8 +29,8 @@ class CopiedRows:
 class MadeLoader:
     """A `DataLoader` of the script: its rows and batches (None for a stream without a length), and its workers.
 
-    `generators` counts, in a data set of the script's own class, the attributes that draw random numbers. `copies` were
-    read where two or more workers may read alike from their copies of it; `reason` says why not.
+    `generators` counts, in a data set of the script's own class, the attributes that draw random numbers. `copies`
+    were read if two or more workers may read the same rows from their copies of it; `reason` says why not.
     """
 
     location: Location
@@ -47,7 +47,7 @@ class MadeLoader:
 
 @dataclass(frozen=True, slots=True)
 class EncodedChat:
-    """What one call of `apply_chat_template` gave: its type, and its columns where it has any."""
+    """The result of one call of `apply_chat_template`: its type, and its columns if it has any."""
 
     location: Location
     type: str
@@ -78,10 +78,10 @@ class SplitRows:
 class MovedModel:
     """A module that the script moved to a device: where, and the bytes of its weights and buffers.
 
-    `beside` are the bytes of modules that an earlier pass over the same place had moved and that were still held;
-    None where the probe itself may have held them.
-    `calls` counts its calls while training was followed for `steps` steps; `is_held` says whether anything held it at
-    the last of them, `trains` whether an optimizer that stepped has any of its weights.
+    `beside` are the bytes of modules that an earlier pass over the same location had moved and that were still held;
+    None if the probe itself may have held them. `calls` counts its calls while training was followed for `steps`
+    steps; `is_held` says whether anything held it at the last of them, `trains` whether an optimizer that stepped has
+    any of its weights.
     """
 
     location: Location
@@ -106,7 +106,7 @@ class StepStop:
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvidence:
-    """All of these that were seen, in the order in which they were made."""
+    """All such objects, in the order in which they were created."""
 
     loaders: tuple[MadeLoader, ...] = ()
     chats: tuple[EncodedChat, ...] = ()
@@ -116,13 +116,27 @@ class ObjectEvidence:
     stops: tuple[StepStop, ...] = ()
 
     def loaders_at(self, location: Location) -> tuple[MadeLoader, ...]:
-        """Those that were made at a place."""
+        """Those that were created at a location."""
         return tuple(each for each in self.loaders if each.location.meets(location))
 
     def chats_at(self, location: Location) -> tuple[EncodedChat, ...]:
-        """Those that were encoded at a place."""
+        """Those that were encoded at a location."""
         return tuple(each for each in self.chats if each.location.meets(location))
 
     def moved_at(self, location: Location) -> tuple[MovedModel, ...]:
-        """Those that were moved at a place."""
+        """Those that were moved at a location."""
         return tuple(each for each in self.moved if each.location.meets(location))
+
+
+@dataclass(frozen=True, slots=True)
+class StateLoad:
+    """One call of `load_state_dict` on a module, before training: tensors of the module, and names that did not fit.
+
+    `prefix` is what precedes, or is missing from, every name; "" if no prefix would make them fit.
+    """
+
+    location: Location
+    tensors: int
+    missing: int
+    unexpected: int
+    prefix: str = ""

@@ -1,4 +1,4 @@
-"""What a probe measures of the processes of one training, rank beside rank."""
+"""What a probe measures of the processes of one training, rank by rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class RankWrite:
 
 @dataclass(frozen=True, slots=True)
 class RankGather:
-    """What one round of an evaluation gathered from all ranks at one place: the shortened round, with its last batch.
+    """What one round of an evaluation gathered from all ranks at one location: the shortened round, with its last
+    batch.
 
     `function` is the one of accelerate that gathered `gathered` rows; the loaders of all ranks had `fetched` rows
     together, of which `rows` are different ones: the others only fill up the last batches.
@@ -34,7 +35,7 @@ class RankGather:
 class RankSchedule:
     """A learning-rate schedule on several processes: its steps in one step of the optimizer, and where it ends.
 
-    `length` is the number of its own steps after which it ends, None where it does not say.
+    `length` is the number of its own steps after which it ends, None if it is not known.
     """
 
     name: str
@@ -44,7 +45,7 @@ class RankSchedule:
 
 @dataclass(frozen=True, slots=True)
 class RanksEvidence:
-    """The first steps of a script that torch's own launcher started on two processes, rank beside rank.
+    """The first steps of a script that torch's own launcher started on two processes, rank by rank.
 
     `different_weights` of all `weights` are not the same before the first step, `different_gradients` of all
     `gradients` after its backward pass; `without_gradient` got none. `apart` are the trained weights that are not the
@@ -79,11 +80,11 @@ class RanksEvidence:
     failure: str = ""
 
     def writes_at(self, location: Location) -> tuple[RankWrite, ...]:
-        """The files that were written at a place of the script."""
+        """The files that were written at a location of the script."""
         return tuple(write for write in self.writes if write.location and _is_at(write.location, location))
 
     def gather_at(self, location: Location) -> RankGather | None:
-        """What was gathered at a place of the script, or None where no round of it was seen to its end."""
+        """What was gathered at a location of the script, or None if no round of it was followed to its end."""
         return next((gather for gather in self.gathers if _is_at(gather.location, location)), None)
 
 

@@ -7,21 +7,21 @@ import math
 from lintrain.startup.lazy_dataclass import dataclass
 
 NEAR = 1e-5
-"""Two losses within this share of each other are one: sums on several threads are not always in one order."""
+"""Two losses within this share of each other are equal: sums on several threads are not always in one order."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvidence:
-    """The step after a checkpoint, in the run that saved it and in a fresh process that goes on from it.
+    """The step after a checkpoint, in the run that saved it and in a fresh process that resumes from it.
 
     `saved_after` steps; `files` of the checkpoint by size in bytes. `weights`, `optimizer_state` count the tensors of
-    the run that saved; `changed_weights`, `lost_state`, `changed_state` name those that the other one has otherwise or
-    not at all. `learning_rates`, `losses` are of the run that saved, then of the one that resumed. `generators` name
-    the random generators that were drawn from and stand elsewhere. `repeated_rows` of the `rows` of the resumed step
-    were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was seen to
-    be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code does.
-    `scales` are those of the GradScaler, None where there is none, `steps_since_growth` its steps since it changed
-    them. `resume_is_asked` is False where the script itself never asks the library to resume.
+    the run that saved; `changed_weights`, `lost_state`, `changed_state` name those that differ, or are missing, in the
+    other one. `learning_rates`, `losses` are of the run that saved, then of the one that resumed. `generators` name
+    the random generators that were drawn from and have another state. `repeated_rows` of the `rows` of the resumed
+    step were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was
+    seen to be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code
+    does. `scales` are those of the GradScaler, None where there is none, `steps_since_growth` its steps since it
+    changed them. `resume_is_asked` is False where the script itself never asks the library to resume.
     """
 
     saved_after: int
@@ -44,7 +44,7 @@ class CheckpointEvidence:
 
     @property
     def has_same_scaler(self) -> bool:
-        """Whether the scaler of gradients goes on as it was, with its count of steps; True where there is none."""
+        """Whether the gradient scaler continues unchanged, with its count of steps; True if there is none."""
         before, growth = self.scales[0], self.steps_since_growth
         return before is None or (before == self.scales[1] and growth[0] == growth[1])
 
@@ -55,7 +55,7 @@ class CheckpointEvidence:
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """The parts that the resumed run does not have as the other one had them, each with its numbers."""
+        """The parts that differ in the resumed run, each with its numbers."""
         before, after = self.learning_rates
         lost, changed = len(self.lost_state), len(self.changed_state)
         said = {
@@ -81,7 +81,7 @@ class CheckpointEvidence:
 
 
 def are_same(one: float, other: float) -> bool:
-    """Whether two measured numbers are one but for rounding; NaN is NaN."""
+    """Whether two measured numbers are equal except for rounding; NaN equals NaN."""
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)
     return math.isclose(one, other, rel_tol=NEAR, abs_tol=1e-12)
@@ -94,7 +94,7 @@ class DeterminismEvidence:
     `losses` are those of each start, step by step. `different_weights` of all `weights` are not the same before the
     first step; `different_batches` of as many `batches` as steps are not, None where no model was seen to be called;
     `same_rows` says whether these are of the same rows, None where that is not known. `generators` name the random
-    generators that were drawn from and stand elsewhere before the first step.
+    generators that were drawn from and have another state before the first step.
     """
 
     losses: tuple[tuple[float, ...], tuple[float, ...]]
@@ -107,7 +107,7 @@ class DeterminismEvidence:
 
     @property
     def same_losses(self) -> bool:
-        """Whether both starts give the same losses, but for rounding."""
+        """Whether both runs give the same losses, except for rounding."""
         return all(are_same(one, other) for one, other in zip(*self.losses, strict=False))
 
     @property
@@ -130,5 +130,5 @@ class DeterminismEvidence:
 
     @property
     def repeats(self) -> bool:
-        """Whether a second start does the same as the first."""
+        """Whether a second run does the same as the first."""
         return self.same_losses and not self.sources

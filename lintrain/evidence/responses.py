@@ -1,4 +1,4 @@
-"""What a probe measures by asking the model again: the same rows in eval mode, with one thing changed at a time."""
+"""What a probe measures by calling the model again: the same rows in eval mode, with one thing changed at a time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SpreadEvidence:
-    """How far the answers to different rows lie apart, as a share of their largest value: at first, after two steps.
+    """How much the outputs of different rows differ, as a share of their largest value: at first, and after two steps.
 
-    `rows` is how many different ones there are; `dtype` is that of the answers. None for what was not measured.
+    `rows` is how many different ones there are; `dtype` is that of the outputs. None for what was not measured.
     """
 
     rows: int
@@ -20,11 +20,11 @@ class SpreadEvidence:
 
 @dataclass(frozen=True, slots=True)
 class MaskEvidence:
-    """Rows with padding, with and without their mask; changes are shares of the largest answer.
+    """Rows with padding, with and without their mask; changes are shares of the largest output.
 
-    `given` says whether the model got a mask. `change` is that of the answers at attended places once padding is
-    attended too. `cut` is that of the row with the most padding when it is asked alone, without its `cut_tokens`
-    tokens of padding; None where it cannot be cut.
+    `given`: the model receives a mask. `change` is that of the outputs at attended positions if padding is attended
+    too. `cut` is that of the row with the most padding if it is passed alone, without its `cut_tokens` tokens of
+    padding; None if it cannot be cut.
     """
 
     given: bool
@@ -37,10 +37,10 @@ class MaskEvidence:
 
 @dataclass(frozen=True, slots=True)
 class FutureEvidence:
-    """Scored positions of next-token targets, asked again with the target itself changed in the model's input.
+    """Scored positions of next-token targets, called again with the target itself changed in the model's input.
 
-    `equal_to_next` of the targets are the token behind their position. `change` is that of the answers at these
-    positions, as a share of the largest answer. `doubt` says why even a change would prove nothing.
+    `equal_to_next` of the targets are the token after their position. `change` is that of the outputs at these
+    positions, as a share of the largest output. `doubt` says why even a change would prove nothing.
     """
 
     positions: int
@@ -51,10 +51,10 @@ class FutureEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ResponseEvidence:
-    """The model asked again: `noise` is by how much answers to the same question differ, as a share of the largest.
+    """The model called again: `noise` is by how much outputs for the same input differ, as a share of the largest.
 
-    It is asked for only where later tokens moved the answers, and else 0. `reason` says why nothing, or not all of
-    it, was asked.
+    It is measured only if later tokens changed the outputs, and 0 otherwise. `reason` says why nothing, or not
+    everything, was measured.
     """
 
     noise: float = 0.0

@@ -1,4 +1,4 @@
-"""What a probe measured at one training run: plain, typed, serialisable; no torch object in it."""
+"""What a probe measured at one training run: plain, typed, serializable; without torch objects."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lintrain.evidence.loop import LoopEvidence as LoopEvidence
 from lintrain.evidence.loop import LossEvidence as LossEvidence
 from lintrain.evidence.loop import OptimizerUse as OptimizerUse
 from lintrain.evidence.loop import ReachedWeights as ReachedWeights
+from lintrain.evidence.loop import ScheduleEvidence as ScheduleEvidence
 from lintrain.evidence.loop import ScheduleUse as ScheduleUse
 from lintrain.evidence.loop import TargetAlignment as TargetAlignment
 from lintrain.evidence.memory import DeviceEvidence as DeviceEvidence
@@ -30,6 +31,7 @@ from lintrain.evidence.objects import MadeLoader as MadeLoader
 from lintrain.evidence.objects import MovedModel as MovedModel
 from lintrain.evidence.objects import ObjectEvidence as ObjectEvidence
 from lintrain.evidence.objects import SplitRows as SplitRows
+from lintrain.evidence.objects import StateLoad as StateLoad
 from lintrain.evidence.objects import StepStop as StepStop
 from lintrain.evidence.ranks import RankGather as RankGather
 from lintrain.evidence.ranks import RankSchedule as RankSchedule
@@ -41,7 +43,6 @@ from lintrain.evidence.responses import FutureEvidence as FutureEvidence
 from lintrain.evidence.responses import MaskEvidence as MaskEvidence
 from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
 from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
-from lintrain.evidence.schedule import ScheduleEvidence as ScheduleEvidence
 from lintrain.evidence.stages import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
 from lintrain.evidence.stages import AccumulationEvidence as AccumulationEvidence
 from lintrain.evidence.stages import BackwardEvidence as BackwardEvidence
@@ -60,11 +61,10 @@ from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StageText as StageText
 from lintrain.evidence.stages import StepEvidence as StepEvidence
 from lintrain.evidence.stages import TensorEvidence as TensorEvidence
-from lintrain.evidence.state import StateLoad as StateLoad
-from lintrain.evidence.targets import ScoredTokens as ScoredTokens
 from lintrain.evidence.throughput import ThroughputEvidence as ThroughputEvidence
 from lintrain.evidence.tokens import EdgeEvidence as EdgeEvidence
 from lintrain.evidence.tokens import LabelEvidence as LabelEvidence
+from lintrain.evidence.tokens import ScoredTokens as ScoredTokens
 from lintrain.evidence.tokens import TokenizerEvidence as TokenizerEvidence
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
@@ -72,12 +72,12 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything measured at one run of a script; None where a stage was not reached.
+    """Everything measured in one run of a script; None if a stage was not reached.
 
-    `overrides` names the trainer's methods that the user's subclass replaces, and the functions given in their stead
+    `overrides` names the trainer's methods that the user's subclass replaces, and the functions given instead of them
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
-    `ended_in` is the statement of the script's top level in which a run was ended; None where the script itself ended.
-    `accumulation` is measured only where the run accumulates gradients; `responses` come from asking the model again.
+    `ended_in` is the statement of the script's top level in which a run was ended; None if the script itself ended.
+    `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     """
 
     script: str
@@ -123,33 +123,33 @@ class Evidence:
 
     @property
     def location(self) -> Location:
-        """Where findings about the run as a whole stand: its trainer's construction, else the training call."""
+        """The location of findings about the run as a whole: its trainer's construction, else the training call."""
         return self.construction or self.call or Location(self.script, 1, 1, 1, 1)
 
     def split(self, argument: str) -> SplitEvidence | None:
-        """The split that was given by an argument of the trainer, or None where it was not reached."""
+        """The split that was given by an argument of the trainer, or None if it was not reached."""
         return next((split for split in self.splits if split.argument == argument), None)
 
     def batch(self, argument: str = "train_dataset") -> BatchEvidence | None:
-        """The batch collated from the split of an argument, or None where none was made."""
+        """The batch collated from the split of an argument, or None if there is none."""
         return next((batch for batch in self.batches if batch.argument == argument), None)
 
     def stage(self, name: StageName | StageText) -> Stage | None:
-        """One stage by its name, or None where the probe has no such stage."""
+        """One stage by its name, or None if the probe has no such stage."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def passed(self, name: StageName | StageText) -> bool:
-        """Whether a stage was reached and went through."""
+        """Whether a stage was reached and passed."""
         stage = self.stage(name)
         return stage is not None and stage.status is StageStatus.PASSED
 
     def ran(self, location: Location) -> bool:
-        """Whether top-level code at a place, outside of any branch, certainly ran: the script got past it."""
+        """Whether top-level code at a location, outside of any branch, certainly ran: the script passed it."""
         reached = self.call or (self.failure.reached if self.failure else None)
         return reached is not None and reached.path == location.path and location.end_line < reached.line
 
     def never_came_to(self, location: Location) -> bool:
-        """Whether the run was ended above a place: nothing there was carried out or defined."""
+        """Whether the run was ended above a location: nothing there was executed or defined."""
         last = self.ended_in
         return last is not None and last.path == location.path and location.line > last.end_line
 
@@ -158,12 +158,12 @@ class Evidence:
         return next((stage for stage in self.stages if stage.failure and stage.failure.says(*texts)), None)
 
     def failed_at(self, location: Location, *texts: str) -> Stage | None:
-        """The same, where the error stands on a line of a place."""
+        """The same, if the error is on a line of a location."""
         failed = (stage for stage in self.stages if stage.failure and stage.failure.says(*texts))
         return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.location, location)), None)
 
     def not_reached(self, name: StageName | StageText) -> str:
-        """Why a stage has no answer, in words that stand after `inconclusive:`."""
+        """Why a stage has no result, as text after `inconclusive:`."""
         stage = self.stage(name)
         if stage is not None and stage.status is StageStatus.PASSED:
             return f"the {name} stage passed and does not show it"
@@ -174,19 +174,19 @@ class Evidence:
         return f"the {name} stage was not reached"
 
     def unasked(self, extra: StageName | StageText) -> str:
-        """Why there is nothing of a measurement that is only made on request, in words as above."""
+        """Why there is no result of a measurement that is only made on request, as text after `inconclusive:`."""
         if self.stage(extra) is None:
             return f"`lintrain probe --also {extra}` measures it"
         return self.not_reached(extra)
 
     @property
     def without_loop(self) -> str:
-        """Why nothing of a loop of the script's own was counted, in words that stand after `inconclusive:`."""
+        """Why there are no counts of a loop of the script's own, as text after `inconclusive:`."""
         return f"`{self.trainer}` runs the loop" if self.trainer else self.not_reached("forward")
 
     @property
     def given_splits(self) -> dict[str, tuple[SplitEvidence, ...]]:
-        """The splits by trainer argument; several where a dictionary of datasets was given."""
+        """The splits by trainer argument; several if a dictionary of data sets was given."""
         given: dict[str, tuple[SplitEvidence, ...]] = {}
         for split in self.splits:
             given[split.argument] = (*given.get(split.argument, ()), split)

@@ -1,12 +1,11 @@
-"""The parts of a probe's evidence, one for each thing that it measures: plain data, no torch object in it."""
+"""The parts of a probe's evidence, one for each thing that it measures: plain data, without torch objects."""
 
 from __future__ import annotations
 
 from dataclasses import field
 from typing import Literal
 
-from lintrain.evidence.targets import ScoredTokens
-from lintrain.evidence.tokens import EdgeEvidence, LabelEvidence
+from lintrain.evidence.tokens import EdgeEvidence, LabelEvidence, ScoredTokens
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.str_enum import StrEnum
@@ -64,9 +63,9 @@ class StageStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that the script or a library raised; `place` is the innermost frame of the user's own code.
+    """An error that the script or a library raised; `location` is the innermost frame of the user's own code.
 
-    `reached` is the place in the top-level code of a file that had been reached: the lines above it did run.
+    `reached` is the location in the top-level code of a file that had been reached: the lines above it did run.
     """
 
     type: str
@@ -117,11 +116,11 @@ class ModelEvidence:
     """The model of a run: its class, what its forward accepts, its head and its limits (tokens).
 
     `task` is what follows `For` in the class name ("SequenceClassification", "CausalLM"); `fresh` names the parameters
-    that no checkpoint filled (with `pretrained`), or is empty where that is not known; `frozen_fresh` are those of them
-    in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype,
-    `trained` for the outer modules those that train and all. `embedding_rows` are the ids that its input embedding
-    has, `embedding_trains` whether it learns; `pad_id` is its configuration's, `checkpoint` what it was loaded from.
-    Where the origin is not known, `pretrained` and `fresh` say nothing.
+    that no checkpoint filled (with `pretrained`), or is empty if that is not known; `frozen_fresh` are those of them
+    in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype, `trained` for the outer
+    modules those that train and all. `embedding_rows` are the ids that its input embedding has, `embedding_trains`
+    whether it learns; `pad_id` is its configuration's, `checkpoint` what it was loaded from. Where the origin is not
+    known, `pretrained` and `fresh` say nothing.
     """
 
     name: str
@@ -197,7 +196,7 @@ class BatchEvidence:
     targets: ScoredTokens | None = None
 
     def tensor(self, name: str) -> TensorEvidence | None:
-        """One tensor by its name, or None where the batch has none such."""
+        """One tensor by its name, or None if the batch has no such tensor."""
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
 
@@ -205,10 +204,10 @@ class BatchEvidence:
 class ForwardEvidence:
     """The forward passes of the probed batches; `chance` is ln(classes) for a classification head, else None.
 
-    `standard_loss` says that the library's own loss was at work: no override, no smoothing, no class weights.
+    `standard_loss` says that the library's own loss was used: no override, no smoothing, no class weights.
     `first_non_finite` names the first module with a non-finite output, with the range of the finite part of its input
-    and whether the rest of that was NaN or infinite already; "" for a loss made of finite outputs, of which the range
-    is told then.
+    and whether the rest of that was NaN or infinite already; "" for a loss computed from finite outputs, whose range
+    is given then.
     """
 
     losses: tuple[float, ...]
@@ -236,10 +235,10 @@ class LayerGradient:
 
 @dataclass(frozen=True, slots=True)
 class NonFiniteGradient:
-    """The first operation of a backward pass that made NaN or infinity of finite gradients.
+    """The first operation of a backward pass that turned finite gradients into NaN or infinity.
 
     `operation` is its name in autograd ("Sqrt"), `behind` the nearest parameter that the gradients flow to from there,
-    `range` that of the finite part of what the operation was computed from, None where autograd kept nothing.
+    `range` that of the finite part of what the operation was computed from, None if autograd kept nothing.
     """
 
     operation: str
@@ -251,7 +250,7 @@ class NonFiniteGradient:
 class BackwardEvidence:
     """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled).
 
-    `non_finite` is where NaN or infinity came up, where a loss that is finite has gradients that are not.
+    `non_finite` is where NaN or infinity first appeared, if a finite loss has gradients that are not finite.
     """
 
     layers: tuple[LayerGradient, ...]
@@ -286,7 +285,7 @@ class StepEvidence:
     `unchanged` names those that stayed bit-equal although they had a gradient; `outside_optimizer` those in no group;
     `non_finite` counts those that hold NaN or infinity afterwards. `updates` are those of layers whose weights were
     not all 0. `frozen_moved` names parameters that are not trained and moved all the same, `frozen_statistics` counts
-    the batch norms without trained parameters that took up statistics; None where they are too many to look at.
+    the batch norms without trained parameters that updated their statistics; None where they are too many to look at.
     """
 
     optimizer: str
@@ -308,7 +307,7 @@ class AccumulationEvidence:
     """The rows of one batch as one batch, and as several whose gradients add up to one step; dropout is off.
 
     `ratio` is the gradient norm of the parts over that of the whole: 1 where the losses are averaged, as many as there
-    are parts where nobody divides them.
+    are parts if they are not divided.
     """
 
     parts: int

@@ -1,4 +1,4 @@
-"""How quickly a training run went on the machine that probed it, and what it waited for."""
+"""The speed of a training run on the machine that probed it, and what it waited for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 class ThroughputEvidence:
     """Seconds of wall time on this machine's CPU: one batch of the loader, and one step on it.
 
-    The loader works alone, whatever `workers` the script asked for. `synchronizing` are calls of the script's own code
-    in one step that make a device wait (`item`, `cpu`, …), by name; `operators` the operations of torch that took
-    longest, each with its share of the step.
+    The loader runs without worker processes, whatever `workers` the script requested. `synchronizing` are calls of the
+    script's own code in one step that make a device wait (`item`, `cpu`, …), by name; `operators` the operations of
+    torch that took longest, each with its share of the step.
     """
 
     rows: int
@@ -30,5 +30,5 @@ class ThroughputEvidence:
 
     @property
     def waiting(self) -> float:
-        """The share of its time that training waits for the loader, which works alone."""
+        """The share of time that training waits for the loader, which runs without worker processes."""
         return self.batch_seconds / (self.batch_seconds + self.step_seconds)

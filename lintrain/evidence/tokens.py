@@ -9,9 +9,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 class TokenizerEvidence:
     """The tokenizer of a run: its class, the number of its tokens, and its special ids (None where it has none).
 
-    `checkpoint` is the name or folder that it was loaded from. `adds_bos` and `adds_eos` tell whether it puts these
-    around a text by itself. `shared` is the share of the tokens of the model's own tokenizer that have the same id
-    here, None where that tokenizer is not on this machine.
+    `checkpoint` is the name or folder that it was loaded from. `adds_bos` and `adds_eos` say whether it adds these to
+    a text. `shared` is the share of the tokens of the model's own tokenizer that have the same id here, None if that
+    tokenizer is not on this machine.
     """
 
     name: str
@@ -30,9 +30,10 @@ class TokenizerEvidence:
 class LabelEvidence:
     """Labels of int64 [rows, tokens] next to the ids of the same shape, over the probed batches.
 
-    `supervised` labels are not -100, `copied` of them repeat the id at their place, `masked_inputs` stand where the
-    input is the mask token. `eos_attended` counts end-of-text ids that are attended, `eos_supervised` those with a
-    label; `rows_without` have no supervised label. `pad_supervised` labels are scored where nothing is attended.
+    `supervised` labels are not -100, `copied` of them repeat the id at their position, `masked_inputs` are at
+    positions whose input is the mask token. `eos_attended` counts end-of-text ids that are attended, `eos_supervised`
+    those with a label; `rows_without` have no supervised label. `pad_supervised` labels are scored where nothing is
+    attended.
     """
 
     rows: int
@@ -61,3 +62,35 @@ class EdgeEvidence:
     most_frequent_last: int
     highest_id: int
     equal_lengths: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTokens:
+    """Counts over the probed batches; None if labels and tokens do not correspond by position.
+
+    `scored` labels are not -100; `padding` of them are on padding. `equal_to_inputs` are those that repeat the input
+    of the same position, `equal_to_next` those that repeat the next input (of `with_next` that have one), and
+    `equal_to_decoder` those that the decoder receives at the same position.
+    """
+
+    scored: int
+    padding: int | None = None
+    equal_to_inputs: int | None = None
+    equal_to_next: int | None = None
+    with_next: int = 0
+    equal_to_decoder: int | None = None
+
+    def plus(self, other: ScoredTokens) -> ScoredTokens:
+        """The counts of two batches together."""
+        return ScoredTokens(
+            self.scored + other.scored,
+            _sum(self.padding, other.padding),
+            _sum(self.equal_to_inputs, other.equal_to_inputs),
+            _sum(self.equal_to_next, other.equal_to_next),
+            self.with_next + other.with_next,
+            _sum(self.equal_to_decoder, other.equal_to_decoder),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

@@ -1,4 +1,4 @@
-"""What a probe comes to: an exit code and the reason for it."""
+"""The conclusion of a probe: an exit code and the reason for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Conclusion:
 
 
 def plain_line(location: Location) -> str:
-    """A place as path and line."""
+    """A location as path and line."""
     return f"{location.path}:{location.line}"
 
 
@@ -36,7 +36,7 @@ def conclude(
 ) -> Conclusion:
     """The exit code of a probe: a confirmed mistake or a failing stage weighs more than what could not be judged.
 
-    `spell` writes a place as a person finds it; `failed` are rules that failed on the script's text.
+    `spell` writes a location as a person finds it; `failed` are rules that failed on the script's text.
     """
     mistakes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
     counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
@@ -70,7 +70,7 @@ def _but_stopped(record: Record, spell: Spell) -> str:
 
 
 def why_stopped(record: Record, spell: Spell = plain_line) -> str:
-    """Why the script was not measured to the end, in words that stand after a colon."""
+    """Why the script was not measured to the end, as text after a colon."""
     ending = record.ending
     match ending.kind:
         case EndingKind.CRASHED:

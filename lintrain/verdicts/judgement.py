@@ -39,7 +39,7 @@ class Judgement:
 
 
 def judge_record(record: Record, static: StaticFindings) -> Judgement:
-    """Judge a record with today's rules; findings that a comment suppresses are left out."""
+    """Judge a record with the current rules; findings that a comment suppresses are left out."""
     known = {id(one.finding): one for one in static.reported}
     pages = {rule.name: first_paragraph(rule.manual.why) for rule in static.rules}
     judged = judge(record.runs, [one.finding for one in static.reported], static.rules)

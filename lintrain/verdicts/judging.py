@@ -1,4 +1,4 @@
-"""What the evidence says of every finding, and what only the evidence shows."""
+"""The verdict of the evidence on every finding, and the findings that only the evidence shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ STRENGTH = {Outcome.CONFIRMED: 2, Outcome.REFUTED: 1, Outcome.INCONCLUSIVE: 0}
 
 
 def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable[RuleFile]) -> list[Judged]:
-    """Every finding with the best verdict of all runs (confirmed, then refuted), then what only the probe saw."""
+    """Every finding with the best verdict of all runs (confirmed, then refuted), then those that only the probe
+    found.
+    """
     by_name = {rule.name: rule.rule for rule in rules}
     judged = [(finding, _best(_verdicts(finding, by_name.get(finding.rule), runs))) for finding in findings]
     known = {
@@ -70,7 +72,7 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
 
 
 def failed_rule(rule: Rule, error: Exception) -> str:
-    """Why a rule that failed settles nothing, and what can be done."""
+    """Why a rule that failed gives no verdict, and what can be done."""
     what = f"{RULE_FAILED}: {type(error).__name__}: {error}; this is a fault of lintrain"
     return f"{what}: report it as an issue, with the evidence (`--evidence FILE`); `--ignore {rule.name}` skips it"
 
@@ -86,7 +88,9 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
 
 
 def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
-    """A NameError on the finding's own line settles it, and so does that the script got past a line sure to run."""
+    """A NameError on the finding's own line confirms it; a script that passed a line which certainly ran refutes
+    it.
+    """
     for stage in evidence.stages:
         failure = stage.failure
         if (

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def probed_fix(rule: Rule, finding: Finding, source: Source | None) -> Fix | None:
-    """What mends such a finding where it stands at a call and the edit can be written; it always asks first.
+    """The fix of such a finding, if it is at a call and the edit can be written; it is never applied without asking.
 
-    The run went one way through the script, and other ways to the same place may be right as they are.
+    The run took one path through the script, and other paths to the same location may be correct.
     """
     if source is None or finding.location.end_line > len(source.lines):
         return None

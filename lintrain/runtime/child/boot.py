@@ -1,4 +1,4 @@
-"""Start the probe in the script's process: environment, import hooks, and what to say if no training call comes."""
+"""Start the probe in the script's process: environment, import hooks, and the report if no training call comes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from lintrain.runtime.child import compiling, label_conflicts, processes, quick_datasets, quiet, spawned, terminal
+from lintrain.runtime.child import compiling, hub, label_conflicts, processes, quick_datasets, spawned, terminal
 from lintrain.runtime.child.channel import EVENTS, Channel
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.signing import take_key, take_named_key
 from lintrain.runtime.frameworks.keras import keras_patches as keras
 from lintrain.runtime.frameworks.lightning import lightning_patches as lightning
-from lintrain.runtime.frameworks.loop import interceptor as loop
+from lintrain.runtime.frameworks.loop import torch_hooks as loop
 from lintrain.runtime.frameworks.trainer import trainer_patches as trainer
 from lintrain.runtime.measure.objects import object_hooks as objects
 from lintrain.runtime.sandbox.network.programs import KEYS
@@ -27,7 +27,7 @@ from lintrain.runtime.timeline import timeline_setup as timeline
 
 
 def start(request: dict[str, Any]) -> None:
-    """Install every interceptor; the script then runs as if started by hand."""
+    """Install every hook; the script then runs as if started by hand."""
     # First of all: which process is measured decides what every interceptor below does.
     ranks.become_root(request["timeline"])
     spawned.become_root()
@@ -41,7 +41,7 @@ def start(request: dict[str, Any]) -> None:
     # The network comes before the keeper: one of its own needs files that the kernel then forbids to write.
     session.network.install(hooks, session.new_keys)
     session.keeper.install(hooks, is_root=session.is_root)
-    quiet.install(session, hooks)
+    hub.install(session, hooks)
     compiling.install(session, hooks)
     terminal.install()
     if session.reproducer is not None:
@@ -81,7 +81,7 @@ def _watch_the_end(session: ProbeSession) -> None:
 
 
 def _watch_hard_ends(session: ProbeSession) -> None:
-    """`os._exit` and `exec` run no exit hook; threads that go on keep a script whose last line has run."""
+    """`os._exit` and `exec` run no exit hook; threads that continue keep a script running after its last line."""
     end: Any = os._exit
 
     @functools.wraps(end)
@@ -106,7 +106,7 @@ def _watch_hard_ends(session: ProbeSession) -> None:
 
 
 def _saying_so(session: ProbeSession, execute: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that puts another program in the place of this one: what was measured until then is sent.
+    """A function that puts another program in place of this one: what was measured until then is sent.
 
     Where nothing was, that program may be the script once more: it gets a key to send with.
     """

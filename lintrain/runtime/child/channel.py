@@ -27,13 +27,13 @@ HIGH = 500
 """Descriptors from here on are not those that a script's own files get."""
 
 NO_ROOM = 74
-"""Exit status of a process whose events cannot be written (EX_IOERR): nothing that it measures would be heard."""
+"""Exit status of a process whose events cannot be written (EX_IOERR): its measurements would be lost."""
 
 
 class Channel:
     """The writing end; several processes of one script may append to the same file. One that `is_muted` does not.
 
-    Without a `signer` nothing would be believed, and nothing is written.
+    Without a `signer` events would not be trusted, and none is written.
     """
 
     is_muted = False
@@ -64,7 +64,7 @@ class Channel:
             EXIT(NO_ROOM)
 
     def _own_descriptor(self) -> int:
-        """The descriptor of our file, opened anew if the script closed it: another file may have its number."""
+        """The descriptor of our file, opened again if the script closed it: another file may have its number."""
         if _identity(self._descriptor) != self._file:
             self._descriptor = _opened(self._path)
             if _identity(self._descriptor) != self._file:
@@ -74,7 +74,7 @@ class Channel:
 
     @contextmanager
     def at_once(self) -> Generator[None]:
-        """What is sent meanwhile stands together, muted or not: no event of another process comes between."""
+        """Events within are written together, muted or not: no event of another process comes between."""
         self._held = []
         try:
             yield
@@ -110,7 +110,7 @@ def _opened(path: str) -> int:
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:
-    """What tells a file from all others; None for a descriptor that is closed."""
+    """The identity of a file; None for a descriptor that is closed."""
     try:
         state = FSTAT(descriptor)
     except OSError:

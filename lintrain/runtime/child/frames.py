@@ -59,7 +59,7 @@ def is_users(path: str) -> bool:
 def own_files() -> list[str]:
     """The user's own files among the modules that are loaded."""
     files = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
-    # Of thousands, most are told by their names: `is_users` asks the disk about each folder of a path.
+    # Most of thousands are recognized by their path alone: `is_users` asks the disk about each folder of it.
     rest = {file for file in files if isinstance(file, str) and not file.startswith(library_folders())}
     return sorted(os.path.abspath(file) for file in rest if is_users(file))
 
@@ -83,7 +83,7 @@ def users_frame(skip: object = None) -> FrameType | None:
 
 
 def callers_frame(above: int) -> FrameType | None:
-    """The frame so many calls above the one that asks, or None where there are not so many."""
+    """The frame so many calls above the one that asks, or None if there are not so many."""
     frame = inspect.currentframe()
     for _ in range(above + 1):
         frame = frame.f_back if frame else None

@@ -36,7 +36,7 @@ class AfterImport:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that the other finders give, its loader told to run our actions after the module's own code."""
+        """The spec that the other finders return, with a loader that runs our actions after the module's own code."""
         if name not in self._actions:
             return None
         for finder in sys.meta_path:

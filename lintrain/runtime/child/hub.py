@@ -1,7 +1,7 @@
-"""Pushes, uploads and logins of the libraries: called, answered as if they had gone well, and not carried out.
+"""Pushes, uploads and logins of the libraries: answered as if they had succeeded, and not executed.
 
-This keeps a script going that pushes before it trains. That nothing is sent does not depend on it: `network` stops the
-requests.
+A script that pushes before it trains can continue. That nothing is sent does not depend on this: `network` stops the
+requests. Files that libraries write are the task of `files`, but for logs that TensorFlow writes past it.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ SAVED = (
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Stand in for what pushes, as the libraries are imported."""
+    """Replace what pushes, and redirect TensorBoard's logs, as the libraries are imported."""
     hooks.add("huggingface_hub.hf_api", functools.partial(_stop_changes, session))
     hooks.add("huggingface_hub._login", lambda module: _stop_logins(session, module))
     for module, owner in PUSHES:
         hooks.add(module, functools.partial(_stop_pushes, session, owner))
     for module, name in SAVED:
         hooks.add(module, functools.partial(_save_without_upload, session, name))
+    hooks.add("torch.utils.tensorboard.writer", lambda module: _redirect_logs(session, module.SummaryWriter))
 
 
 def _stop_changes(session: ProbeSession, module: Any) -> None:
@@ -77,7 +78,7 @@ def _stop_changes(session: ProbeSession, module: Any) -> None:
 
 
 def _answer(module: Any, function: Any, values: dict[str, Any]) -> Any:
-    """What the method gives after it went well, as far as callers look at it."""
+    """What the method returns after a success, as far as callers use it."""
     gives = str(getattr(function, "__annotations__", {}).get("return", ""))
     repository = str(values.get("repo_id") or values.get("to_id") or "user/repository")
     kind = values.get("repo_type") or "model"
@@ -110,7 +111,7 @@ def _in_future(value: Any) -> Any:
 
 
 def _stop_logins(session: ProbeSession, module: Any) -> None:
-    """Nobody is asked for a token; one that was saved before is found by the downloads as it is."""
+    """No login asks for a token; downloads still find one that was saved before."""
     for name in LOGINS:
         if (original := getattr(module, name, None)) is not None:
             setattr(module, name, stand_in(session, name, original, lambda _values: None))
@@ -124,7 +125,7 @@ def _stop_pushes(session: ProbeSession, owner: str, module: Any) -> None:
 
 
 def stand_in(session: ProbeSession, name: str, original: Any, answer: Callable[[dict[str, Any]], Any]) -> Any:
-    """A function that notes its call and gives an answer in the place of doing something."""
+    """A function that notes its call and returns an answer without doing anything."""
 
     @functools.wraps(original)
     def nothing(*args: Any, **kwargs: Any) -> Any:
@@ -159,3 +160,15 @@ def _save_without_upload(session: ProbeSession, name: str, module: Any) -> None:
         return save(self, *args, **kwargs)
 
     owner.save_pretrained, owner.lintrain_saves = save_pretrained, True
+
+
+def _redirect_logs(session: ProbeSession, writer: Any) -> None:
+    """Where TensorFlow is installed, its own code writes the logs, past the guard."""
+    build = writer.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        kwargs["log_dir"] = session.folder("tensorboard")
+        build(self, *args[1:], **kwargs)
+
+    writer.__init__ = init

@@ -1,4 +1,4 @@
-"""Questions about values of the libraries that also tell the type checker the answer."""
+"""Tests of values of the libraries that also narrow their types."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def spread(rows: int, wanted: int) -> list[int]:
 
 
 def sample_by_label(dataset: Any, wanted: int) -> Sampling | None:
-    """A sample with at least one row of every combination of labels; None where there are too many for a sample."""
+    """A sample with at least one row of every combination of labels; None if there are too many for a sample."""
     numpy = library("numpy")
     codes = _codes(dataset)
     if codes is None:

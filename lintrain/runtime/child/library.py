@@ -18,6 +18,6 @@ def loaded(name: str) -> Any | None:  # Any: as above
 
 
 def version_of(package: str) -> str | None:
-    """The version of an imported package, or None where the script did not import it."""
+    """The version of an imported package, or None if the script did not import it."""
     version = getattr(loaded(package), "__version__", None)
     return str(version) if version else None

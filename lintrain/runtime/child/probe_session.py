@@ -19,7 +19,7 @@ from lintrain.runtime.child.garbage import Thresholds
 from lintrain.runtime.child.library import version_of
 from lintrain.runtime.child.waiting import wait_for_the_others
 from lintrain.runtime.measure.accelerator import measure_device
-from lintrain.runtime.measure.objects.objects import Objects, tells_without_training
+from lintrain.runtime.measure.objects.objects import Objects, can_be_judged_alone
 from lintrain.runtime.reproduction.reproducer import Reproducer
 from lintrain.runtime.sandbox.files.keeper import Keeper
 from lintrain.runtime.sandbox.network.network import Network
@@ -52,7 +52,7 @@ ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 class ProbeSession:
     """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through.
 
-    `knows_origins` where it was seen which weights of a model a checkpoint filled.
+    `knows_origins`: it was recorded which weights of a model a checkpoint filled.
     """
 
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
@@ -107,12 +107,12 @@ class ProbeSession:
 
     @property
     def has_gone_through(self) -> bool:
-        """Whether the loop is over when the script's last line has run; it may go on in a thread."""
+        """Whether the loop is over when the script's last line has run; it may continue in a thread."""
         return self.has_begun and (self.watch.is_in_main_thread or self.watch.run.is_settled)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last word was said."""
+        """Whether the final event was sent."""
         return self._ended
 
     def new_keys(self, count: int) -> list[str]:
@@ -121,18 +121,18 @@ class ProbeSession:
         return [] if signer is None else signer.leave_named_keys(self.exchange, count)
 
     def folder(self, name: str) -> str:
-        """A folder for files that must not stay, made at the first use."""
+        """A temporary folder, created at the first use."""
         path = os.path.join(self.temporary, "redirected", name)
         os.makedirs(path, exist_ok=True)
         return path
 
     def shorten(self, text: str) -> None:
-        """Remember something that was changed in order to be quick; said once in the report."""
+        """Remember something that was changed in order to be quick; shown once in the report."""
         if text not in self.shortcuts:
             self.shortcuts.append(text)
 
     def note(self, text: str) -> None:
-        """Remember something that the report should say."""
+        """Remember something that the report should mention."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -183,11 +183,11 @@ class ProbeSession:
         self._report_failure(failure_of(error, None), in_construction=self._is_construction(error))
 
     def refusal(self, error: BaseException) -> str | None:
-        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        """Why an error is of lintrain's making and not the script's; None if it is the script's."""
         return self.network.refusal(error) or self.keeper.refusal(error)
 
     def on_exit(self) -> None:
-        """Report that the script came to its end without a training call."""
+        """Report that the script ended without a training call."""
         if self._ended or not self.is_root:
             return
         if self.timeline is not None and self.timeline.purpose == "ranks":
@@ -203,11 +203,11 @@ class ProbeSession:
             self._end(EndingKind.BY_HAND, f"{self.watch.backwards_by_hand} backward passes")
         else:
             # Nothing trains, but a loader that yields nothing or a model that is moved twice can still be judged.
-            self._tell_of_objects()
+            self._report_objects()
             self._end(EndingKind.NO_TRAINING, "")
 
     def on_training_elsewhere(self) -> None:
-        """An optimizer steps in a process that the script started by itself: only the script's own is followed."""
+        """An optimizer steps in a process that the script started: only the script's own process is followed."""
         self._end(EndingKind.ELSEWHERE, "it trains in processes that it starts itself")
 
     def restart(self, reason: str) -> NoReturn:
@@ -222,10 +222,10 @@ class ProbeSession:
     def _objects(self, *, is_measured: bool = False) -> ObjectEvidence:
         return self.objects.evidence(self.note, is_measured=is_measured)
 
-    def _tell_of_objects(self) -> None:
-        """Nothing was trained; what the script made may be enough to judge by, and is a run of its own then."""
+    def _report_objects(self) -> None:
+        """Nothing was trained; the objects that the script created may be enough to judge, as a run of their own."""
         found = self._objects()
-        if tells_without_training(found):
+        if can_be_judged_alone(found):
             self._report_without_training(found)
             self.report_stage(Stage.passed(StageName.SCRIPT, self.elapsed()))
 
@@ -239,12 +239,12 @@ class ProbeSession:
         self._exit()
 
     def stop(self, reason: str) -> NoReturn:
-        """End the process because what the script wants to train cannot be put together."""
+        """End the process because what the script wants to train cannot be constructed."""
         self._end(EndingKind.CRASHED, reason)
         self._exit()
 
     def on_own_error(self, error: BaseException) -> None:
-        """End because lintrain itself failed; the parent says so and keeps what was measured until then."""
+        """End because lintrain itself failed; the parent reports it and keeps what was measured so far."""
         where = traceback.extract_tb(error.__traceback__)
         location = f" ({os.path.basename(where[-1].filename)}:{where[-1].lineno})" if where else ""
         self._end(EndingKind.PROBE_FAILED, f"{type(error).__name__}: {error}{location}")

@@ -14,14 +14,14 @@ ASKED_FOR = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADD
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Answer a script that reads a launcher's variables and has none, and put gloo in the place of other backends."""
+    """Answer a script that reads a launcher's variables and has none, and put gloo in place of other backends."""
     if session.is_root:
         _answer_reads(session)
     hooks.add("torch.distributed.distributed_c10d", lambda module: _patch_groups(session, module))
 
 
 def _answer_reads(session: ProbeSession) -> None:
-    """Only `os.environ["RANK"]` in the script itself: what asks politely (`get`, `in`) can do without."""
+    """Only `os.environ["RANK"]` in the script itself: code that uses `get` or `in` works without it."""
     environment: Any = type(os.environ)
     read = environment.__getitem__
 

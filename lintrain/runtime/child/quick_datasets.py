@@ -22,13 +22,13 @@ from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.side_effects import side_effect
 
 FEWEST_ROWS = 2_000
-"""Shorter datasets are worked on in full: it takes no time."""
+"""Shorter data sets are processed in full, which takes no time."""
 WHOLE_WALKS = ("__iter__", "iter", "to_pandas", "to_polars", "to_dict", "to_list", "to_csv", "to_json", "unique")
 ROW_BOUND = ("with_indices", "with_rank")
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Patch `datasets` as soon as the script imports it; nothing where all data is wanted."""
+    """Patch `datasets` as soon as the script imports it; nothing if all data is wanted."""
     if session.sample_rows:
         hooks.add("datasets.arrow_dataset", lambda module: QuickMap(session, module.Dataset).install())
 
@@ -59,7 +59,7 @@ class QuickMap:
         self._class.__getitem__ = self._guarded(self._class.__getitem__, "[column]", _takes_column)
 
     def map(self, dataset: Any, caller: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The mapped dataset: in full where the dataset is short or the work depends on more than single rows."""
+        """The mapped dataset: in full if the data set is short or the work depends on more than single rows."""
         call = self._bound(dataset, args, kwargs)
         # `datasets` maps within its own methods (`filter`, `cast_column`) and with assumptions about the result's
         # rows.

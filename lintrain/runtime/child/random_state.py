@@ -1,4 +1,4 @@
-"""The script's random numbers: those that the probe draws in between are given back."""
+"""The script's random numbers: the state before the probe's own draws is restored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lintrain.runtime.child.library import loaded
 
 @contextmanager
 def same_random_numbers() -> Generator[None]:
-    """Let Python, NumPy and torch, on the GPU too, go on afterwards as if nothing had been drawn."""
+    """Let Python, NumPy and torch, on the GPU too, continue afterwards as if nothing had been drawn."""
     torch, numpy = loaded("torch"), loaded("numpy.random")
     python = random.getstate()
     of_torch = torch.get_rng_state() if torch is not None else None

@@ -1,4 +1,4 @@
-"""Put something else in the place of an attribute for a while."""
+"""Put something else in place of an attribute for a while."""
 
 from __future__ import annotations
 

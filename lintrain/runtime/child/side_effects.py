@@ -34,7 +34,7 @@ DEEPEST = 3
 
 
 def side_effect(function: Any, depth: int = 0) -> str | None:
-    """What a function changes outside of itself, in words that stand after its name; None where it changes nothing."""
+    """What a function changes outside of itself, as text after its name; None if it changes nothing."""
     # A `partial` of a `partial` is one function for Python, two objects here.
     while isinstance(function, functools.partial):
         function = function.func

@@ -1,7 +1,8 @@
-"""How an event is signed, so that what the script's own code writes into the file of events is told from it.
+"""How an event is signed, so that it differs from what the script's own code may write into the event file.
 
 A process that may send gets a key in a file, which it reads and removes before the script's first line. From then on
-only the state of a hash holds the key, and gives it to nobody. The script's code can still find and call what signs.
+only the state of a hash holds the key, from which it cannot be read. The script's code can still find and call the
+function that signs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ GETPID = os.getpid
 
 
 class Signer:
-    """Signs lines with one key; `name` tells which."""
+    """Signs lines with one key, which has a `name`."""
 
     __slots__ = ("_derived", "_lines", "_state", "name")
 
@@ -79,7 +80,7 @@ def leave_key(folder: str, name: str, key: bytes, prefix: str = PREFIX) -> None:
 
 
 def take_key(folder: str) -> Signer | None:
-    """Remove a file with a key and sign with it; None where there is none for this process."""
+    """Remove a file with a key and sign with it; None if there is none for this process."""
     for name in sorted(os.listdir(folder)):
         if name.startswith(PREFIX) and (signer := _taken(folder, name, PREFIX)):
             return signer

@@ -36,7 +36,7 @@ def _words() -> list[str]:
 
 
 def become_root() -> None:
-    """A spawned process trains: it is looked at in the place of the one that started it."""
+    """A spawned process trains: it is looked at in place of the one that started it."""
     if is_spawned():
         os.environ[ROOT_PROCESS] = str(os.getpid())
 
@@ -72,7 +72,7 @@ def _patch(session: ProbeSession, module: Any) -> None:
 
 
 def _reporting(session: ProbeSession, function: Callable[..., Any], rank: int) -> Callable[..., Any]:
-    """Torch turns an error into a text and ends the process: here it is told as that of a script."""
+    """Torch turns an error into a text and ends the process: here it is reported as an error of the script."""
     session.shorten("only rank 0 of the processes that the script starts is measured")
     session.channel.is_muted = rank != 0
 

@@ -1,4 +1,4 @@
-"""Where in its text the script stands: in a loop or behind it, and in which statement of its top level."""
+"""The position of the script in its text: in a loop or after it, and in which top-level statement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Line = tuple[CodeType, int]
 
 
 def lines_now() -> list[Line]:
-    """The lines of the user's code that are being carried out."""
+    """The lines of the user's code that are being executed."""
     found: list[Line] = []
     frame = inspect.currentframe()
     while frame is not None:
@@ -26,7 +26,7 @@ def lines_now() -> list[Line]:
 
 
 def statement_now(script: str) -> Location | None:
-    """The whole statement of a script's top level that is being carried out; None where there is none by now."""
+    """The whole statement of a script's top level that is being executed; None if there is none by now."""
     for code, line in lines_now():
         if code.co_name != "<module>" or shown(code.co_filename) != shown(script):
             continue
@@ -37,7 +37,7 @@ def statement_now(script: str) -> Location | None:
 
 
 def is_behind(error: BaseException, step: list[Line]) -> bool:
-    """Whether an error stands where no loop can come back to a step; False where that is not clear.
+    """Whether an error is where no loop can return to a step; False if that is not clear.
 
     Where both are under the same line of the script, that line may call a library's loop.
     """
@@ -62,7 +62,7 @@ def _lines_of(traceback: TracebackType | None) -> Iterator[Line]:
 
 
 def _has_common_loop(code: CodeType, first: int, second: int) -> bool:
-    """Whether one loop of a function (or module) holds both lines; True where its text cannot be read."""
+    """Whether one loop of a function (or module) holds both lines; True if its text cannot be read."""
     tree = _tree_of(code)
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While | ast.AsyncFor)]
     return not tree.body or any(_holds(loop, first) and _holds(loop, second) for loop in loops)

@@ -1,4 +1,4 @@
-"""The size of the terminal: a script whose output is read through a pipe is told that of its stdin."""
+"""The size of the terminal: a script whose output is a pipe gets that of its stdin."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def is_typed(path: str) -> bool:
 
 
 def cell_name(path: str) -> str | None:
-    """`In[3]`, as IPython numbers its cells; None where it says nothing, and for every real file."""
+    """`In[3]`, as IPython numbers its cells; None if it says nothing, and for every real file."""
     match = TYPED.search(path)
     if match is None:
         return None

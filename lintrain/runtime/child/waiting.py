@@ -1,11 +1,11 @@
-"""One of several processes that has shown what it does."""
+"""A process of several whose steps were all measured."""
 
 from __future__ import annotations
 
 import time
 
 WAIT_SECONDS = 30.0
-"""A process that has shown its steps waits so long to be ended: the others may still need an answer of it."""
+"""Seconds that a process waits to be ended after its steps: the others may still need an answer from it."""
 
 
 def wait_for_the_others() -> None:

@@ -1,1 +1,3 @@
-"""Runs that are measured inside of the process that asks for it, which then goes on as if nothing had been measured."""
+"""Runs that are measured inside of the process that asks for it, which then continues as if nothing had been
+measured.
+"""

@@ -25,7 +25,7 @@ class Corners:
         self.felt |= {name for name, weight in self.weights.items() if _pulls(weight, rates)}
 
     def moved(self) -> set[str]:
-        """The weights whose corners are not what they were."""
+        """The weights whose first entries have changed."""
         return {name for name, weight in self.weights.items() if not _corner(weight.detach()).equal(self.before[name])}
 
 
@@ -34,7 +34,9 @@ def _corner(tensor: Any) -> Any:
 
 
 def _smallest_felt(optimizers: tuple[Any, ...]) -> float | None:
-    """The rate of plain SGD, whose steps are as small as its gradients; None where steps have a size of their own."""
+    """The rate of plain SGD, whose steps are as small as its gradients; None if the size of a step does not depend
+    on its gradient.
+    """
     if not any(type(optimizer).__name__ == "SGD" for optimizer in optimizers):
         return None
     return max(float(group["lr"]) for optimizer in optimizers for group in optimizer.param_groups)

@@ -1,4 +1,6 @@
-"""The first steps of a run that is meant: seen through hooks, measured like a probe's stages, changed in nothing."""
+"""The first steps of a real training run: seen through hooks, measured like a probe's stages, without changing
+them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ NEAR_PEAK = 0.5
 
 
 class FirstSteps(MeasuredRun):
-    """What hooks hand over, as evidence.
+    """What the hooks report, as evidence.
 
     `limit` is the norm that gradients are clipped to; `holders` may hold the tokenizer; `labels` are the inputs that
     are labels; `steps` counts optimizer steps, `seen` is the count of the framework itself;
@@ -78,7 +80,7 @@ class FirstSteps(MeasuredRun):
         return self.labels
 
     def tokenizer_holders(self) -> Iterable[tuple[Any, str]]:
-        """Those that were handed over, then the collator."""
+        """Those that were given, then the collator."""
         return (*self.holders, *super().tokenizer_holders())
 
     def is_stepped_by(self, *optimizers: Any) -> None:
@@ -197,7 +199,7 @@ class FirstSteps(MeasuredRun):
         return self.steps >= wanted and StageName.STEP in self.statuses
 
     def close(self) -> None:
-        """Nothing more is looked at: hooks are taken out, copies and batches let go."""
+        """Nothing more is measured: remove the hooks, drop copies and batches."""
         for hook in self.hooks:
             hook.remove()
         # Described once more: the batch stage saw one batch, the counts of tokens are over all of them.

@@ -1,4 +1,4 @@
-"""A run of Lightning, measured where it stands: its own `fit`, shortened, and everything as before afterwards."""
+"""A run of Lightning, measured in this process: its own `fit`, shortened, and everything restored afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_lightning_trainer(value: object) -> bool:
 
 
 def measure_fit(session: InProcessSession, trainer: Any, module: Any, data: Any, call: Location | None) -> None:
-    """A few batches of training and two of validation; raises RunEnded when all was seen."""
+    """A few batches of training and two of validation; raises RunEnded when everything was measured."""
     watch = session.watch = Watch(session)
     with as_before(trainer, module, data), hooked(watch):
         _quieten(session, trainer)

@@ -1,4 +1,6 @@
-"""The parts of a training loop, measured in a short loop that is right by itself: clear, forward, backward, step."""
+"""The parts of a training loop, measured in a short, correct loop of lintrain's own: clear, forward, backward,
+step.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from lintrain.runtime.measure.schedule import played_through
 
 
 class PartsWatch(Watch):
-    """A watch of a loop of lintrain's own: the place of the run is the call that asks for it."""
+    """A watch of a loop of lintrain's own: the location of the run is the call that requests it."""
 
     def __init__(self, session: InProcessSession, parts: Parts, call: Location | None) -> None:
         super().__init__(session)
@@ -28,7 +30,7 @@ class PartsWatch(Watch):
         self.optimizers = [getattr(parts.optimizer, "optimizer", parts.optimizer)]  # under accelerate's wrapper
 
     def on_optimizer(self, optimizer: Any) -> None:
-        """The one that was handed over is the one."""
+        """The given optimizer is the only one."""
 
     def finds_no_batch(self) -> None:
         """The training loader is empty: nothing can be measured, and nothing could be trained."""
@@ -41,7 +43,7 @@ class PartsWatch(Watch):
 
 
 def measure_parts(session: InProcessSession, parts: Parts, call: Location | None) -> None:
-    """A few steps and two batches of evaluation; everything that was handed over is as before afterwards."""
+    """A few steps and two batches of evaluation; everything that was given is restored afterwards."""
     session.launcher = "torch"  # whatever else runs in this process
     watch = session.watch = PartsWatch(session, parts, call)
     with as_before(parts), hooked(watch, but=("DataLoader",)):
@@ -63,7 +65,7 @@ def measure_parts(session: InProcessSession, parts: Parts, call: Location | None
 
 
 def without_workers(session: InProcessSession, *loaders: Any) -> None:
-    """An error in a worker process hides the user's line, and what a worker changes cannot be given back."""
+    """An error in a worker process hides the user's line, and what a worker changes cannot be restored."""
     for loader in loaders:
         if getattr(loader, "num_workers", 0):
             session.shorten("data loaders run without worker processes")

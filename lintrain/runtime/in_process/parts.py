@@ -1,4 +1,4 @@
-"""The parts of a training loop that somebody hands over: what trains, on which batches, by which loss."""
+"""The parts of a training loop that the caller gives: what trains, on which batches, by which loss."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class NoLossError(TypeError):
 class Parts:
     """A model with the loader, the optimizer and the loss that train it.
 
-    `loss` takes the model's output and the target of the batch; None where the model itself gives its loss.
-    `training_step` takes model and batch and gives the loss; it is asked in the stead of both.
+    `loss` takes the model's output and the target of the batch; None if the model itself gives its loss.
+    `training_step` takes model and batch and gives the loss; it replaces both.
     `steps` is how many optimizer steps the whole run takes.
     """
 
@@ -36,7 +36,7 @@ class Parts:
     steps: int | None = None
 
     def loss_of(self, batch: Any) -> Any:
-        """The loss of a batch that lies on the model's device."""
+        """The loss of a batch on the model's device."""
         if self.training_step is not None:
             return self.training_step(self.model, batch)
         given, target = _parted(batch, with_target=self.loss is not None)
@@ -47,7 +47,7 @@ class Parts:
 
 
 def _parted(batch: Any, *, with_target: bool) -> tuple[Mapping[str, Any] | tuple[Any, ...], Any]:
-    """What the model gets, and the target: the last of a row, or the entry that is named like one."""
+    """The model's input, and the target: the last entry of a tuple, or the entry with such a name."""
     if is_mapping(batch):
         name = next((name for name in LABELS if name in batch), None)
         if not with_target:
@@ -90,6 +90,6 @@ def on_device(batch: Any, device: Any) -> Any:
 
 
 def device_of(model: Any) -> Any:
-    """Where the model's first parameter lies."""
+    """The device of the model's first parameter."""
     first = next(iter(model.parameters()), None)
     return library("torch").device("cpu") if first is None else first.device

@@ -1,4 +1,4 @@
-"""Give objects back as they were: every value that can be reached from them, their tensors, and all random numbers."""
+"""Restore objects: every value that can be reached from them, their tensors, and all random numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lintrain.runtime.in_process.containers import entries_of, is_container, ref
 from lintrain.runtime.in_process.tensors import keep_random_stream, keep_tensor
 
 MOST_ENTRIES = 10_000
-"""The entries of longer containers are data: the container is given back, what its entries hold is not looked at."""
+"""The entries of longer containers are data: the container is restored, its entries are not inspected."""
 
 LEFT_ALONE = frozenset(
     {

@@ -13,11 +13,11 @@ LATER = "comes later and was not measured"
 
 
 class RunEnded(BaseException):
-    """Nothing more of a run is to be seen; goes past every `except Exception` on its way."""
+    """The run is measured; passes every `except Exception` on its way."""
 
 
 class InProcessSession(ProbeSession):
-    """What was asked of a probe in this process; `events` is what it would have sent to a parent."""
+    """The options of a probe in this process; `events` is what it would have sent to a parent."""
 
     def __init__(self, temporary: str, script: str, *, overfit: int = 0, also: tuple[str, ...] = ()) -> None:
         channel = MemoryChannel()

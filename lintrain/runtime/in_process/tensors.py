@@ -1,4 +1,4 @@
-"""Tensors and streams of random numbers given back as they were."""
+"""Restore tensors and random generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Trainer of transformers, measured where it stands: its stages as in a process of their own."""
+"""A Trainer of transformers, measured in this process, with the stages of a probe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_trainer(value: object) -> bool:
 
 
 def measure_trainer(session: InProcessSession, trainer: Any, call: Location | None) -> None:
-    """Every stage that `train()` would reach; the trainer is as before afterwards."""
+    """Every stage that `train()` would reach; the trainer is restored afterwards."""
     if trainer.args.device.type != "cpu":
         session.device = "gpu"
     with as_before(trainer), replaced(trainer.args, push_to_hub=False):

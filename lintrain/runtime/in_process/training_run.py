@@ -1,4 +1,4 @@
-"""A script run up to its training in this very process, for tests: its model, its first batch, and the loss of that."""
+"""A script run up to its training in this process, for tests: its model, its first batch, and the loss of that."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class NoTrainingError(Exception):
 
 
 class TrainingRun:
-    """What a script trains, as it stands before its first optimizer step.
+    """What a script trains, as it is before its first optimizer step.
 
-    `batch` is the first that its loader gives, collated. The forward pass is made when its loss is first asked for.
+    `batch` is the first that its loader gives, collated. The forward pass runs when its loss is first read.
     """
 
     def __init__(self, model: Any, batch: Any, forward: Callable[[], tuple[Any, Any]]) -> None:
@@ -53,7 +53,7 @@ class TrainingRun:
 
     @property
     def output(self) -> Any:
-        """What the model makes of the batch."""
+        """The model's output for the batch."""
         return self._passed[1]
 
     @property
@@ -139,12 +139,12 @@ class NotedBatches:
 
 
 def _memory(tensor: Any) -> int:
-    """Where the numbers of a tensor lie; its views have them there too."""
+    """The memory address of a tensor; its views share it."""
     return int(tensor.untyped_storage().data_ptr())
 
 
 class Stop:
-    """Where the script is stopped, and what passed until then."""
+    """Where the script is stopped, and what happened until then."""
 
     def __init__(self, aside: Aside) -> None:
         self._aside: Any = aside  # Any: stands in for a probe's session

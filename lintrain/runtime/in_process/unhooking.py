@@ -1,16 +1,15 @@
-"""Taps into torch for as long as a run is measured in this process, and torch as it was afterwards."""
+"""Hooks in torch while a run is measured in this process, and torch as it was afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.loop.torch_hooks import hook_torch
+from lintrain.runtime.frameworks.loop.torch_hooks import LOSSES, hook_torch
 from lintrain.runtime.frameworks.loop.watch import Watch
-from lintrain.runtime.in_process.losses import watched_losses
 
 FUNCTIONS = "torch.nn.functional"
 HOOKED = (
@@ -25,7 +24,7 @@ HOOKED = (
     ("torch.optim.lr_scheduler", "LRScheduler"),
     ("torch.optim.lr_scheduler", "ReduceLROnPlateau"),
 )
-"""The modules, and the classes in them, that taps change."""
+"""The modules, and the classes in them, that the hooks change."""
 
 STEP_HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 
@@ -68,3 +67,21 @@ def _give_back(owner: Any, before: dict[str, Any]) -> None:
             delattr(owner, name)
         elif value is not before[name]:
             setattr(owner, name, before[name])
+
+
+def watched_losses(watch: Watch) -> AbstractContextManager[Any]:
+    """A mode of torch that reports every call of a loss function to the watch, and changes none."""
+    functional = library("torch.nn.functional")
+    names = {getattr(functional, name): name for name in LOSSES}
+    mode: Any = library("torch.overrides").TorchFunctionMode
+
+    class Losses(mode):  # type: ignore[misc] # the library is read without its types
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name, options = names.get(function), dict(kwargs or {})
+            if name is None or len(args) < 2 or not watch.is_on:
+                return function(*args, **options)
+            call = watch.on_loss(name, args[0], args[1], args[2:], options)
+            call.result = function(*args, **options)
+            return call.result
+
+    return Losses()

@@ -7,7 +7,7 @@ from lintrain.runtime.child.library import loaded
 
 
 def measure_device() -> DeviceEvidence | None:
-    """The current GPU of torch with the peaks of its allocator since the process began; None where none was used."""
+    """The current GPU of torch with the peaks of its allocator since the process began; None if none was used."""
     torch = loaded("torch")
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return None

@@ -1,4 +1,4 @@
-"""How the targets of a loss lie beside the tokens that the model read."""
+"""How the targets of a loss correspond to the tokens that the model read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FARTHEST = 2
 
 
 def alignment(target: Any, ids: Any, mask: Any, ignore_index: int) -> TargetAlignment | None:
-    """Int64 targets, flat or [rows, at most tokens], against int64 ids [rows, tokens]; None where they do not fit."""
+    """Int64 targets, flat or [rows, at most tokens], against int64 ids [rows, tokens]; None if they do not fit."""
     rows, tokens = ids.shape
     if target.is_floating_point() or not rows or target.numel() % rows:
         return None
@@ -30,7 +30,7 @@ def alignment(target: Any, ids: Any, mask: Any, ignore_index: int) -> TargetAlig
 
 
 def _share(beside: Any, ids: Any, scored: Any, offset: int) -> float | None:
-    """The share of scored targets that are the token so many places on; None where none has one."""
+    """The share of scored targets that are the token so many places on; None if none has one."""
     later = ids[:, offset : offset + beside.shape[1]]
     here, counted = beside[:, : later.shape[1]], scored[:, : later.shape[1]]
     total = int(counted.sum())

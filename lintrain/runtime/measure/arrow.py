@@ -75,7 +75,7 @@ def _lists(name: str, kind: str, dtype: str, names: tuple[str, ...], chosen: Any
 
 
 def _flattened(lists: Any) -> Any | None:
-    """The entries of a list column, however deep; None where they are no lists of numbers."""
+    """The entries of a list column, however deep; None if they are no lists of numbers."""
     compute, types = library("pyarrow.compute"), library("pyarrow.types")
     while types.is_list(lists.type) or types.is_large_list(lists.type):
         lists = compute.list_flatten(lists)
@@ -98,7 +98,7 @@ def _lengths(lists: Any) -> list[int]:
 
 
 def value_counts(values: Any) -> tuple[tuple[int, int], ...]:
-    """[value, rows] by value; empty where there are too many different ones to be classes."""
+    """[value, rows] by value; empty if there are too many different ones to be classes."""
     counted = library("pyarrow.compute").value_counts(values)
     if len(counted) > MOST_VALUES:
         return ()

@@ -1,4 +1,4 @@
-"""What a loader and its collator put together."""
+"""What a loader and its collator produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of a model: what went in, tensor by tensor, so that it can be made again with one thing changed."""
+"""One call of a model: what went in, tensor by tensor, so that it can be repeated with one thing changed."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Call:
         return tensor.shape == shape and self.name_of(path) == "attention_mask"
 
     def rows(self) -> int:
-        """The rows of the first tensor with any; 0 where there is none."""
+        """The rows of the first tensor with any; 0 if there is none."""
         return next((int(tensor.shape[0]) for tensor in self.tensors().values() if tensor.ndim), 0)
 
     def of_rows(self, rows: list[int]) -> Call | None:
-        """The same call of some rows only; None where a tensor has no entry for each."""
+        """The same call of some rows only; None if a tensor has no entry for each."""
         every, tensors = self.rows(), self.tensors()
         # Positions of [1, tokens] or a graph's edges have no entry for each row; cutting them would ask another
         # question.

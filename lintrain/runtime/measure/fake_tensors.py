@@ -1,4 +1,4 @@
-"""Tensors without values in the place of a script's own: models, batches and optimizers that compute shapes only."""
+"""Tensors without values in place of a script's own: models, batches and optimizers that compute shapes only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whether a language model reads the tokens that it is to predict: one of them is changed, and the answer must stay."""
+"""Whether a language model reads the tokens that it is to predict: one of them is changed, and the output must not
+change.
+"""
 
 from __future__ import annotations
 

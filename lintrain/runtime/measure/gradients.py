@@ -11,7 +11,7 @@ from lintrain.runtime.child.measured_run import MeasuredRun
 
 
 class Gradients:
-    """Norms by parameter and batch; None where the parameter had no gradient. `non_finite` is where they stopped being
+    """Norms by parameter and batch; None if the parameter had no gradient. `non_finite` is where they stopped being
     finite."""
 
     def __init__(self, run: MeasuredRun) -> None:

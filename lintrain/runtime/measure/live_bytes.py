@@ -14,7 +14,7 @@ from lintrain.runtime.child.library import library
 
 
 class LiveBytes:
-    """Storages that were seen and are still held by somebody; `peak` is the most since the last `mark`."""
+    """Storages that were seen and are still referenced; `peak` is the most since the last `mark`."""
 
     def __init__(self) -> None:
         self.now = 0

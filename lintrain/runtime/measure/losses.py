@@ -1,4 +1,4 @@
-"""What a loss function was given: shapes, ranges, and whether the inputs are probabilities already."""
+"""The arguments of a loss function: shapes, ranges, and whether the inputs are probabilities already."""
 
 from __future__ import annotations
 

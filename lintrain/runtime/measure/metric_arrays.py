@@ -14,7 +14,7 @@ MOST_ENTRIES = 200_000
 
 
 def described(predictions: Any, references: Any) -> dict[str, Any]:
-    """The fields of `MetricUse` that tell of the two arrays; nothing for what has no shape, such as texts."""
+    """The fields of `MetricUse` that describe the two arrays; nothing for values without a shape, such as texts."""
     guessed, wanted = as_array(predictions), as_array(references)
     found: dict[str, Any] = {}
     if guessed is not None:

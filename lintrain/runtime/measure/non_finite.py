@@ -1,4 +1,4 @@
-"""Where NaN or infinity comes up: the first module of a forward pass, the first operation of a backward pass."""
+"""Where NaN or infinity first appears: the first module of a forward pass, the first operation of a backward pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NonFiniteModule:
 
 
 def first_non_finite(model: Any, go: Callable[[], Any]) -> NonFiniteModule | None:
-    """Watch the parts of a model through one forward pass; None where the pass cannot be made again."""
+    """Watch the parts of a model through one forward pass; None if the pass cannot be made again."""
     found: list[NonFiniteModule] = []
     hooks = [
         module.register_forward_hook(partial(_look, name or type(module).__name__, found))

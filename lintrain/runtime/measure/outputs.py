@@ -1,4 +1,4 @@
-"""What a model and its loss gave."""
+"""The outputs of a model and its loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What overfitting one batch has in common in every framework: its rates, its time, and what is told of it."""
+"""What overfitting one batch has in common in every framework: its rates, its time limit, and its evidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FACTORS = (1.0, 10.0, 0.1)
 SECONDS = 120.0
 
 Classes = tuple[int | None, int | None]
-"""How many classes the model predicts on the batch, and how many the batch holds; None where it has no such labels."""
+"""How many classes the model predicts on the batch, and how many the batch holds; None if it has no such labels."""
 
 
 class Descents:
@@ -79,6 +79,6 @@ def classes_of(logits: Any, labels: Any) -> Classes:
 
 
 def rows_of(batch: Any) -> int:
-    """The rows of a batch with names; 0 where it has none."""
+    """The rows of a batch with names; 0 if it has none."""
     values = batch.values() if is_mapping(batch) else ()
     return next((int(value.shape[0]) for value in values if getattr(value, "ndim", 0)), 0)

@@ -14,14 +14,14 @@ LOOKED_AT = 500
 """Evaluation rows that are looked for among the training rows."""
 
 READ = 20_000
-"""Training rows that are read; where there are more, only rows that are found tell anything."""
+"""Training rows that are read; where there are more, only rows that are found prove anything."""
 
 TELLING = ("input_ids", "text", "sentence", "premise", "question", "prompt", "messages")
 """Columns by which a row is known again."""
 
 
 def shared_rows(given: list[Given]) -> SharedRows | None:
-    """How many evaluation rows are training rows too; None where that cannot be told."""
+    """How many evaluation rows are training rows too; None if that cannot be determined."""
     train = next((each.dataset for each in given if each.argument == "train_dataset"), None)
     held_out = [each for each in given if each.argument == "eval_dataset" and each.key is None]
     if train is None or len(held_out) != 1:

@@ -22,7 +22,7 @@ MOST_OPERATORS = 3
 
 
 class Pace:
-    """Times of batches and steps, in their order; what the probe itself did in between is left out."""
+    """Times of batches and steps, in their order; without the probe's own work in between."""
 
     def __init__(self) -> None:
         self.loading: list[float] = []
@@ -60,7 +60,7 @@ class Pace:
     def evidence(
         self, rows: int, tokens: int | None, workers: int, calls: Counter[str], operators: tuple[tuple[str, float], ...]
     ) -> ThroughputEvidence | None:
-        """What was timed; None where there were too few batches."""
+        """What was timed; None if there were too few batches."""
         loading, stepping = self.loading[WARM_UP:], self.stepping[WARM_UP:]
         # Medians: one slow batch, on a cold cache, would decide a mean.
         if not loading or not stepping or not rows:

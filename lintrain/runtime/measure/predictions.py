@@ -21,7 +21,7 @@ MOST_BYTES = 2**25
 
 
 def count_of(array: Any, wanted: int) -> int | None:
-    """How often a whole number occurs in an array; None where it is no array of whole numbers."""
+    """How often a whole number occurs in an array; None if it is no array of whole numbers."""
     if getattr(getattr(array, "dtype", None), "kind", "") not in tuple(INTEGERS):
         return None
     return int((array == wanted).sum())
@@ -35,7 +35,7 @@ def classes_in(array: Any) -> int | None:
 
 
 def change_by_ignored(function: Callable[..., Any], prediction: Any, metrics: Any) -> float | None:
-    """How much a metric function's results change when there are twice as many ignored labels; None if not to be told.
+    """How much a metric function's results change with twice as many ignored labels; None if it cannot be measured.
 
     The new ones stand behind the others: a right function does not see them. Logits are put right first, because a
     score of 0 has nothing to lose.
@@ -92,7 +92,7 @@ def _number(value: Any) -> float | None:
 
 
 def bytes_of(arrays: Any) -> int | None:
-    """The memory that an array, or a tuple of arrays, takes; None where that is not known."""
+    """The memory that an array, or a tuple of arrays, takes; None if that is not known."""
     if is_row(arrays):
         sizes = [bytes_of(each) for each in arrays]
         return sum(size or 0 for size in sizes)
@@ -101,7 +101,7 @@ def bytes_of(arrays: Any) -> int | None:
 
 
 def free_memory() -> int | None:
-    """The memory that programs may still take, in bytes; None where the system does not say."""
+    """The memory that programs may still take, in bytes; None if the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             found = next((line for line in lines if line.startswith("MemAvailable:")), "")

@@ -115,7 +115,7 @@ class Projection:
         return sum(size_of(tensor) for state in states for tensor in tensors_of(state))
 
     def largest_batch(self, device: int, had: int) -> int | None:
-        """The most rows whose step fits a device: 0 for none, None where more than anybody would take do."""
+        """The most rows whose step fits a device: 0 for none, None if even the largest tried number fits."""
         first = self.peak(had)
         if self.weights + first.gradients + first.optimizer > device:
             return 0
@@ -143,7 +143,7 @@ class Projection:
 
 
 def _step_at_once(optimizer: Any) -> None:
-    """On a GPU torch's optimizers work on all parameters at once unless they are told otherwise, and hold more."""
+    """On a GPU torch's optimizers process all parameters at once by default, and hold more."""
     for group in optimizer.param_groups:
         if "foreach" in group and group["foreach"] is None and not group.get("fused"):
             group["foreach"] = True

@@ -1,4 +1,4 @@
-"""A model asked again: in eval mode, without gradients, from the same random numbers; everything is given back."""
+"""A model called again: in eval mode, without gradients, from the same random numbers; everything is restored."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def largest(answers: tuple[Any, ...]) -> float:
 
 
 def difference(before: tuple[Any, ...], after: tuple[Any, ...], scale: float) -> float | None:
-    """The largest change of an entry as a share of a scale; None where the answers are not of the same form."""
+    """The largest change of an entry as a share of a scale; None if the answers are not of the same form."""
     if len(before) != len(after) or any(one.shape != two.shape for one, two in zip(before, after, strict=True)):
         return None
     pairs = zip(before, after, strict=True)

@@ -1,4 +1,4 @@
-"""The model asked again on a few rows of its first batch: do rows, mask and later tokens matter?"""
+"""The model called again on a few rows of its first batch: do rows, mask and later tokens matter?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from lintrain.evidence.run import FutureEvidence, ResponseEvidence, TargetAlignment
+from lintrain.evidence.run import FutureEvidence, ResponseEvidence, SpreadEvidence, TargetAlignment
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, is_whole, without_shells
@@ -15,14 +15,13 @@ from lintrain.runtime.measure.future_response import future_evidence, next_token
 from lintrain.runtime.measure.mask_response import mask_evidence
 from lintrain.runtime.measure.replay import ask, difference, largest
 from lintrain.runtime.measure.seen import LossCall
-from lintrain.runtime.measure.spread import spread_evidence, spread_of
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_ROWS = 8
 MOST_ENTRIES = 2**24
 """Answers of more entries are not kept: fewer rows are asked then (64 MiB in float32)."""
 SECONDS = 3.0
-"""A model whose answer takes longer is not asked again."""
+"""A model whose answer takes longer is not called again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,7 @@ class Tokens:
 
 
 class Responses:
-    """What was asked before the steps, to be asked again after them."""
+    """The calls before the steps, one of which is repeated after them."""
 
     def __init__(self, run: MeasuredRun, call: Call, tokens: Tokens | None) -> None:
         self._run = run
@@ -48,7 +47,7 @@ class Responses:
         self.evidence = ResponseEvidence()
 
     def measure(self) -> None:
-        """All questions, before any step."""
+        """All calls, before any step."""
         try:
             self._measure()
         except Exception as error:  # noqa: BLE001 - a model may answer in its own loop only
@@ -56,7 +55,7 @@ class Responses:
         self._run.measured(responses=self.evidence)
 
     def after_steps(self) -> None:
-        """Are the answers to different rows still the same, where they were?"""
+        """Are the outputs of different rows still equal, if they were?"""
         spread = self.evidence.spread
         if spread is None or spread.before is None or spread.before > EQUAL:
             return
@@ -130,3 +129,32 @@ def _rows_to_ask(call: Call, shape: tuple[int, ...]) -> list[int]:
         return first
     padded = int((call.tensors()[call.mask] != 0).sum(dim=1).argmin())
     return sorted({padded, *first[: max(1, most - 1)]})
+
+
+NOT_READ = ("label", "target")
+
+
+def spread_of(answers: tuple[Any, ...]) -> float:
+    """The largest distance of an entry from that of another row, as a share of the largest entry."""
+    scale = largest(answers)
+    apart = max(float((each.float().amax(dim=0) - each.float().amin(dim=0)).max()) for each in answers)
+    return apart / scale if scale else apart
+
+
+def spread_evidence(call: Call, answers: tuple[Any, ...]) -> SpreadEvidence | None:
+    """The spread over the rows of a call; None if no two rows are different."""
+    different = _different_rows(call)
+    if different < 2 or not answers:
+        return None
+    dtype = str(answers[0].dtype).removeprefix("torch.")
+    return SpreadEvidence(rows=different, dtype=dtype, before=spread_of(answers))
+
+
+def _different_rows(call: Call) -> int:
+    """So many rows differ in something that the model reads; labels are none of that."""
+    rows, counts = call.rows(), [0]
+    for path, tensor in call.tensors().items():
+        is_label = any(word in call.name_of(path).lower() for word in NOT_READ)
+        if tensor.ndim and tensor.shape[0] == rows and not is_label:
+            counts.append(int(tensor.reshape(rows, -1).unique(dim=0).shape[0]))
+    return max(counts)

@@ -1,4 +1,4 @@
-"""A learning-rate schedule played through to the end of the run, on an optimizer that holds nothing."""
+"""A learning-rate schedule, simulated to the end of the run on an optimizer without parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POINTS = 100
 
 
 def played_through(schedule: Any, steps: int) -> ScheduleEvidence | None:
-    """The rates of a schedule that has not stepped yet; None where it follows a metric, or would take too long."""
+    """The rates of a schedule that has not stepped yet; None if it follows a metric, or would take too long."""
     follows_metric = "metrics" in inspect.signature(schedule.step).parameters
     if not 0 < steps <= MOST_STEPS or follows_metric:
         return None

@@ -1,4 +1,4 @@
-"""Which tokens of collated batches are scored: padding among them, and how labels lie beside the tokens."""
+"""Which tokens of collated batches are scored: padding among them, and how labels correspond to the tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IGNORED = -100
 
 
 def count_scored(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> ScoredTokens | None:
-    """Counts over batches whose int64 `labels` are [rows, tokens]; None where they are not."""
+    """Counts over batches whose int64 `labels` are [rows, tokens]; None if they are not."""
     counted: ScoredTokens | None = None
     for batch in batches:
         labels = batch.get("labels")

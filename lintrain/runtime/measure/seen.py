@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import field
 from typing import Any
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.library import library
+from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.measure.live_bytes import tensors_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -18,10 +19,11 @@ MOST_LOSSES = 64
 
 @dataclass(eq=False)
 class Forward:
-    """One call of a whole module: what went in and came out, whether autograd recorded it, and the modes of its parts.
+    """One call of a whole module: its arguments and its output, whether autograd recorded it, and the modes of its
+    parts.
 
     `modes` are those of its dropout and batch-norm layers, the parts for which the mode matters; `called` is what was
-    called, where the evidence is told of another `module` that holds the same weights, and `autocast` a context
+    called, if the evidence names another `module` with the same weights, and `autocast` a context
     in which the call is as it was.
     """
 
@@ -108,3 +110,27 @@ def modes_of(module: Any) -> tuple[bool, ...]:
     nn = library("torch.nn")
     kinds = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
     return tuple(part.training for part in module.modules() if isinstance(part, kinds) and getattr(part, "p", 1.0) > 0)
+
+
+FUNCTIONS = ("cross_entropy", "nll_loss")
+
+
+@contextmanager
+def seen_losses() -> Generator[list[LossCall]]:
+    """What the loss functions are called with meanwhile."""
+    functional, calls = library("torch.nn.functional"), list[LossCall]()
+    with ExitStack() as stack:
+        for name in FUNCTIONS:
+            stack.enter_context(replaced(functional, **{name: _seen(name, getattr(functional, name), calls)}))
+        yield calls
+
+
+def _seen(name: str, function: Callable[..., Any], calls: list[LossCall]) -> Callable[..., Any]:
+    def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+        # Kept before the call: a loss that raises is the most interesting one.
+        call = LossCall(name, input, target, kwargs)
+        call.result = function(input, target, *args, **kwargs)
+        calls.append(call)
+        return call.result
+
+    return loss

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from lintrain.runtime.measure.model import base_model, task_of
+from lintrain.runtime.measure.responses import Tokens
 from lintrain.runtime.measure.seen import Iteration, LossCall
 
 
 def standard_loss(iteration: Iteration, loss: Any) -> LossCall | None:
-    """The plain cross-entropy that goes backward, alone or divided; None where the loss is made of more."""
+    """The plain cross-entropy that goes backward, alone or divided; None if the loss is made of more."""
     for call in iteration.losses:
         if call.name != "cross_entropy" or call.options.get("weight") is not None:
             continue
@@ -30,3 +33,14 @@ def chance_of(call: LossCall | None) -> float | None:
     if call is None or call.input.ndim < 2 or call.input.shape[1] < 2:
         return None
     return math.log(call.input.shape[1])
+
+
+def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None:
+    """The call whose targets are whole numbers, with the doubt that other terms of the loss leave."""
+    found = [call for call in calls if not call.target.is_floating_point() and call.target.numel() > 1]
+    if not found:
+        return None
+    if task_of(base_model(model)) == "CausalLM":
+        return Tokens(found[-1], "")
+    alone = standard_loss(Iteration(losses=list(calls)), loss) if hasattr(loss, "grad_fn") else None
+    return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms besides the next tokens")

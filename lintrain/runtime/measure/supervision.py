@@ -13,7 +13,7 @@ IGNORED = -100
 
 
 def count_labels(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> LabelEvidence | None:
-    """Sums over the batches whose `labels` have the shape of their `input_ids`; None where there are none."""
+    """Sums over the batches whose `labels` have the shape of their `input_ids`; None if there are none."""
     counted = [
         _labels_of(tokenizer, ids, attended, batch["labels"])
         for batch, ids, attended in _token_batches(batches, tokenizer)

@@ -13,7 +13,7 @@ from lintrain.runtime.measure.model import base_model
 
 
 def find_tokenizer(run: MeasuredRun) -> Any | None:
-    """A tokenizer, or None where there is none or more than one could be meant."""
+    """A tokenizer, or None if there is none or more than one could be meant."""
     module = loaded("transformers.tokenization_utils_base")
     if module is None:
         return None
@@ -38,7 +38,7 @@ def _of_the_script(kind: Any) -> Any | None:
 
 
 def measure_tokenizer(run: MeasuredRun) -> TokenizerEvidence | None:
-    """The special ids of the run's tokenizer; None where it has none, or several could be meant."""
+    """The special ids of the run's tokenizer; None if it has none, or several could be meant."""
     tokenizer = find_tokenizer(run)
     if tokenizer is None:
         return None

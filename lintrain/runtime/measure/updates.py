@@ -37,7 +37,7 @@ class Frozen:
         self._statistics = _statistics(run)
 
     def moved(self) -> tuple[str, ...] | None:
-        """The names of those that are not what they were, and not trained by now; None where there are too many."""
+        """The names of those that are not what they were, and not trained by now; None if there are too many."""
         if self._before is None:
             return None
         after = _sums(self._run) or {}

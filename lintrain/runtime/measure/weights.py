@@ -22,7 +22,7 @@ def snapshot(run: MeasuredRun) -> dict[str, Any]:
 
 
 def restore(run: MeasuredRun, before: dict[str, Any]) -> None:
-    """Give the weights of a snapshot back and forget all gradients."""
+    """Restore the weights of a snapshot and drop all gradients."""
     with library("torch").no_grad():
         for name, weight in trainable(run).items():
             weight.copy_(before[name])
@@ -45,7 +45,7 @@ def is_felt(optimizer: Any, weight: Any) -> bool:
 
 
 def changed(run: MeasuredRun, before: dict[str, Any]) -> set[str]:
-    """The names of the weights that are not what they were."""
+    """The names of the weights that have changed."""
     known = {name: weight for name, weight in trainable(run).items() if name in before}
     return {name for name, weight in known.items() if not weight.detach().equal(before[name])}
 

@@ -34,7 +34,7 @@ def cells_of(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _as_run(source: Source, line: int) -> str:
-    """A line of the joined text; a magic that is carried out calls the shell that the process is given."""
+    """A line of the joined text; a magic that is executed calls the shell that the process is given."""
     original = source.notebook.masked.get(line, "") if source.notebook else ""
     match = CARRIED_OUT.fullmatch(original)
     if match is None or not source.lines[line - 1].strip():
@@ -43,7 +43,7 @@ def _as_run(source: Source, line: int) -> str:
 
 
 def _skipped(notebook: Notebook) -> Iterator[str]:
-    """What is not Python and is not carried out, in the words of the report."""
+    """What is not Python and is not executed, in the words of the report."""
     for cell in notebook.cells:
         masked = [line for line in range(cell.first_line, cell.last_line + 1) if line in notebook.masked]
         if masked and _is_other_language(notebook.masked[masked[0]]):

@@ -1,4 +1,4 @@
-"""The folders where libraries keep what they download: a probe may add to them, as any run of the script would."""
+"""The folders where libraries store their downloads: a probe may add to them, as any run of the script would."""
 
 from __future__ import annotations
 

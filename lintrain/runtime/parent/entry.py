@@ -52,7 +52,7 @@ class Entry:
 
     @property
     def is_notebook(self) -> bool:
-        """Whether its cells are run in the place of a script."""
+        """Whether its cells are run in place of a script."""
         return self.script.suffix == ".ipynb"
 
     def prepare(self, exchange: Path) -> tuple[list[str], tuple[str, ...]]:

@@ -21,7 +21,7 @@ TRACKERS_OFF = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 XET_OFF = {"HF_HUB_DISABLE_XET": "1"}
-"""Its compiled client sends what nobody sees; without it the hub's files come by HTTPS."""
+"""Requests of its compiled client cannot be read; without it the hub's files are downloaded over HTTPS."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",

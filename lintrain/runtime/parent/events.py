@@ -1,4 +1,4 @@
-"""The events of a probed process, read as what they are: a stranger's data.
+"""The events of a probed process, read as untrusted data.
 
 The process runs the script's code, which may write into our file, replace it, cut it off, or fill it. So the file is
 made and opened here before the process starts, and read through that one descriptor: what its path names later does not
@@ -47,7 +47,7 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "rank-gather": {"gather": dict},
     "end": {"kind": str, "reason": str, "notes": list, "files": list},
 }
-"""What each kind of event has to hold; what the evidence in it holds is validated when it is put together."""
+"""What each kind of event has to hold; what the evidence in it holds is validated when it is assembled."""
 
 
 STATUSES, KINDS = frozenset(StageStatus), frozenset(EndingKind)
@@ -115,13 +115,13 @@ class _Signatures:
         self._seen: set[bytes] = set()
 
     def new_key(self, name: str) -> bytes:
-        """A key that nobody can guess, known by its name."""
+        """A key that cannot be guessed, under a name."""
         key = os.urandom(KEY_BYTES)
         self._states[name] = blake2b(key=key, digest_size=KEY_BYTES)
         return key
 
     def checked(self, line: bytes) -> bytes:
-        """What was signed; raises UntrustworthyError where it was not, or came before."""
+        """What was signed; raises UntrustworthyError if it was not, or is a repetition."""
         mark, _, said = line.partition(b" ")
         name, *_, event = (*said.split(b" ", 3), b"", b"", b"")[:4]
         state = self._state(name.decode("ascii", "replace"))

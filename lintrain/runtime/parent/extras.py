@@ -1,4 +1,4 @@
-"""The measurements that a person asks for by name, because they take longer than a look at one batch."""
+"""The measurements that a person asks for by name, because they take longer than one batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, str] = {
     "memory": "the peak memory of a training step; with --device-memory the largest batch that fits",
     "throughput": "how long batches and steps take on this machine, and which operations take longest",
 }
-"""What each measures, by the name of its stage, in the order in which they are carried out."""
+"""What each measures, by the name of its stage, in the order in which they are executed."""
 
 
 class NoExtraError(ValueError):

@@ -15,10 +15,10 @@ from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
 
 LIBRARIES = ("torch", "transformers", "lightning", "pytorch_lightning", "tensorflow", "tf_keras", "keras")
-"""Without these no script that imports them trains; what else it imports, it is told of by Python itself."""
+"""A script that imports one of these cannot train without it; Python itself reports any other missing module."""
 
 FRAMEWORKS = ("torch", "tensorflow")
-"""One of them is there wherever anything is trained that a probe can follow."""
+"""A probe can follow training only with one of these."""
 
 OLDEST = (3, 10)
 QUESTION = (
@@ -59,7 +59,7 @@ class Plan:
 
 
 def planned_interpreter(script: Path, folder: Path) -> Plan:
-    """What `choose_interpreter` would try first in this folder, found out without starting any."""
+    """What `choose_interpreter` would try first in this folder, without starting any."""
     needed = needed_libraries(script)
     if not _missing({name for name in LIBRARIES if find_spec(name) is not None}, needed):
         return Plan(sys.executable, is_of_project=False)
@@ -68,7 +68,7 @@ def planned_interpreter(script: Path, folder: Path) -> Plan:
 
 
 def needed_libraries(script: Path) -> tuple[str, ...]:
-    """Those of the libraries that a script imports in any case; none for what is no file of Python."""
+    """Those of the libraries that a script imports in any case; none for a file that is not Python."""
     try:
         tree = ast.parse(read_plain(script, LARGEST_CODE))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,6 @@
-"""What a probed process left in a folder, as files of a stranger: plain ones only, within bounds, no link followed."""
+"""What a probed process left in a folder, as untrusted files: plain ones only, within limits, without following
+links.
+"""
 
 from __future__ import annotations
 

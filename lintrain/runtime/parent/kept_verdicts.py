@@ -1,4 +1,5 @@
-"""The verdicts of the last probe, kept for `lintrain check` and the editor while nothing that they speak of changes.
+"""The verdicts of the last probe, cached for `lintrain check` and the editor until something that they depend on
+changes.
 
 One small file for each file that has findings lies in the user's cache folder (`LINTRAIN_CACHE_DIR` names another). Its
 verdicts hold while the bytes of every file of the project that the probed run used, the installed versions and lintrain
@@ -37,7 +38,7 @@ NOT_KEPT = "the verdicts are not cached for later checks"
 
 
 def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
-    """Keep what a probe said, for each file that it spoke of; gives why the cache cannot be written, or nothing."""
+    """Cache the verdicts of a probe by file; returns why the cache cannot be written, or ""."""
     by_file: dict[Path, list[Judged]] = {_absolute(record.script): []}
     for finding, verdict in judged:
         by_file.setdefault(_absolute(finding.location.path), []).append((finding, verdict))
@@ -55,7 +56,7 @@ def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
 
 
 class KeptVerdicts:
-    """What is kept of one file, read when a finding asks for it; `text` is given where it is not that of the disk."""
+    """The cached verdicts of one file, read when a finding needs them; `text` is given if it differs from the disk."""
 
     def __init__(self, path: str, lintrain: str, text: bytes | None = None) -> None:
         self._file = _absolute(path)
@@ -63,7 +64,7 @@ class KeptVerdicts:
         self._text = text
 
     def of(self, finding: Finding) -> Verdict | None:
-        """The verdict of the last probe on a finding; None where there is none that still holds."""
+        """The verdict of the last probe on a finding; None if there is none that is still valid."""
         return self._verdicts.get(json.dumps(_claim(finding)))
 
     @cached_property

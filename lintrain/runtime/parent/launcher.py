@@ -51,7 +51,7 @@ class NoRoomError(Exception):
 
 
 class Launch:
-    """One pass over the script: started, followed, ended; `senders` of its processes may say something."""
+    """One pass over the script: started, followed, ended; `senders` of its processes may send events."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Launch:
         return script_environment(self._file, Path(request.temporary), request.device, offline=request.offline)
 
     def _notes(self) -> tuple[str, ...]:
-        """What the script wanted to send and a probe does not, in lines for the report."""
+        """What the script wanted to send and a probe does not, as lines of the report."""
         asked = ("no other machine could be reached (`--offline`)",) if self.request.offline else ()
         end = self.assembly.end or {}
         said = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
@@ -103,7 +103,9 @@ class Launch:
         return (*asked, *said, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped), *unchanged)
 
     def follow(self, bounds: Bounds, listen: Callable[[Event], None]) -> Ending:
-        """Pass events on until the script has been measured, has ended, or a bound is hit; nothing of it runs on."""
+        """Pass events on until the script has been measured, has ended, or a limit is reached; afterwards none of
+        its processes runs.
+        """
         try:
             kind, reason = self._wait(bounds, listen)
         except UntrustworthyError as error:
@@ -127,7 +129,7 @@ class Launch:
         return Ending(kind, reason, seconds, self._output.tail(), files, self._notes())
 
     def _distrust(self, error: UntrustworthyError) -> tuple[EndingKind, str]:
-        """Forget what was sent: where one event is not of lintrain's own code, none need be."""
+        """Forget what was sent: if one event is not from lintrain's own code, any of them may be forged."""
         self.assembly = Assembly()
         return (
             EndingKind.UNTRUSTED,
@@ -151,7 +153,7 @@ class Launch:
             time.sleep(POLL_SECONDS)
 
     def _own_status(self) -> str:
-        """The exit status that the script is about to end with, or nothing where that is 0 or does not come."""
+        """The exit status of the script as text, or "" if it is 0 or does not arrive in time."""
         try:
             status = self._process.wait(timeout=LAST_WORDS_SECONDS)
         except subprocess.TimeoutExpired:

@@ -39,7 +39,7 @@ PRECISIONS_ON_CPU = ("no", "bf16")
 
 
 class LaunchError(Exception):
-    """A command that names nothing to run; the text says so."""
+    """A command that names no script to run; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Launched:
 
 
 def read_launch(words: Sequence[str]) -> Launched | None:
-    """What a command starts, or None where its first word is no launcher's; raises LaunchError."""
+    """What a command starts, or None if its first word is no launcher's; raises LaunchError."""
     program = Path(words[0]).name.removesuffix(".exe") if words else ""
     if program == "torchrun":
         return _torchrun(words[1:])

@@ -1,7 +1,7 @@
 """Which files a probed script may change the mode, owner, times and attributes of: those of the probe alone.
 
 The kernel asks about each such call of the script and of all that it starts (`child.network.kernel`). One that is about
-another file is answered as if it had gone well, and named in the report: the script goes on, the file stays as it is.
+another file is answered as if it had succeeded, and named in the report: the script goes on, the file stays as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Read = Callable[[int, int, int], bytes]
 
 
 class Metadata:
-    """Judges calls that change metadata; `unchanged` names the files that stayed as they were."""
+    """Judges calls that change metadata; `unchanged` names the files that were not changed."""
 
     def __init__(self, temporary: str, downloads: Sequence[str], read: Read) -> None:
         self.unchanged: list[str] = []
@@ -48,7 +48,7 @@ class Metadata:
             return 0, True
         if len(self.unchanged) < MOST_NAMED:
             self.unchanged.append(f"the {changes} of {path}")
-        # Answered as a success without being carried out: libraries copy modes and times (`shutil.copy2`), and an
+        # Answered as a success without being executed: libraries copy modes and times (`shutil.copy2`), and an
         # error would end a script that does nothing wrong.
         return 0, False
 

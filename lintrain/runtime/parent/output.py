@@ -11,13 +11,13 @@ KEPT = 64 * 2**10
 
 
 class ScriptOutput:
-    """The last 64 KiB of a stream; `echo`, where given, gets everything as it comes."""
+    """The last 64 KiB of a stream; `echo`, if given, receives everything as it comes."""
 
     def __init__(self, stream: IO[bytes], echo: IO[bytes] | None = None) -> None:
         self._stream, self._echo = stream, echo
         self._chunks: deque[bytes] = deque()
         self._size = 0
-        # A pipe holds 64 KiB: without a reader a script that prints more would wait for ever.
+        # A pipe holds 64 KiB: without a reader a script that prints more would wait forever.
         self._thread = threading.Thread(target=self._drain, daemon=True)
         self._thread.start()
 

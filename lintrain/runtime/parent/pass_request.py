@@ -31,7 +31,7 @@ class PassRequest:
     """One pass over a script: on which device, where redirected files go, and which extras are wanted.
 
     `exchange` is a folder that is new with each pass, also where two of them share the folder of the script's files:
-    what lintrain and the script's process have to tell each other, and nothing that an earlier pass put there.
+    what lintrain and the script's process exchange, and nothing that an earlier pass put there.
     `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
     the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
     taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may

@@ -1,4 +1,4 @@
-"""A whole probe: the CPU pass, a second pass where a shortcut was unsound, and the GPU pass where there is one."""
+"""A whole probe: the CPU pass, a second pass if a shortcut was unsound, and the GPU pass if there is a GPU."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asked of a probe; `kept` is a folder for what a failing stage needs to fail again;
-    `is_on_cpu` leaves the GPU pass out."""
+    """The options of a probe; `kept` is a folder for what a failing stage needs to fail again; `is_on_cpu` leaves
+    the GPU pass out.
+    """
 
     entry: Entry
     python: str
@@ -54,7 +55,7 @@ class Wanted:
 
 
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
-    """Everything that the script's run can show; the temporary folder is gone afterwards, whatever happens."""
+    """Run every pass; the temporary folder is removed afterwards, whatever happens."""
     temporary = _new_folder()
     with warden(temporary), download_folders():
         return _probe(wanted, temporary, listen)
@@ -111,7 +112,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
 
 
 def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending, bool]:
-    """What the pass shows, how it ended, and whether it worked on all of the data."""
+    """The evidence of the pass, how it ended, and whether it processed all of the data."""
     evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
     if ending.kind is not EndingKind.NEEDS_FULL_DATA:
         return evidence, ending, wanted.full_data

@@ -135,12 +135,12 @@ def end_family(process: ScriptProcess, mark: str, others: frozenset[int] = froze
 
 
 def end_left(root: int, mark: str) -> None:
-    """End a script whose probe is gone, and everything that it started; `root` is 0 where nobody wrote it down."""
+    """End a script whose probe is gone, and everything that it started; `root` is 0 if it was not recorded."""
     if sys.platform == "win32":
         if root:
             _end_tree(root)
         return
-    for _ in range(ROUNDS):  # anew for what was about to start something
+    for _ in range(ROUNDS):  # several rounds, for a process that was about to start another one
         if not sys.platform.startswith("linux"):
             _signal_all(root, [root] if root else [], signal.SIGKILL)
             return

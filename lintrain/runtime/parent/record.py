@@ -1,4 +1,4 @@
-"""What a probe leaves for its reader: the evidence of every run, how the script ended, and the findings of its text."""
+"""The record of a probe: the evidence of every run, how the script ended, and the findings of its text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def record_json(record: Record) -> bytes:
 
 
 def read_record(path: Path) -> Record:
-    """Read a record again; raises EvidenceFileError for anything that is none."""
+    """Read a record; raises EvidenceFileError for anything else."""
     try:
         text = read_plain(path, LARGEST_EVIDENCE).decode("utf-8")
         found: Any = json.loads(text)  # Any: whatever JSON holds

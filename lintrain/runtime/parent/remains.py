@@ -1,4 +1,4 @@
-"""What a script leaves in places that a temporary folder cannot stand for, and how much it writes."""
+"""What a script leaves outside of the temporary folder, and how much it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a script leaves of the disks that a probe cannot stand a layer for: of downloads, and of shared memory."""
+"""The free space on disks that no layer protects: those of downloads, and shared memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from lintrain.runtime.parent.remains import SHARED_MEMORY
 
 LEAST_LEFT = 0.1
-"""The share of what was free at the start; below it the run itself would end for want of room."""
+"""The share of what was free at the start; below it the run itself would fail for lack of space."""
 GIB = 2**30
 
 
@@ -20,7 +20,7 @@ class Room:
         self._free = dict(_free_on_each((*downloads, str(SHARED_MEMORY))))
 
     def lack(self) -> str:
-        """Which disk is nearly full by now; empty where none is."""
+        """Which disk is nearly full by now; empty if none is."""
         for folder, before in self._free.items():
             left = _free(folder)
             if left is not None and left < before * LEAST_LEFT:

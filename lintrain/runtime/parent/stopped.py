@@ -1,4 +1,4 @@
-"""What a probe did not let out, in lines for its report."""
+"""What a probe did not send, as lines of its report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def notes_of_stopped(temporary: Path, refused: Iterable[str]) -> tuple[str, ...]
 
 
 def _written(file: Path) -> list[str]:
-    """What the script's processes wrote down; of anything else that is in the file nothing."""
+    """What the script's processes recorded; anything else in the file is ignored."""
     try:
         lines = read_start(file, LARGEST_FILE).splitlines()
     except OSError:

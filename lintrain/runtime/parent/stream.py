@@ -1,8 +1,8 @@
-"""Events of a probed process put together to evidence, as far as they came."""
+"""Events of a probed process, assembled to evidence as far as they came."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from lintrain.evidence.ending import EndingKind
@@ -10,6 +10,8 @@ from lintrain.evidence.run import Evidence
 from lintrain.evidence.stages import ALWAYS_MEASURED, StageStatus
 from lintrain.runtime.parent.events import Event, UntrustworthyError
 from lintrain.runtime.parent.extras import EXTRAS
+
+MOST_NAMED = 5
 
 
 class UnknownFieldError(Exception):
@@ -31,7 +33,7 @@ class Assembly:
         self.end: Event | None = None
 
     def add(self, event: Event) -> None:
-        """Take in one event; after the last word nothing counts, for it comes from another process of the script."""
+        """Take in one event; after the final event nothing counts, for it comes from another process of the script."""
         if self.end is not None:
             return
         match event["event"]:
@@ -58,32 +60,32 @@ class Assembly:
         return bool(self.values)
 
     def evidence(self, stopped: str) -> Evidence:
-        """The evidence as it stands; stages without a word are not reached because of `stopped`.
+        """The evidence so far; stages without an event are not reached because of `stopped`.
 
         Raises UntrustworthyError for values that are no evidence.
         """
         from pydantic import TypeAdapter, ValidationError
 
-        values: dict[str, Any] = {"trainer": "", "call": None, "construction": None, **self._known_values()}
+        known = {field.name for field in fields(Evidence)}
+        values: dict[str, Any] = {"trainer": "", "call": None, "construction": None}
+        values.update({name: value for name, value in self.values.items() if name in known})
         values["stages"] = [self.stages.get(name) or _missing(name, stopped) for name in self._expected()]
         try:
-            return TypeAdapter(Evidence).validate_python(values)
+            evidence = TypeAdapter(Evidence).validate_python(values)
         except (ValidationError, RecursionError) as error:
             raise UntrustworthyError(f"the values are not valid evidence ({_first_problem(error)})") from error
+        return self._with_note_of(self.values.keys() - known, evidence)
 
-    def _known_values(self) -> dict[str, Any]:
-        """Those that are fields of `Evidence`; a note of the report names the others."""
-        known = {field.name for field in fields(Evidence)}
-        unknown = sorted(self.values.keys() - known)
-        if unknown and self.is_strict:
-            raise UnknownFieldError(f"evidence has no field {', '.join(unknown)}")
-        values = {name: value for name, value in self.values.items() if name in known}
-        if unknown:
-            note = (
-                f"lintrain measured {', '.join(f'`{name}`' for name in unknown)}, which its evidence has no field for"
-            )
-            values["notes"] = [*values.get("notes", ()), note]
-        return values
+    def _with_note_of(self, unknown: set[str], evidence: Evidence) -> Evidence:
+        """Add a note that names unknown fields: their measurements are lost."""
+        if not unknown:
+            return evidence
+        if self.is_strict:
+            raise UnknownFieldError(f"evidence has no field {', '.join(sorted(unknown))}")
+        # Names come from the script's process: only those that could be a field are shown.
+        names = [f"`{name[:40]}`" for name in sorted(unknown) if name.isidentifier()][:MOST_NAMED] or ["something"]
+        note = f"lintrain measured {', '.join(names)}, which its evidence has no field for"
+        return replace(evidence, notes=(*evidence.notes, note))
 
     def _expected(self) -> list[str]:
         return [*ALWAYS_MEASURED, *(name for name in EXTRAS if name in self.stages)]

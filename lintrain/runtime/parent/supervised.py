@@ -1,4 +1,4 @@
-"""Start a script below a supervisor (Linux), or as a child of this process where the system has no subreaper."""
+"""Start a script below a supervisor (Linux), or as a child of this process if the system has no subreaper."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def own_children() -> set[int]:
 
 
 def end_all(children: Callable[[], set[int]], bury: Callable[[], object], seconds: float = LONGEST_END) -> bool:
-    """End some children of this process and all that is below them; False where some are left after the time.
+    """End some children of this process and all that is below them; False if some are left after the time.
 
     They are stopped first, until no new one appears, so that none starts another one while the others end. What forks
     faster than all of `/proc` can be read is then ended by the list of children, which is read within microseconds.

@@ -1,4 +1,4 @@
-"""What a script reads from: nothing, or where lintrain runs in a terminal, one of this size at which nobody types."""
+"""What a script reads from: nothing, or if lintrain runs in a terminal, a terminal of the same size without input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ScriptInput:
         """End the input that somebody may be waiting for, and take away what was written to it."""
         if self._ours is None:
             return
-        with contextlib.suppress(OSError):  # full of ends that nobody has read, or the script has closed it
+        with contextlib.suppress(OSError):  # full of unread ends, or closed by the script
             os.write(self._ours, END_OF_INPUT)
         with contextlib.suppress(OSError):
             os.read(self._ours, 4096)
@@ -46,7 +46,7 @@ class ScriptInput:
 
 
 def _pair() -> tuple[int | None, int | None]:
-    """Both ends of a terminal as large as ours; nothing where we are in none, or where the system has no such thing."""
+    """Both ends of a terminal as large as ours; nothing if we are in none, or where the system has no such thing."""
     try:
         import pty
         import termios

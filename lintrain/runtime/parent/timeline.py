@@ -1,4 +1,4 @@
-"""What passes that only follow a script's first steps send: read by the parent, and compared there."""
+"""What passes that only follow a script's first steps send, as the parent compares it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """One optimizer step: what was there before its first forward pass, and what came of it.
+    """One optimizer step: what was there before its first forward pass, and its result.
 
     Digests stand for the bytes of tensors, by name: `weights` (with buffers), `state` of the optimizer, `gradients`;
     the trainable weights `without_gradient` got none. `generators` are the states of random generators. `batch` is the
@@ -44,7 +44,7 @@ class TimelineStep:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What one process gathered at a place of the script in one round over a loader.
+    """What one process gathered at a location of the script in one round over a loader.
 
     `calls` are the rows that each call gave, `batches` the numbers of the rows that the loader had in this process;
     `is_whole` where it has no more.
@@ -66,7 +66,7 @@ class Gathered:
 
 @dataclass(slots=True)
 class Timeline:
-    """What one process showed: its steps in order, and single facts by name; `ending` is that of its pass."""
+    """What one process sent: its steps in order, and single facts by name; `ending` is that of its pass."""
 
     steps: list[TimelineStep] = field(default_factory=list[TimelineStep])
     facts: TimelineFacts = field(default_factory=lambda: cast("TimelineFacts", {}))
@@ -96,12 +96,12 @@ class Timeline:
                 from pydantic import TypeAdapter
 
                 gathered = TypeAdapter(Gathered).validate_python(event["gather"])
-                self.gathers[gathered.round, gathered.location] = gathered  # each tells of the whole round until then
+                self.gathers[gathered.round, gathered.location] = gathered  # each event has the whole round so far
             case _:
                 pass
 
     def demand(self, steps: int, start: str) -> None:
-        """Raise UnmeasuredError where fewer steps came; `start` names the pass in words."""
+        """Raise UnmeasuredError if fewer steps came; `start` names the pass in words."""
         if len(self.steps) >= steps:
             return
         if "stopped" in self.facts:
@@ -111,15 +111,15 @@ class Timeline:
 
 
 class UnmeasuredError(Exception):
-    """A comparison that cannot be made; the text says why, in words that stand after a colon."""
+    """A comparison that cannot be made; the text says why, as text after a colon."""
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
-    """The names whose values are not the same in both, those that the other lacks among them."""
+    """The names whose values differ, including those that the other one lacks."""
     return tuple(sorted(name for name, value in one.items() if other.get(name) != value))
 
 
 def drawn_from(timeline: Timeline, generators: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some random generators whose state moved in the steps: the others decide nothing."""
+    """Those of some random generators whose state moved in the steps: the others have no influence."""
     moved = differing(timeline.steps[0].generators, timeline.steps[-1].generators)
     return tuple(name for name in generators if name in moved)

@@ -31,9 +31,9 @@ LARGEST_ADDRESS = 128
 MOST_NAMED = 1_000
 EVERYWHERE = ("0.0.0.0", "::ffff:0.0.0.0")
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where a connection to no address in particular leads."""
+"""The target of a connection to an unspecified address."""
 REFUSING = ("127.0.0.1", 9)
-"""The proxy of programs that nobody watches (`lintrain.runtime.sandbox.network.secrets`)."""
+"""The proxy of programs that are not watched (`lintrain.runtime.sandbox.network.secrets`)."""
 Address = tuple[str, int]
 
 
@@ -101,7 +101,7 @@ class Wall:
             return found[0]
 
     def _is_ready(self, descriptor: int) -> bool:
-        """Wait until there is something to read; False when the pass is over, or nobody is left to ask."""
+        """Wait until there is something to read; False when the pass is over, or no process is left to ask."""
         waiting = select.poll()
         waiting.register(descriptor, select.POLLIN)
         waiting.register(self._closing, select.POLLIN)

@@ -32,12 +32,12 @@ sys.path.append(sys.argv[1])
 from lintrain.runtime.parent.warden import end_what_is_left
 end_what_is_left(sys.argv[2], began)
 """
-"""Waits for the end of its input, which comes when nobody holds the other end any more; until then it needs little."""
+"""Waits for the end of its input, which comes when no process holds the other end any more; until then it is idle."""
 
 
 @contextmanager
 def warden(temporary: Path) -> Generator[None]:
-    """Have the folder removed in the end, and the script ended, even where this process is killed and does neither."""
+    """Have the folder removed in the end, and the script ended, even if this process is killed and does neither."""
     waiting: subprocess.Popen[bytes] | None = None
     try:
         # Its standard input is a pipe whose other end this process holds: when it dies, however that happens, the
@@ -78,7 +78,7 @@ def _beside(folder: Path, ending: str) -> Path:
 
 
 def end_what_is_left(temporary: str, since: float) -> None:
-    """End what runs for a probe that is gone, and remove what lies in its temporary folder."""
+    """End the processes of a probe that was killed, and remove its temporary folder."""
     folder = Path(temporary)
     passes = [each for each in folder.iterdir() if each.is_dir()] if folder.is_dir() else []
     for root in [number for each in passes if (number := _written_down(_beside(each, STARTED)))] or [0]:
@@ -93,7 +93,7 @@ def end_what_is_left(temporary: str, since: float) -> None:
 def _wait_for(process: int) -> None:
     """Wait until a process has ended, within a bound: its number may come to belong to something else.
 
-    One that nobody collects, as in a container without an init, has ended as well.
+    A zombie that no process collects, as in a container without an init, has ended as well.
     """
     deadline = time.monotonic() + LONGEST_END
     while process in relations() and time.monotonic() < deadline:
@@ -101,7 +101,7 @@ def _wait_for(process: int) -> None:
 
 
 def _written_down(file: Path) -> int:
-    """The number of a process; 0 where none is written whole."""
+    """The number of a process; 0 if none is written whole."""
     try:
         text = read_start(file, 100).decode("ascii")
     except (OSError, UnicodeDecodeError):

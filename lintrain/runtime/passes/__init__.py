@@ -1,1 +1,1 @@
-"""Passes over one script beside one another: what is the same in them and what is not."""
+"""Passes over one script next to each other: what is equal in them and what is not."""

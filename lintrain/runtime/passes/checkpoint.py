@@ -1,4 +1,4 @@
-"""A run that saves and goes on, beside a fresh process that resumes from what it saved."""
+"""A run that saves and continues, compared with a fresh process that resumes from what it saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two starts of one script beside one another: whether the second does the same, and from where on it does not."""
+"""Two starts of one script next to each other: whether the second does the same, and where they begin to differ."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compare_starts(starts: ScriptStarts) -> EvidenceFields:
 
 
 def starts_evidence(first: Timeline, second: Timeline) -> DeterminismEvidence:
-    """What is not the same in both, source by source."""
+    """What differs between both, source by source."""
     one, other = first.steps[0], second.steps[0]
     pairs = list(zip(first.steps, second.steps, strict=False))
     batches = [(a.batch, b.batch) for a, b in pairs if a.batch and b.batch]

@@ -1,4 +1,4 @@
-"""The processes of one training beside one another: one model, other rows, equal gradients, one of them writes."""
+"""The processes of one training next to each other: one model, other rows, equal gradients, one of them writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare_ranks(starts: ScriptStarts) -> EvidenceFields:
 
 
 def demand_of_all(ranks: Sequence[Timeline]) -> None:
-    """Raise UnmeasuredError where a rank took no step, with what kept it; the others end because it is gone."""
+    """Raise UnmeasuredError where a rank took no step, with the reason; the others end because it is gone."""
     if all(timeline.steps for timeline in ranks):
         return
     for number, timeline in enumerate(ranks):
@@ -97,7 +97,7 @@ def _writes(ranks: Sequence[Timeline]) -> list[RankWrite]:
 
 
 def gathers_of(ranks: Sequence[Timeline]) -> list[RankGather]:
-    """For each place that gathers, the first round over a loader that all ranks went through to its end."""
+    """For each location that gathers, the first round over a loader that all ranks completed."""
     found: dict[Location, RankGather] = {}
     for key, gathered in ranks[0].gathers.items():
         of_all = [timeline.gathers.get(key) for timeline in ranks]

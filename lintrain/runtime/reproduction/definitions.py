@@ -11,7 +11,7 @@ BUILTINS = frozenset(dir(builtins))
 
 
 def definitions_of(text: str, names: set[str]) -> tuple[list[str], list[str]] | None:
-    """The imports, and the statements that define the names, in the order of the script; None where one is missing."""
+    """The imports, and the statements that define the names, in the order of the script; None if one is missing."""
     tree = ast.parse(text)
     by_name: dict[str, list[ast.stmt]] = {}
     for statement in tree.body:

@@ -33,7 +33,7 @@ class Makers:
         hooks.add("torch.nn.modules.module", lambda module: self._follow(module.Module))
 
     def of(self, module: Any) -> Making | None:
-        """How a module was made; None where that was not seen, as for copies."""
+        """How a module was made; None if that was not seen, as for copies."""
         return self._known.get(module)
 
     def _follow(self, module_class: Any) -> None:

@@ -27,7 +27,7 @@ class Raised:
 
 
 def raised_by(error: BaseException) -> Raised | None:
-    """The outermost such call on the way of an error; None where there is none."""
+    """The outermost such call on the way of an error; None if there is none."""
     for frame in _frames(error):
         found = _call_of(frame)
         if found is not None:

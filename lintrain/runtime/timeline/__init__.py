@@ -1,1 +1,1 @@
-"""The first steps of a script followed and not measured: passes that are compared with one another."""
+"""The first steps of a script followed and not measured: passes that are compared with each other."""

@@ -25,7 +25,7 @@ MOST_MORE = 20
 
 
 class Follower:
-    """What passed since the last step, and how many steps there were.
+    """What happened since the last step, and how many steps there were.
 
     `purpose` is that of the request; `is_guided` says that a library runs the loop: it ends its epochs by itself.
     `more_facts` are called with each step that is sent.
@@ -76,7 +76,7 @@ class Follower:
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 1.0
 
     def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A whole module is about to be called; one without weights (a loss) tells nothing."""
+        """A whole module is about to be called; one without weights (a loss) is not of interest."""
         if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
             return
         if all(module is not root for root in self.roots):
@@ -138,7 +138,7 @@ class Follower:
             self.finish()
 
     def finish(self) -> NoReturn:
-        """Everything was seen; one of several processes waits until all of them have come so far."""
+        """Everything was sent; one of several processes waits until all of them have come so far."""
         if self.purpose == "ranks":
             self.report(done=True)
             wait_for_the_others()

@@ -1,4 +1,4 @@
-"""What an evaluation gathers from all processes, beside the rows that its loaders had."""
+"""What an evaluation gathers from all processes, compared with the rows of its loaders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Gathers:
         self.on_round_start()
 
     def on_round_start(self) -> None:
-        """A loader is gone over anew."""
+        """A loader is iterated again."""
         self._round += 1
         self._ended = False
         self._batches: list[list[int]] = []
@@ -49,7 +49,7 @@ class Gathers:
         self._batches.append([each for each in numbers if isinstance(each, int)] if is_row(numbers) else [])
 
     def gather(self, function: str, carry_out: Callable[[], Any]) -> Any:
-        """Let a function of accelerate gather, and send what came of it; one that calls another counts once."""
+        """Let a function of accelerate gather, and send its result; one that calls another counts once."""
         self._depth += 1
         try:
             found = carry_out()

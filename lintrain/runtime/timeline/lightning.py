@@ -1,4 +1,4 @@
-"""A Trainer of Lightning that trains an epoch of two batches, saves, and goes on into the next."""
+"""A Trainer of Lightning that trains an epoch of two batches, saves, and continues with the next."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _prepare(follower: Follower, trainer: Any) -> None:
 
 
 def _shorten(follower: Follower, trainer: Any) -> None:
-    """In the place of the sanity check: the data is set up first, so that the run is planned as long as it was."""
+    """Instead of the sanity check: the data is set up first, so that the run is planned with its full length."""
     if follower.purpose not in ("save", "resume"):
         return
     loop = trainer.fit_loop

@@ -1,4 +1,4 @@
-"""Whether the processes of a training are joined, and what lets their weights differ by intent."""
+"""Whether the processes of a training are joined, and what makes their weights differ on purpose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARDED = ("FullyShardedDataParallel", "FSDP", "DeepSpeedEngine", "PipelineStage
 
 
 def install(follower: Follower, hooks: AfterImport) -> None:
-    """Tell with each step what is known by then."""
+    """Send with each step what is known by then."""
     replicas = Replicas(follower)
     for module, name in AVERAGING.items():
         hooks.add(module, functools.partial(replicas.notice, name))

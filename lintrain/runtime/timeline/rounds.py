@@ -16,7 +16,7 @@ from lintrain.runtime.timeline.gathers import Gathers
 
 EVALUATION_BATCHES = 2
 MOST_ROUNDS = 3
-"""On several processes a loop goes on for so many rounds of one batch, to see what is written at its end."""
+"""Rounds of one batch that a loop on several processes continues for, to see what is written at its end."""
 
 MOST_BATCHES = 100_000
 """A loader that would give more is not looked through for its last batch."""

@@ -1,4 +1,4 @@
-"""Which rows of a data set a batch was made of, told by the memory that its tensors lie in, else by what they hold."""
+"""Which rows of a data set a batch was made of, recognized by the memory of its tensors, else by their contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A Trainer of transformers that trains a few real steps: it saves after two of them, or goes on from what it saved."""
+"""A Trainer of transformers that trains a few real steps: it saves after two of them, or resumes from what it
+saved.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def _without_evaluation(arguments: Any) -> None:
 
 
 def _save_soon(follower: Follower, arguments: Any) -> None:
-    """Save as the run would, only sooner; a run that never saves has nothing to go on from."""
+    """Save as the run would, only sooner; a run that never saves has nothing to resume from."""
     asked = getattr(arguments, "lintrain_asked", {}).get("save_strategy")
     if str(getattr(asked, "value", asked)) == "no":
         follower.stop('the run saves no checkpoint: its `save_strategy` is "no"')

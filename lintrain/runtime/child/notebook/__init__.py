@@ -1,1 +1,1 @@
-"""A notebook in the place of a script: its cells run in order in `__main__`, without a kernel."""
+"""A notebook in place of a script: its cells run in order in `__main__`, without a kernel."""

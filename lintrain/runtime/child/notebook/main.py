@@ -43,7 +43,7 @@ def run(path: str) -> None:
 
 
 def _main_module(shell: Shell) -> ModuleType:
-    """A module for the cells, in the place of this file's."""
+    """A module for the cells, in place of this file's."""
     sys.path[0] = ""
     module = ModuleType("__main__")
     module.__dict__.update(get_ipython=lambda: shell, display=display, In=[""], Out={}, _="", __="", ___="")

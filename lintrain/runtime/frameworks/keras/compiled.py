@@ -1,4 +1,4 @@
-"""What `compile` was given, in plain words and numbers."""
+"""The arguments of `compile`, as plain texts and numbers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def arguments_of(run: KerasRun) -> dict[str, Value]:
 
 
 def _given_rate(optimizer: Any) -> Any:
-    """The rate or schedule as the optimizer keeps it; the legacy ones of TensorFlow have a place of their own."""
+    """The rate or schedule as the optimizer keeps it; the legacy optimizers of TensorFlow store it elsewhere."""
     given = getattr(optimizer, "_learning_rate", None)
     older: dict[str, Any] = getattr(optimizer, "_hyper", {})
     return older.get("learning_rate") if given is None else given

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Patch the classes as soon as the script imports Keras, of whatever backend, or the Keras of before."""
+    """Patch the classes as soon as the script imports Keras, with any backend, or `tf_keras`."""
     hooks.add("keras.src.trainers.trainer", lambda module: _follow_compile(module.Trainer))
     hooks.add("keras.src.backend.torch.trainer", lambda module: _patch(session, module.TorchTrainer, _torch))
     hooks.add(

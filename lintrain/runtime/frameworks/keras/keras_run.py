@@ -22,11 +22,11 @@ OF_FIT: dict[str, Any] = {
     "steps_per_epoch": None,
     "validation_batch_size": None,
 }
-"""What `fit` would be given where a script hands over one batch at a time."""
+"""The arguments of `fit` for a script that passes one batch at a time."""
 
 
 def rows_of(x: Any) -> int | None:
-    """The rows of the first array of inputs; None where there is none."""
+    """The rows of the first array of inputs; None if there is none."""
     parts = list(x.values()) if is_mapping(x) else x if is_row(x) else [x]
     return next((int(part.shape[0]) for part in parts if getattr(part, "shape", ())), None)
 
@@ -72,12 +72,12 @@ class KerasRun(MeasuredRun):
 
     @property
     def package(self) -> str:
-        """The package that the model is of."""
+        """The package of the model."""
         return "keras"
 
     @property
     def slicing(self) -> Any:
-        """The module of the library that takes validation rows off arrays."""
+        """The module of the library that splits validation rows from arrays."""
         return library("keras.src.trainers.data_adapters.array_slicing")
 
     @property
@@ -89,12 +89,12 @@ class KerasRun(MeasuredRun):
 
     @property
     def model(self) -> Any:
-        """The weights by name: shared measurements ask for nothing else of a model."""
+        """The weights by name, which is all that shared measurements need of a model."""
         return self._weights
 
     @property
     def collator(self) -> Any:
-        """What Keras puts around the data."""
+        """The data adapter of Keras."""
         return getattr(self.iterator, "data_adapter", None)
 
     @property
@@ -106,7 +106,7 @@ class KerasRun(MeasuredRun):
 
     @property
     def scale(self) -> float:
-        """What the optimizer multiplies the loss by in mixed precision."""
+        """The loss scale of the optimizer in mixed precision."""
         return float(getattr(self.keras.optimizer, "dynamic_scale", None) or 1.0)
 
     def parts(self, batch: Any) -> tuple[Any, Any, Any]:

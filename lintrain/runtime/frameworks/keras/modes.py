@@ -1,4 +1,4 @@
-"""Layers that do something else in training than in use: were they told, in a training step, that they train?"""
+"""Layers that work differently in training and in inference: are they in training mode during a training step?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODAL = re.compile(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|SpectralNo
 
 @dataclass
 class ModeCalls:
-    """Calls of such layers, and those of them that were told."""
+    """Calls of such layers, and how many of them were in training mode."""
 
     every: int = 0
     in_training: int = 0

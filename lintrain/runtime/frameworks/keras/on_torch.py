@@ -1,4 +1,4 @@
-"""Keras on torch: its stages, and what its model is."""
+"""Keras on torch: its stages and its model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lintrain.runtime.frameworks.keras.training import measure_backward, measure
 
 
 def measure_model(run: KerasRun) -> ModelEvidence:
-    """The weights of the model, and whether it has layers that do something else in training."""
+    """The weights of the model, and whether it has layers that work differently in training."""
     model = run.keras
     weights = [weight for _, weight in run.model.named_parameters()]
     kinds = {type(layer).__name__ for layer in model._flatten_layers()}

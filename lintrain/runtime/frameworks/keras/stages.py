@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import EvaluationEvidence, StageName, WatchedNames
-from lintrain.runtime.child.kinds import is_mapping
+from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.frameworks.driver import Framework, Work, drive
 from lintrain.runtime.frameworks.keras.backend import Backend
 from lintrain.runtime.frameworks.keras.compiled import arguments_of
-from lintrain.runtime.frameworks.keras.data import part_training_data, splits_of
+from lintrain.runtime.frameworks.keras.data import part_training_data, shared_rows, splits_of
 from lintrain.runtime.frameworks.keras.keras_run import WHOLE, KerasRun
 from lintrain.runtime.frameworks.keras.modes import counted_modes
-from lintrain.runtime.frameworks.keras.monitors import may_be_logged, watched_names
-from lintrain.runtime.frameworks.keras.overlap import shared_rows
+from lintrain.runtime.frameworks.lightning.monitors import texts_of
 
 EVALUATION_BATCHES = 2
 
@@ -27,7 +28,9 @@ def measure(run: KerasRun, backend: Backend) -> None:
 
 
 class KerasFramework(Framework):
-    """Keras' own data adapters, `train_step` and `evaluate` make everything; a backend says how gradients are had."""
+    """Keras' own data adapters, `train_step` and `evaluate` make everything; a backend says how gradients are
+    computed.
+    """
 
     name = "Keras"
 
@@ -133,3 +136,36 @@ def _evaluate_two_batches(run: KerasRun) -> None:
             non_finite=tuple(str(name) for name, value in numbers.items() if not math.isfinite(value)),
         )
     )
+
+
+def watched_names(run: KerasRun) -> tuple[str, ...]:
+    """The names that the library's callbacks monitor; a checkpoint that keeps every epoch monitors none."""
+    watching = [one for one in _callbacks(run) if getattr(one, "save_best_only", True)]
+    names = [getattr(one, "monitor", None) for one in watching if not is_own(one)]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def may_be_logged(run: KerasRun, name: str) -> bool:
+    """Whether a callback of the script's own contains a name, and may therefore log it."""
+    return any(name in texts_of(function.__code__) for one in _callbacks(run) for function in _own_functions(one))
+
+
+def is_own(callback: Any) -> bool:
+    """Whether the class of a callback is one of the script's own."""
+    return any(True for _ in _own_functions(callback))
+
+
+def _callbacks(run: KerasRun) -> list[Any]:
+    given = run.given["callbacks"]
+    given = getattr(given, "callbacks", given)
+    return list(given) if is_row(given) else [given] if given is not None else []
+
+
+def _own_functions(callback: Any) -> Iterator[Any]:
+    """The methods that the script's own classes give a callback, and functions that it was given."""
+    values: list[object] = [value for base in type(callback).__mro__ for value in vars(base).values()]
+    own: dict[str, object] = getattr(callback, "__dict__", {})
+    for value in (*values, *own.values()):
+        function = inspect.unwrap(value) if inspect.isfunction(value) else None
+        if function is not None and is_users(function.__code__.co_filename):
+            yield function

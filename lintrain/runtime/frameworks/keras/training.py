@@ -12,11 +12,12 @@ from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
-from lintrain.runtime.frameworks.keras.keras_responses import responses_of
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
+from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.updates import updates
 from lintrain.runtime.measure.weights import changed, changed_share, pulls, restore, snapshot, trainable
 
@@ -28,7 +29,9 @@ class Held(BaseException):
 
 
 class Seen:
-    """What passed in a training step: the loss that waits, what the loss function was given, which layers trained."""
+    """What happened in a training step: the loss before its backward pass, the arguments of the loss function, the
+    modes of layers.
+    """
 
     def __init__(self) -> None:
         self.loss: Any = None
@@ -39,7 +42,7 @@ class Seen:
 
 @contextmanager
 def _watched(run: KerasRun) -> Generator[Seen]:
-    """Keep what `compute_loss` of the library is given, and stop where the backward pass would start."""
+    """Record the arguments of the library's `compute_loss`, and stop where the backward pass would start."""
     seen = Seen()
     trainer = library("keras.src.trainers.trainer").Trainer
     compute = trainer.compute_loss
@@ -99,13 +102,13 @@ def _forward(run: KerasRun, batch: Any) -> Seen:
 
 
 def _without_loss(run: KerasRun) -> Seen:
-    """What the loss would have been given, for a run that ends there; nothing where the model itself fails."""
+    """The arguments that the loss would have had, for a run that fails in it; nothing if the model itself fails."""
     seen = Seen()
     x, seen.targets, _ = run.parts(run.batches[0])
     try:
         with library("torch").no_grad():
             seen.outputs = run.keras(x)
-    except Exception as error:  # noqa: BLE001 - the first error is the one that is told
+    except Exception as error:  # noqa: BLE001 - the first error is the one that is reported
         run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
     return seen
 
@@ -159,7 +162,7 @@ def _loss_of(run: KerasRun, batch: Any) -> Any:
 
 
 def take_two_steps(run: KerasRun) -> None:
-    """Two whole training steps at the highest learning rate of the schedule; the weights are given back."""
+    """Two whole training steps at the highest learning rate of the schedule; the weights are restored."""
     model = run.keras
     first, highest, at = rates(run)
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
@@ -188,3 +191,36 @@ def take_two_steps(run: KerasRun) -> None:
             updates=by_layer,
         )
     )
+
+
+class Asked:
+    """The model as a module that is called in inference mode; Keras manages its own state."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __call__(self, x: Any) -> Any:
+        """Its outputs, with dropout off."""
+        return self._model(x, training=False)
+
+    def forward(self, x: Any) -> Any:
+        """What torch would call."""
+        return self(x)
+
+    def modules(self) -> list[Any]:
+        """None: there is no mode to set."""
+        return []
+
+    def named_modules(self) -> list[tuple[str, Any]]:
+        """None."""
+        return []
+
+    def buffers(self) -> list[Any]:
+        """None."""
+        return []
+
+
+def responses_of(run: KerasRun) -> Responses:
+    """Repeated calls on the first batch: its inputs alone."""
+    x, _, _ = run.parts(run.batches[0])
+    return Responses(run, Call(Asked(run.keras), (x,), {}), None)

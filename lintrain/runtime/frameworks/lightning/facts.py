@@ -1,4 +1,4 @@
-"""What a Trainer and a module of Lightning say of a run: settings, schedules, and the names that callbacks watch."""
+"""What is known of a run from its Trainer and module: settings, schedules, and the names that callbacks monitor."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ RECORDED = (
     "val_check_interval",
 )
 LENGTHS = ("total_steps", "T_max", "total_iters", "num_training_steps")
-"""Names under which schedules keep how many steps of theirs they have; all of them end with the last."""
+"""Attributes in which schedules store their number of steps."""
 
 
 def given_arguments(trainer: Any) -> dict[str, Scalar]:
-    """What the script gave the Trainer, and the defaults of the rest."""
+    """The arguments of the Trainer, with defaults for those that were not given."""
     asked: dict[str, Any] = trainer.__dict__.get("lintrain_asked", {})
     defaults = inspect.signature(type(trainer).__init__).parameters
     values = {name: asked.get(name, defaults[name].default) for name in RECORDED if name in defaults}
@@ -50,7 +50,7 @@ def given_arguments(trainer: Any) -> dict[str, Scalar]:
 
 
 def planned(trainer: Any) -> dict[str, Scalar]:
-    """The run as it was meant, before it is shortened: its batches, steps and epochs, and how it optimises."""
+    """The run as planned, before it is shortened: its batches, steps and epochs, and its kind of optimization."""
     return {
         "automatic_optimization": bool(trainer.lightning_module.automatic_optimization),
         "optimizers": len(trainer.optimizers),
@@ -63,16 +63,16 @@ def planned(trainer: Any) -> dict[str, Scalar]:
 
 
 def planned_epochs(trainer: Any) -> int | None:
-    """The epochs of the whole run; None where it has no limit of epochs."""
+    """The epochs of the whole run; None if its epochs have no limit."""
     epochs = trainer.max_epochs
     return epochs if isinstance(epochs, int) and epochs > 0 else None
 
 
 def planned_steps(trainer: Any) -> int | None:
-    """The optimizer steps of the whole run; None where they are not known."""
+    """The optimizer steps of the whole run; None if they are not known."""
     try:
         return _finite(trainer.estimated_stepping_batches)
-    except Exception:  # noqa: BLE001 - Lightning refuses to tell for some runs, which may go well all the same
+    except Exception:  # noqa: BLE001 - Lightning refuses to estimate it for some valid runs
         return None
 
 
@@ -91,7 +91,7 @@ def _schedule(trainer: Any) -> dict[str, Scalar]:
 
 
 def length_of(schedule: Any) -> int | None:
-    """The steps after which a schedule has come to its end, as far as it tells; None where it has none."""
+    """The steps after which a schedule ends, if it knows; None if it has no end."""
     lambdas: list[Any] = getattr(schedule, "lr_lambdas", None) or []
     partials: list[functools.partial[Any]] = [each for each in lambdas if isinstance(each, functools.partial)]
     keywords: dict[str, Any] = partials[0].keywords if partials else {}
@@ -103,7 +103,7 @@ def length_of(schedule: Any) -> int | None:
 
 
 def monitors_of(trainer: Any) -> set[str]:
-    """The names of what callbacks and schedules watch."""
+    """The names that callbacks and schedules monitor."""
     watching = [*trainer.callbacks, *(each for each in trainer.lr_scheduler_configs if _is_plateau(each))]
     return {name for each in watching if isinstance(name := getattr(each, "monitor", None), str)}
 

@@ -15,11 +15,11 @@ from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.measure.seen import Iteration
 
 DATA_HOOKS = ("prepare_data", "setup_data", "_call_setup_hook", "_request_dataloader")
-"""Functions of Lightning in which it asks for the data; an error anywhere below them is one of the data."""
+"""Functions in which Lightning requests the data; an error below them belongs to the data set stage."""
 
 
 class Guide:
-    """Hooks of a callback, in the order in which Lightning calls them; `stage` is the one that an error now is of."""
+    """Hooks of a callback, in the order in which Lightning calls them; an error belongs to the present `stage`."""
 
     def __init__(self, watch: Watch, run: LightningRun) -> None:
         self.watch = watch
@@ -29,7 +29,7 @@ class Guide:
         self._logged: dict[str, Any] = {}
 
     def stage_of(self, error: BaseException) -> StageName:
-        """The stage that an error which ended the call belongs to."""
+        """The stage of an error that ended the call."""
         if self.stage is StageName.CONSTRUCTION:
             names = {step.name for step in traceback.extract_tb(error.__traceback__)}
             return StageName.DATASET if names & set(DATA_HOOKS) else StageName.CONSTRUCTION
@@ -42,7 +42,7 @@ class Guide:
         self.stage = StageName.EVALUATION
 
     def on_train_start(self, *_: Any) -> None:
-        """What the module does at the start is put together with it; its first batch comes next."""
+        """Training starts: its first batch comes next."""
         self.stage = StageName.BATCH
 
     def on_train_batch_start(self, _trainer: Any, _module: Any, batch: Any, *_: Any) -> None:
@@ -115,7 +115,7 @@ class Guide:
         trainer.should_stop = True
 
     def on_train_end(self, *_: Any) -> None:
-        """Everything was seen; the run is still set up."""
+        """Everything was measured, and the run is still set up."""
         with self.watch.paused():
             overfit_if_asked(self.run)
 

@@ -85,7 +85,7 @@ def _entered(session: ProbeSession, original: Callable[..., Any]) -> Callable[..
 
 
 def _guarded(session: ProbeSession, measure: Callable[[Location | None], Any]) -> Any:
-    """What the script gets back from a call after which it goes on; any other ends the process."""
+    """The result of a call after which the script continues; any other call ends the process."""
     location = frame_location(users_frame())
     try:
         return measure(location)

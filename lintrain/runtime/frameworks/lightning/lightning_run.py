@@ -1,13 +1,14 @@
-"""A run of Lightning: what a loop shows, with what the module and its Trainer say themselves."""
+"""A run of Lightning: the evidence of a loop, and what its module and its Trainer know."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
-from lintrain.evidence.run import Stage, StageName
+from lintrain.evidence.run import ScheduleEvidence, Stage, StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import failure_of
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -19,12 +20,12 @@ from lintrain.runtime.frameworks.lightning.facts import (
     planned_epochs,
     planned_steps,
 )
-from lintrain.runtime.frameworks.lightning.schedule import schedule_evidence
 from lintrain.runtime.frameworks.loop.loop_run import AFTER_DATASET, MEASURED_STEPS, LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.gradients import Gradients
 from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.schedule import played_through
 from lintrain.runtime.measure.seen import Iteration
 
 
@@ -33,7 +34,7 @@ class LightningRun(LoopRun):
 
     `first_weights` are those before the first step, kept only if a batch is overfitted.
 
-    Lightning tells when a batch begins and ends, so that steps are compared over whole batches: an optimizer's closure
+    Lightning reports where a batch begins and ends, so steps are compared over whole batches: an optimizer's closure
     makes the gradients inside of the step, and several optimizers take turns in one batch.
     """
 
@@ -72,7 +73,7 @@ class LightningRun(LoopRun):
         self.record(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
 
     def on_construction(self) -> None:
-        """Module and optimizers are put together."""
+        """Module and optimizers are constructed."""
         self.record(Stage.passed(StageName.CONSTRUCTION))
 
     def on_loaders(self, loaders: list[Any]) -> None:
@@ -86,12 +87,12 @@ class LightningRun(LoopRun):
             self._play_schedule()
 
     def _play_schedule(self) -> None:
-        """The schedule as it will go; a class of the script's own may not bear being copied."""
+        """Simulate the schedule; a class of the script's own may not support being copied."""
         steps, epochs = planned_steps(self.trainer), planned_epochs(self.trainer)
         for configured in self.trainer.lr_scheduler_configs[:1]:
             try:
                 self.measured(schedule=schedule_evidence(configured, steps, epochs))
-            except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will tell
+            except Exception as error:  # noqa: BLE001 - the schedule itself works, or the run will fail
                 self.session.note(f"the schedule was not simulated: {type(error).__name__}: {error}")
 
     def on_evaluation_loaders(self, loaders: list[Any]) -> None:
@@ -101,7 +102,7 @@ class LightningRun(LoopRun):
             self.attempt(StageName.DATASET, lambda: self.measured(model=measure_model(self)))
 
     def on_evaluation_only(self) -> None:
-        """There is no training to be seen before it."""
+        """There is no training before it."""
         self.is_settled, self._settled_at = True, time.perf_counter()
 
     @property
@@ -126,7 +127,7 @@ class LightningRun(LoopRun):
         self.first_weights = self._before if self.session.overfit else {}
 
     def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
-        """A loss is there; the output is what the module, or the last part of it that it called, gave."""
+        """A loss is there; the output is that of the module, or of the last part of it that was called."""
         own = set(self.module.modules())
         last = next((each for each in reversed(iteration.forwards) if each.module in own and each.records), None)
         if last is not None:
@@ -146,13 +147,15 @@ class LightningRun(LoopRun):
             self._compare(self.optimizers[0])
 
     def settle(self) -> None:
-        """Training was seen; where nothing stepped, there are no weights to compare."""
+        """Training was measured; if nothing stepped, there are no weights to compare."""
         if not self._taken:
             self._before = {}
         super().settle()
 
     def _counts(self) -> dict[str, int]:
-        """Lightning divides every loss by the batches of a step, be it one: no second division of the script's own."""
+        """Lightning divides every loss by the batches of a step, even by one: this is not a division of the
+        script's.
+        """
         divided_by = self._arguments.get("accumulate_grad_batches")
         counts = super()._counts()
         # Lightning divides the loss by `accumulate_grad_batches` also where that is 1, and the graph shows a division
@@ -163,7 +166,7 @@ class LightningRun(LoopRun):
 
     @property
     def is_evaluating(self) -> bool:
-        """Lightning says so, also before the training."""
+        """As Lightning reports it, also before the training."""
         return self.is_settled or bool(getattr(self.trainer.state.stage, "evaluating", False))
 
     # the end
@@ -182,16 +185,36 @@ class LightningRun(LoopRun):
         super().close()
 
     def on_construction_error(self, error: BaseException) -> None:
-        """What the call was given cannot be put together: there is nothing to judge."""
+        """The arguments of the call cannot be set up: there is nothing to judge."""
         self.record_failure(StageName.CONSTRUCTION, error)
         failure = failure_of(error, self.call)
         self.session.stop(f"{failure.type}: {failure.message}")
 
 
 def pretrained_part(module: Any) -> Any:
-    """The one model of transformers that holds all parameters of a module; None where there is none."""
+    """The one model of transformers that holds all parameters of a module; None if there is none."""
     parts = [part for part in module.children() if hasattr(part, "save_pretrained") and hasattr(part, "config")]
     if len(parts) != 1:
         return None
     inside = {id(weight) for weight in parts[0].parameters()}
     return parts[0] if all(id(weight) in inside for weight in module.parameters()) else None
+
+
+NESTED = ("_schedulers", "schedulers")
+
+
+def schedule_evidence(configured: Any, steps: int | None, epochs: int | None) -> ScheduleEvidence | None:
+    """The rates by optimizer step; None if the run has no known end, or the schedule drives others or a metric."""
+    if steps is None or configured.reduce_on_plateau or any(hasattr(configured.scheduler, name) for name in NESTED):
+        return None
+    if configured.interval == "step":
+        every = int(configured.frequency)
+    elif epochs is None:
+        return None
+    else:
+        every = int(configured.frequency) * max(1, steps // epochs)
+    played = played_through(configured.scheduler, -(-steps // every))
+    if played is None:
+        return None
+    rates = tuple((step * every, rate) for step, rate in played.rates)
+    return replace(played, steps=steps, rates=rates, highest_at=played.highest_at * every)

@@ -1,4 +1,6 @@
-"""Names that callbacks watch: is one missing because nothing logs it, or because the probe ran only a few batches?"""
+"""Names that callbacks monitor: is one missing because nothing logs it, or because the probe ran only a few
+batches?
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,13 @@ from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.frameworks.lightning.facts import logged_names, monitors_of
 
 SETS_UP = re.compile(r"__init__$|configure_|test_|on_test_|predict_|on_predict_")
-"""Methods that log nothing while training: those that say what is watched, and those of other calls."""
+"""Methods that log nothing during training: those that configure what is monitored, and those of other calls."""
 
 
 def missing_by_shortening(trainer: Any, error: BaseException, *, has_validated: bool) -> str | None:
-    """The watched name that an error misses and that code which ran might log later; None where it is truly missing."""
+    """The monitored name whose absence raised an error, if code that ran might log it later; None if nothing logs
+    it.
+    """
     logged = logged_names(trainer)
     for name in monitors_of(trainer):
         if name not in logged and name in str(error) and _is_logged_somewhere(trainer, name, has_validated):

@@ -1,4 +1,4 @@
-"""The overfit stage of a run of Lightning: its own `training_step` on one batch, again and again."""
+"""The overfit stage of a run of Lightning: its own `training_step`, repeated on one batch."""
 
 from __future__ import annotations
 

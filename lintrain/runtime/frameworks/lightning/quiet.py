@@ -1,4 +1,4 @@
-"""A Trainer of Lightning that leaves nothing behind: one process on the CPU, no tracker, its files elsewhere."""
+"""A Trainer of Lightning without side effects: one process on the CPU, no tracker, files in a temporary folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _package(module: str) -> str:
 
 
 def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, Any]) -> None:
-    """Change what a Trainer is about to be made with; what its author asked is kept aside by the caller."""
+    """Change the arguments of a Trainer before it is created; the caller keeps the original ones."""
     without_distribution(session, arguments)
     arguments["default_root_dir"] = session.folder("output")
     if arguments.get("profiler") is not None:
@@ -41,13 +41,13 @@ def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, An
         arguments["logger"] = _quiet_loggers(session, package_of(trainer), arguments.get("logger"))
     callbacks = arguments.get("callbacks")
     shown: list[Any] = [*callbacks] if is_row(callbacks) else [callbacks]
-    if not any("Progress" in type(each).__name__ for each in shown):  # Lightning refuses to be told both
+    if not any("Progress" in type(each).__name__ for each in shown):  # Lightning refuses both at once
         arguments["enable_progress_bar"] = False
     arguments["enable_model_summary"] = False
 
 
 def without_distribution(session: ProbeSession, arguments: dict[str, Any]) -> None:
-    """One process, on the CPU where no other device was asked for."""
+    """One process, on the CPU unless another device was requested."""
     for name, value in (SEVERAL_PROCESSES if session.processes > 1 else ONE_PROCESS).items():
         if name == "accelerator" and session.device != "cpu":
             continue
@@ -59,7 +59,7 @@ def without_distribution(session: ProbeSession, arguments: dict[str, Any]) -> No
 
 
 def _quiet_loggers(session: ProbeSession, package: str, logger: Any) -> Any:
-    """Loggers that write files have their folder elsewhere already; those that send what they get are replaced."""
+    """Loggers that write files already use a temporary folder; those that send data are replaced."""
     if logger is None or isinstance(logger, bool):
         return logger
     given: list[Any] = [*logger] if is_row(logger) else [logger]
@@ -71,7 +71,7 @@ def _quiet_loggers(session: ProbeSession, package: str, logger: Any) -> Any:
 
 
 def redirected_loggers(session: ProbeSession, module: Any) -> None:
-    """Let the loggers of a module write to a folder that goes away."""
+    """Let the loggers of a module write to a temporary folder."""
     for name in WRITES_FILES:
         logger = getattr(module, name, None)
         if logger is not None and logger.__module__ == module.__name__:
@@ -89,7 +89,7 @@ def _redirect(session: ProbeSession, logger: Any) -> None:
 
 
 def redirect_checkpoints(session: ProbeSession, trainer: Any) -> None:
-    """Callbacks save to a folder that goes away, and of a checkpoint only the file is made, without its weights."""
+    """Callbacks save to a temporary folder, and a checkpoint is an empty file."""
     for number, callback in enumerate(trainer.checkpoint_callbacks):
         if getattr(callback, "dirpath", None) is not None:
             callback.dirpath = session.folder(f"checkpoints-{number}")
@@ -105,7 +105,7 @@ def _make_file(temporary: str, _checkpoint: Any, path: Any, *_args: Any, **_kwar
 
 
 def redirect_saving(session: ProbeSession, fabric: Any) -> None:
-    """What Fabric saves goes to a folder that goes away, and is loaded from there again."""
+    """What Fabric saves goes to a temporary folder, and is loaded from there."""
     save, load = fabric.save, fabric.load
     saved: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""A run of Lightning made short once it is set up, so that setting it up sees it as long as it was meant."""
+"""A run of Lightning shortened after its set-up, which plans its full length."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FINDERS = ("LearningRateFinder", "BatchSizeFinder")
 
 
 def without_finders(session: ProbeSession, trainer: Any) -> None:
-    """Leave out callbacks that train many times in order to find a setting."""
+    """Remove callbacks that train many times to find a setting."""
     for callback in [each for each in trainer.callbacks if type(each).__name__ in FINDERS]:
         session.shorten(f"`{type(callback).__name__}` was left out")
         trainer.callbacks.remove(callback)
 
 
 def shorten_training(session: ProbeSession, trainer: Any) -> None:
-    """A few steps of one epoch, and then validation, however seldom it was asked for."""
+    """A few steps of one epoch, and then validation, however rarely it was requested."""
     fit_loop = trainer.fit_loop
     if trainer.accumulate_grad_batches > MOST_ACCUMULATED:
         said = (
@@ -42,7 +42,7 @@ def shorten_training(session: ProbeSession, trainer: Any) -> None:
 
 
 def validate_at_the_end(trainer: Any) -> None:
-    """Validate when an epoch made short is over, where the whole run validates at all."""
+    """Validate at the end of a shortened epoch, if the whole run validates at all."""
     comes_to_validation = _comes_to_validation(trainer)
     trainer.fit_loop.epoch_loop._should_check_val_fx = functools.partial(_validates, trainer, comes_to_validation)
 
@@ -78,7 +78,7 @@ def shorten_evaluation(session: ProbeSession, loop: Any) -> None:
 
 
 def quiet_restart(trainer: Any, stage: Any) -> None:
-    """Give a Trainer back as it was before a validation that failed in its sanity check, and validate no more."""
+    """Restore a Trainer to its state before a sanity check that failed, and disable validation."""
     trainer.state.stage = stage
     trainer.limit_val_batches = 0
     trainer._logger_connector.reset_results()

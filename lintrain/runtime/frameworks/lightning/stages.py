@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lintrain.evidence.run import StageName, StageStatus
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
+from lintrain.runtime.child.frames import is_users, shown
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.lightning.guide import callback_of
-from lintrain.runtime.frameworks.lightning.later import comes_later
 from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
 from lintrain.runtime.frameworks.lightning.monitors import missing_by_shortening
 from lintrain.runtime.frameworks.lightning.quiet import redirect_checkpoints
@@ -66,7 +68,7 @@ def _begin(
 
 
 def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
-    """What stands between the set-up and the loop: the data is there, validation is tried, the run is made short."""
+    """Between the set-up and the loop: load the data, try validation, shorten the run."""
     trainer, session = run.trainer, run.session
     run.on_construction()
     guide.stage = StageName.DATASET
@@ -81,7 +83,7 @@ def _prepare(run: LightningRun, guide: Any, check: Callable[[], None]) -> None:
 
 
 def _try_validation(run: LightningRun, check: Callable[[], None]) -> None:
-    """An error of Lightning's sanity check is that of the evaluation; training is looked at all the same."""
+    """An error of Lightning's sanity check is that of the evaluation; training is measured anyway."""
     trainer, stage = run.trainer, run.trainer.state.stage
     # A check that fails leaves the module in eval mode, and training goes on: without this the evidence would blame
     # the script for it.
@@ -135,7 +137,7 @@ def evaluate(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """A call that only evaluates: two batches; it is the answer unless the script trains later."""
+    """A call that only evaluates: two batches; it is what is measured, unless the script trains later."""
     args, kwargs = _uncompiled(session, args, kwargs)
     loop = getattr(trainer, f"{original.__name__}_loop")
     shorten_evaluation(session, loop)
@@ -174,10 +176,32 @@ def _prepare_evaluation(run: LightningRun, guide: Any, loop: Any, setup: Callabl
 def _uncompiled(
     session: ProbeSession, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The module itself where it was compiled: that takes longer than all measurements and changes none of them."""
+    """The module without compilation, which takes longer than all measurements and changes none of them."""
     model = args[0] if args else kwargs.get("model")
     inner = getattr(model, "_orig_mod", None)
     if inner is None:
         return args, kwargs
     session.shorten("`torch.compile` was left out")
     return ((inner, *args[1:]), kwargs) if args else (args, {**kwargs, "model": inner})
+
+
+def comes_later(methods: tuple[str, ...]) -> Iterator[str]:
+    """Such calls, as "`trainer.test(…)` at train.py:40"."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if is_users(path):
+            for node in ast.walk(_tree(path)):
+                if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                    continue
+                if node.func.attr in methods and node.lineno > frame.f_lineno and "rainer" in ast.unparse(node.func):
+                    yield f"`{ast.unparse(node.func)}(…)` at {shown(path)}:{node.lineno}"
+        frame = frame.f_back
+
+
+def _tree(path: str) -> ast.Module:
+    try:
+        with open(path, encoding="utf-8") as opened:
+            return ast.parse(opened.read())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])

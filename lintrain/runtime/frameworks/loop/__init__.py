@@ -1,1 +1,1 @@
-"""Runs in a loop of the script's own: followed through torch's hooks while the script goes on for a few steps."""
+"""Runs in a loop of the script's own: followed through hooks in torch while the script continues for a few steps."""

@@ -15,7 +15,7 @@ FOR = dis.opmap["FOR_ITER"]
 
 
 class WatchedBatches:
-    """An iterator over a loader's batches that tells the watch of each, and ends when the watch has seen enough."""
+    """An iterator over a loader's batches that reports each to the watch, and ends when the watch has seen enough."""
 
     def __init__(self, watch: Watch, loader: Any, batches: Iterator[Any]) -> None:
         self._watch = watch
@@ -52,7 +52,9 @@ class WatchedBatches:
 
 
 def is_asked_by_a_loop() -> bool:
-    """Whether a `for` or a library asks for the batch: they bear that none is left, the script's own `next` may not."""
+    """Whether a `for` or a library requests the batch: they handle the end of the data, the script's own `next` may
+    not.
+    """
     frame = callers_frame(2)
     if frame is None or not is_users(frame.f_code.co_filename):
         return True

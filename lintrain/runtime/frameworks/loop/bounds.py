@@ -1,4 +1,4 @@
-"""When a loop has shown enough of itself, and when it was followed for long enough."""
+"""When enough of a loop was measured, and when it was followed for long enough."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 from collections import Counter
 
 STEPS = 4
-"""Optimizer steps after which a loop has shown what it does."""
+"""Optimizer steps after which enough of a loop was measured."""
 BATCHES = 4
 EVALUATION_BATCHES = 2
 SECONDS = 30.0
 """A run is not followed for longer than this, from its first backward pass on."""
 MOST_ROUNDS = 3
-"""So often a loader that the loop trained on is read again, until a backward pass shows that it trains once more."""
+"""How often the training loader may be read again until a backward pass shows that the loop trains once more."""
 MOST_STEPS_ON_A_BATCH = 32
 
 
@@ -37,22 +37,22 @@ class Bounds:
         return time.perf_counter() - self._began > SECONDS
 
     def why_no_evaluation(self) -> str:
-        """Why none was seen where a loop is left."""
+        """Why there was no evaluation when a loop is left."""
         if self.is_late():
             return f"the loop was followed for {SECONDS:g} s, which is the limit"
         return "no other loader was read after the first batches of training"
 
     def has_seen_enough(self, *, is_wasteful: bool) -> bool:
-        """Whether the loop's loader may run out: enough was trained on, or all was in vain, or it took too long."""
+        """Whether the loop's loader may end: enough steps were taken, or none can be, or it took too long."""
         is_taught = self._counts["steps"] >= STEPS or is_wasteful
         return (is_taught and self._counts["batches"] >= BATCHES) or self.is_late()
 
     def has_to_end(self, *, has_loader: bool) -> bool:
-        """Whether a loop that asks no loader any more, so that none can run out on it, went on for long enough."""
+        """Whether a loop that reads no loader any more, which could end, was followed for long enough."""
         steps = self._counts["steps"] - (self._steps_before if has_loader else 0)
         most = MOST_STEPS_ON_A_BATCH if has_loader else STEPS
         return steps >= most or (steps >= STEPS and self.is_late())
 
     def is_stuck(self, *, has_loader: bool) -> bool:
-        """Whether a loop without a loader goes on for too long inside of its first steps, as with a closure."""
+        """Whether a loop without a loader takes too long within its first steps, as with a closure."""
         return not has_loader and self.is_late()

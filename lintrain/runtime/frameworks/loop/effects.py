@@ -37,7 +37,7 @@ class Effects:
         self._waiting: list[list[str]] = []  # the last operations of each loss since the last step
 
     def on_backward_start(self, loss: Any) -> None:
-        """Hook a mark into the graph that backward goes through; that of the batch before may be there still."""
+        """Attach a mark to the graph of the backward pass; that of an earlier batch may still be alive."""
         # The mark hangs on the graph and dies with it. One graph alive is normal (the loss variable of the last batch
         # still holds it), two mean that losses are collected with their graphs.
         alive = sum(earlier() is not None for earlier in self._marks)
@@ -59,7 +59,7 @@ class Effects:
         self.counts["batches_past_the_launcher"] += not is_called_by_launcher()
 
     def on_scaling(self, by: float | None) -> None:
-        """A scaler multiplies a loss; by None, where it is switched off and only passes the loss on."""
+        """A scaler multiplies a loss; by None, if it is disabled and only returns the loss."""
         self.counts["scaled"] += by is not None
         self.scale = 1.0 if by is None else by
         self.is_scaled = self.scale != 1.0

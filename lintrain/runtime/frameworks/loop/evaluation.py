@@ -1,4 +1,4 @@
-"""The evaluation of a loop or of Lightning as it goes by: its batches, its passes, its losses and its metrics."""
+"""The evaluation of a loop or of Lightning while it runs: its batches, its passes, its losses and its metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lintrain.runtime.measure.seen import tensors_in
 
 
 class FollowedEvaluation:
-    """What was seen of it until now; `values` are the numbers by name that a library logged in it."""
+    """What was measured of it so far; `values` are the numbers that a library logged in it, by name."""
 
     def __init__(self, run: LoaderRun, state: LoopState, metrics: MetricUses) -> None:
         self._run, self._state, self._metrics = run, state, metrics
@@ -28,7 +28,9 @@ class FollowedEvaluation:
 
     @property
     def is_seen(self) -> bool:
-        """Whether anything of it was: a batch of another loader, a pass of the model, a metric behind the training."""
+        """Whether anything of it was seen: a batch of another loader, a pass of the model, a metric after the
+        training.
+        """
         is_judged = any(not use.is_training for use in self._metrics.every)
         return bool(self.batches or self._state.passes.counts["evaluated"]) or is_judged
 
@@ -42,11 +44,11 @@ class FollowedEvaluation:
                 self._describe(loader, batch)
 
     def restart(self) -> None:
-        """A library evaluates once more: one pass is told, the last."""
+        """A library evaluates again: only the last pass is reported."""
         self.batches = self.rows = 0
 
     def on_logged(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        """The numbers that a library holds after it, of which those from before are none of it."""
+        """The numbers that a library holds after it; those from before do not belong to it."""
         fresh = {name: value for name, value in values.items() if name not in before or value is not before[name]}
         self.values.update(numbers_in(fresh))
 
@@ -61,7 +63,7 @@ class FollowedEvaluation:
         run.measured(batches=run.batch_evidence)
 
     def evidence(self) -> EvaluationEvidence | None:
-        """All of it; None where neither an evaluation nor a metric was seen."""
+        """All of it; None if neither an evaluation nor a metric was seen."""
         passes, uses = self._state.passes, self._metrics.every
         if not self.is_seen and not uses:
             return None
@@ -89,5 +91,5 @@ def _named(use: Any) -> list[tuple[str, float]]:
 
 
 def rows_in(batch: Any) -> int:
-    """The rows of the first tensor of a batch; 0 where there is none."""
+    """The rows of the first tensor of a batch; 0 if there is none."""
     return next((int(tensor.shape[0]) for tensor in tensors_in(batch) if len(tensor.shape)), 0)

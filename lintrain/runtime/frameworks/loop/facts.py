@@ -1,4 +1,4 @@
-"""What carries a loop, and the groups of its optimizers."""
+"""The framework of a loop, and the groups of its optimizers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lintrain.runtime.child.probe_session import ProbeSession
 
 
 def framework(session: ProbeSession) -> str:
-    """What carries the loop: accelerate or Fabric where the script made one, else torch alone."""
+    """The framework of the loop: accelerate or Fabric if the script created one, otherwise torch."""
     if session.launcher:
         return session.launcher
     accelerate = loaded("accelerate.state")

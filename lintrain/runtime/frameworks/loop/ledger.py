@@ -41,7 +41,7 @@ class Ledger:
         self._dropped: set[int] = set()
 
     def watch(self, optimizer: Any) -> Account:
-        """See what is added to the gradients of an optimizer's parameters, those that it got later too."""
+        """Watch what is added to the gradients of an optimizer's parameters, including those added later."""
         account = next((each for each in self._accounts if each.optimizer is optimizer), None)
         if account is None:
             account = Account(optimizer)
@@ -53,7 +53,7 @@ class Ledger:
         return account
 
     def _adds(self, parameter: Any, added: Any) -> None:
-        """A gradient is about to be added to what the parameter has: nothing, where it was cleared."""
+        """A gradient is about to be added to the gradient of a parameter, which is empty if it was cleared."""
         # The hook runs before the gradient is added, so `grad` still shows what the loop left there: None or zeros
         # after a clearing.
         key, is_there = id(parameter), has_gradient(parameter)
@@ -71,7 +71,7 @@ class Ledger:
             self._fresh.add(key)
 
     def on_backward_end(self) -> None:
-        """A backward pass is through: note for each optimizer whether it was reached."""
+        """A backward pass has ended: note for each optimizer whether it was reached."""
         for account in self._accounts:
             own = {id(parameter) for parameter in account.parameters()}
             account.reached += bool(own & self._reached)

@@ -10,7 +10,7 @@ from lintrain.runtime.frameworks.loop.throughput import TimedSteps
 
 
 class Loaders:
-    """What the samplers of loaders said of their epoch, each time that these were iterated."""
+    """The epoch of each loader's sampler, whenever the loader was iterated."""
 
     def __init__(self, session: ProbeSession) -> None:
         self.timed = TimedSteps(session)
@@ -23,7 +23,7 @@ class Loaders:
             self._epochs.setdefault(id(loader), []).append(epoch)
 
     def use_of(self, loader: Any) -> LoaderUse | None:
-        """What is known of a loader; None where the loop has none."""
+        """What is known of a loader; None if the loop has none."""
         if loader is None:
             return None
         return LoaderUse(

@@ -41,7 +41,7 @@ def loop_evidence(
 
 
 def forward_evidence(run: MeasuredRun, non_finite: NonFiniteModule | None, loss: LossCall | None) -> ForwardEvidence:
-    """What the losses until now say; `non_finite` is where the first of them stopped being finite."""
+    """The losses so far; `non_finite` is where the first of them stopped being finite."""
     finite = all(math.isfinite(each) for each in run.losses)
     return ForwardEvidence(
         losses=tuple(run.losses),
@@ -66,7 +66,7 @@ def step_evidence(
     frozen: Frozen | None,
     steps: int,
 ) -> StepEvidence:
-    """The weights beside what they were before the measured steps."""
+    """The weights, compared with those before the measured steps."""
     moved = changed(run, before)
     if run.responses is not None and moved:
         run.responses.after_steps()

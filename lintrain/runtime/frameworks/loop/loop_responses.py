@@ -1,4 +1,4 @@
-"""A loop's model asked again, on what its first batch gave it; and where its loss stopped being finite."""
+"""A loop's model called again with the inputs of its first batch; and where its loss stopped being finite."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.non_finite import NonFiniteModule, first_non_finite
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall
-from lintrain.runtime.measure.targets_of import tokens_of
+from lintrain.runtime.measure.standard_loss import tokens_of
 
 
 def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses | None:
-    """Questions about the last call of the model that autograd recorded; None where there was none."""
+    """Repeated calls like the last one of the model that autograd recorded; None if there was none."""
     forward = _trained(run, iteration)
     if forward is None:
         return None
@@ -22,7 +22,7 @@ def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses
 
 
 def _losses_on(iteration: Iteration, call: Call) -> list[LossCall]:
-    """The losses that followed a look at the same tokens; all where the model reads none."""
+    """The losses after a call with the same tokens; all of them if the model reads no tokens."""
     ids = call.tensors()[call.ids] if call.ids is not None else None
     return [each for each in iteration.losses if ids is None or each.ids is ids]
 
@@ -32,7 +32,7 @@ def _trained(run: MeasuredRun, iteration: Iteration) -> Forward | None:
 
 
 def non_finite_module_of(run: MeasuredRun, iteration: Iteration | None) -> NonFiniteModule | None:
-    """The first part of the model with an output that is not finite; None where its call cannot be made again."""
+    """The first part of the model with an output that is not finite; None if its call cannot be made again."""
     forward = _trained(run, iteration) if iteration is not None else None
     if forward is None:
         return None

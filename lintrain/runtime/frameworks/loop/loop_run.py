@@ -1,4 +1,4 @@
-"""A run in a loop of the script's own: its evidence, stage by stage, from what the watch hands over."""
+"""A run in a loop of the script's own: its evidence, stage by stage, from the events of the watch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class LoopRun(LoaderRun):
     # stages
 
     def enter(self, loader: Any, iteration: Iteration, *, loss: Any = None, failed: StageName | None = None) -> None:
-        """The loop was reached: say so, and look at its data; `failed` names the stage that the script ended in."""
+        """The loop was reached: report it, and measure its data; `failed` names the stage that the script ended in."""
         self.loader = loader
         self._model = trained_module(iteration, self._state.optimizers, loss)
         self._first_batch = FirstBatch(self, self._state) if self.session.overfit else None
@@ -115,7 +115,7 @@ class LoopRun(LoaderRun):
         self.measured(batches=self.batch_evidence)
 
     def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
-        """A loss is there; where several models are trained side by side, the others' are left alone."""
+        """A loss is there; of several models that are trained together, only one is measured."""
         # Asked once per step: walking the graph for every micro-batch would be slow, and the answer does not change
         # within a step.
         if self._is_fresh_backward or not self._state.effects.per_step:

@@ -1,4 +1,4 @@
-"""The memory stage of a loop of the script's own: one step, from the end of the one before, counted for real."""
+"""The memory stage of a loop of the script's own: one real step, counted from the end of the step before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOO_SHORT = "the loop took no further step of the measured optimizer"
 
 
 class CountingScript(Counting):
-    """Counts what the script does with torch: not the watch's own work, and not what its loader puts together."""
+    """Counts what the script does with torch, without the watch's own work and what its loader creates."""
 
     state: LoopState
 
@@ -39,7 +39,7 @@ class CountingScript(Counting):
         return super().__torch_dispatch__(function, types, args, kwargs)
 
     def meets(self, given: Any) -> None:
-        """What was there before and is no model's may be the whole data set, of which the device sees one batch."""
+        """Earlier tensors that belong to no model may be the whole data set, of which the device holds one batch."""
         self.live.leave_out(given)
 
 
@@ -60,7 +60,7 @@ class CountedStep:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody asked, and nothing was counted yet."""
+        """Whether it was requested, and nothing was counted yet."""
         return self._run.is_asked(StageName.MEMORY) and StageName.MEMORY not in self._run.statuses
 
     def on_step_end(self, optimizer: Any) -> None:
@@ -81,7 +81,7 @@ class CountedStep:
             self._live.mark()
 
     def on_forward(self) -> None:
-        """A model was called, on a batch; what the script casts on a GPU only, it would not cast here."""
+        """A model was called on a batch. What the script casts on a GPU only is not cast here."""
         if self._mode is not None:
             self._live.add([tensor for tensor in self._state.iteration.tensors() if _is_whole(tensor)])
         self._casts_on_gpu = self._casts_on_gpu or bool(library("torch").is_autocast_enabled())
@@ -103,7 +103,7 @@ class CountedStep:
         self._live.mark()
 
     def _stop(self) -> None:
-        """Take the mode off, if nobody has put another on top of it and left it there."""
+        """Remove the mode, unless another one is on top of it."""
         # Modes are a stack: leaving ours below one of the script's would break both.
         if self._mode is not None and _current() is self._mode:
             self._mode.__exit__(None, None, None)
@@ -150,7 +150,7 @@ class CountedStep:
         return [*{id(each): each for each in [self._run.model, *called]}.values()]
 
     def _weights(self) -> list[Any]:
-        """Parameters and buffers of every model at work, and what optimizers hold beside."""
+        """Parameters and buffers of every model at work, and other tensors that optimizers hold."""
         held = [each for model in self._modules() for each in tensors_in_module(model)]
         groups = [group for optimizer in self._run.optimizers for group in optimizer.param_groups]
         held += [weight for group in groups for weight in group["params"]]
@@ -168,7 +168,7 @@ class CountedStep:
 
 
 def _largest(device: int, fixed: int, passes: int, step: int, rows: int) -> int | None:
-    """The rows that fit, were activations as many for each row; None where a row adds nothing that could be counted."""
+    """The rows that fit, if each row needs the same activations; None if a row adds nothing that could be counted."""
     if step > device:
         return 0
     each = (passes - fixed) / rows

@@ -1,4 +1,4 @@
-"""Metrics of libraries where the script calls them: what they get and give, in training and in evaluation."""
+"""Calls of library metrics in the script: their arguments and results, in training and in evaluation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Call = Callable[..., Any]
 
 
 class MetricUses:
-    """The calls of metrics by their places, the first arrays of each and the last values."""
+    """The calls of metrics by location, with the first arrays of each and the last values."""
 
     def __init__(self, state: LoopState) -> None:
         self._state = state
@@ -38,7 +38,7 @@ class MetricUses:
         return tuple(self._found.values())
 
     def watched(self, library: str, function: Call, name: Callable[[Any], str] | str) -> Call:
-        """A function or method that tells of its calls; one that a watched one calls adds what it alone has."""
+        """A function or method that reports its calls; one that a watched one calls adds what only it has."""
 
         @functools.wraps(function)
         def metric(*args: Any, **kwargs: Any) -> Any:
@@ -72,7 +72,7 @@ class MetricUses:
         return replace(use, **(self._tried(_given, function, args, kwargs) or {}))
 
     def _completes(self, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What `compute` of a metric hands on to scikit-learn is what was added to it batch by batch."""
+        """Complete a call by what `compute` passes to scikit-learn: the values that were added batch by batch."""
         if self._open is not None and not self._open.references:
             given = self._tried(_given, function, args, kwargs) or {}
             self._open = replace(self._open, **{**given, "options": self._open.options})
@@ -86,8 +86,8 @@ class MetricUses:
             # with.
             values, calls = use.values or before.values, before.calls + 1
             is_training = before.is_training and use.is_training
-            told = (use.error or before.error, use.message or before.message)
-            use = replace(kept, values=values, calls=calls, is_training=is_training, error=told[0], message=told[1])
+            error, message = use.error or before.error, use.message or before.message
+            use = replace(kept, values=values, calls=calls, is_training=is_training, error=error, message=message)
         if before is not None or len(self._found) < MOST_LOCATIONS:
             self._found[key] = use
 
@@ -101,7 +101,7 @@ class MetricUses:
 
 
 def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `MetricUse` that tell of the arguments."""
+    """The fields of `MetricUse` that describe the arguments."""
     try:
         given: dict[str, Any] = {**inspect.signature(function).bind_partial(*args, **kwargs).arguments}
     except TypeError:  # the function itself says what is wrong with its call
@@ -116,7 +116,7 @@ def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 
 def hook_metrics(uses: MetricUses, hooks: AfterImport) -> None:
-    """Let the uses of metrics be seen, as soon as the script imports their libraries."""
+    """Watch the metrics of libraries, as soon as the script imports them."""
     for part in OF_SCIKIT_LEARN:
         hooks.add(f"sklearn.metrics.{part}", functools.partial(_hook_functions, uses, "scikit-learn"))
     for part in OF_TORCHMETRICS:

@@ -38,7 +38,9 @@ class LooseParameters:
 
 
 def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None) -> Any:
-    """The last module called that an optimizer trains, on the way to the loss; loose parameters where there is none."""
+    """The last module called that an optimizer trains, on the way to the loss; the optimizer's parameters if there
+    is none.
+    """
     held = {weight for optimizer in optimizers for weight in held_by(optimizer)}
     trained = [each.module for each in iteration.forwards if any(id(own) in held for own in each.module.parameters())]
     reached = (leaves_of(loss) or {}) if loss is not None else {}
@@ -52,7 +54,7 @@ def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None
 def is_about(loss: Any, model: Any, held: set[int]) -> bool:
     """Whether a loss trains a model, not another one: only that has parameters which an optimizer holds (`held`).
 
-    True where its graph does not tell.
+    True if its graph does not show it.
     """
     leaves = leaves_of(loss)
     return not leaves or any(id(own) in leaves for own in model.parameters()) or held.isdisjoint(leaves)
@@ -64,7 +66,7 @@ def held_by(*optimizers: Any) -> set[int]:
 
 
 def output_of(iteration: Iteration, model: Any) -> Any:
-    """The model's output in an iteration, as one with parts."""
+    """The model's output in an iteration, as a mapping."""
     outputs = [forward.output for forward in iteration.forwards if forward.module is model]
     if not outputs:
         return None
@@ -72,7 +74,7 @@ def output_of(iteration: Iteration, model: Any) -> Any:
 
 
 def batch_of(iteration: Iteration) -> Any:
-    """The batch of an iteration with what the model was given by name; None where neither is there."""
+    """The batch of an iteration with the keyword arguments of the model; None if there is neither."""
     given = next((forward.kwargs for forward in reversed(iteration.forwards) if "input_ids" in forward.kwargs), None)
     if given is None:
         return iteration.batch
@@ -80,7 +82,7 @@ def batch_of(iteration: Iteration) -> Any:
 
 
 def inputs_of(iteration: Iteration) -> tuple[str, ...]:
-    """The arguments that the last model called got, by the names in its forward, but for those that were None."""
+    """The names of the arguments of the last model call, without those that were None."""
     if not iteration.forwards:
         return ()
     forward = iteration.forwards[-1]

@@ -1,4 +1,6 @@
-"""The overfit stage of a loop of the script's own: its first batch again and again, through its models and its loss."""
+"""The overfit stage of a loop of the script's own: repeated steps on its first batch, through its models and its
+loss.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ from lintrain.runtime.measure.replay import as_it_was
 from lintrain.runtime.measure.seen import Iteration
 
 SAME = 1e-3
-"""A loss made again differs by no more than this share of it from the one of the script."""
+"""A recomputed loss differs from the script's by at most this share of it."""
 
 
 class FirstBatch:
-    """How the first loss was made and from which weights, until the loop is over."""
+    """How the first loss was computed and from which weights, until the loop is over."""
 
     def __init__(self, run: MeasuredRun, state: LoopState) -> None:
         self._run = run
@@ -37,7 +39,7 @@ class FirstBatch:
         self._reason = "training does not reach its first step"
 
     def keep(self, iteration: Iteration, loss: Any) -> None:
-        """The first loss is there: look how it was made, and keep the weights that it was made from."""
+        """The first loss is there: find out how it was computed, and keep the weights."""
         try:
             recipe = Recipe(iteration, loss)
             self._optimizer = self._one_optimizer(recipe)
@@ -50,7 +52,7 @@ class FirstBatch:
         self._first = [weight.detach().clone() for weight in self._weights()]
 
     def _one_optimizer(self, recipe: Recipe) -> Any:
-        """The only optimizer that steps what the loss is made with."""
+        """The only optimizer of the models that compute the loss."""
         own = {id(weight) for module in recipe.modules for weight in module.parameters()}
         found = [optimizer for optimizer in self._state.optimizers if own & held_by(optimizer)]
         if len(found) != 1:
@@ -84,7 +86,7 @@ class FirstBatch:
         self._run.measured(overfit=descents.evidence(max(self._rates, default=0.0), recipe.rows))
 
     def _start(self, factor: float) -> None:
-        """The first weights, an optimizer that has seen nothing, and a rate."""
+        """Restore the first weights, reset the optimizer's state, and set a rate."""
         with library("torch").no_grad():
             for weight, first in zip(self._weights(), self._first, strict=True):
                 weight.copy_(first)
@@ -124,7 +126,7 @@ class FirstBatch:
 
 
 def _compare(recipe: Recipe) -> None:
-    """Raises CannotRemakeError where the loss made again from the same weights is another one."""
+    """Raise CannotRemakeError if the loss recomputed from the same weights is different."""
     with library("torch").no_grad():
         again = number(recipe.make()[0])
     if math.isfinite(recipe.value) and abs(again - recipe.value) > SAME * max(abs(recipe.value), 1e-3):
@@ -138,7 +140,7 @@ def _forget_gradients(modules: list[Any]) -> None:
 
 
 class Kept:
-    """Weights, gradients, and the optimizer's state and rates, as they are before a batch is learnt by heart."""
+    """Weights, gradients, and the optimizer's state and rates, as they are before a batch is overfitted."""
 
     def __init__(self, optimizer: Any, modules: list[Any]) -> None:
         self._optimizer = optimizer

@@ -18,7 +18,7 @@ MOST = 64
 
 
 class Passes:
-    """Passes and losses that wait for the backward pass that tells what they were for.
+    """Passes and losses that wait for the backward pass that decides what they were for.
 
     `evaluated_losses` and `evaluated_shape`, the shape of the last output, are of those that were for evaluation.
     """
@@ -37,7 +37,7 @@ class Passes:
         self.ids, self.mask = ids_and_mask(args, kwargs) or (self.ids, self.mask)
 
     def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Forward | None:
-        """A whole module gave its output; None where it trains nothing, or where enough passes are waiting.
+        """A whole module gave its output; None if it trains nothing, or where enough passes are waiting.
 
         Losses train nothing, and neither do torchvision's transforms, which are modules and work row by row.
         """
@@ -71,7 +71,7 @@ class Passes:
             self.losses.append(call)
 
     def clear(self) -> None:
-        """Nobody waits any more: what they were for is known, or does not matter."""
+        """Nothing waits any more: what the passes were for is known, or does not matter."""
         self.waiting.clear()
         self.losses.clear()
 
@@ -98,7 +98,7 @@ class Passes:
 
 
 def loss_in(output: Any) -> list[float]:
-    """The loss that an output brings along, if it does."""
+    """The loss in an output, if it has one."""
     loss = output.get("loss") if is_mapping(output) else None
     return [number(loss)] if hasattr(loss, "detach") else []
 

@@ -1,4 +1,4 @@
-"""The loss of a loop's first batch, made again: its models are called in order, then the same loss function."""
+"""Recompute the loss of a loop's first batch: call its models in order, then the same loss function."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lintrain.runtime.measure.seen import Iteration, LossCall
 from lintrain.startup.lazy_dataclass import dataclass
 
 ON_THE_WAY = ("DivBackward0", "MulBackward0", "MeanBackward0")
-"""Operations between a loss function and the backward pass that leave the loss what it is but for its scale."""
+"""Operations between a loss function and the backward pass that change only the scale of the loss."""
 
 Path = tuple[str | int, ...]
 Form = Callable[[Any], Any]
 
 
 class CannotRemakeError(Exception):
-    """The loss is made in a way that was not seen; the text says in which part."""
+    """The loss is computed in a way that is not supported; the text says in which part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Source:
 
 
 class Recipe:
-    """How the loss of an iteration is made; raises CannotRemakeError where that was not seen."""
+    """How the loss of an iteration is computed; raises CannotRemakeError if that is not supported."""
 
     def __init__(self, iteration: Iteration, loss: Any) -> None:
         self._forwards = [forward for forward in iteration.forwards if forward.records]
@@ -68,11 +68,11 @@ class Recipe:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """What the last model called was given by name."""
+        """The keyword arguments of the last model call."""
         return self._calls[-1].kwargs
 
     def make(self) -> tuple[Any, Any]:
-        """The loss of the weights as they are now, and what it scores, or the output that it came with."""
+        """The loss with the present weights, and its input, or the output that contains it."""
         made: list[dict[Path, Any]] = []
         output: Any = None
         for forward, call, sources in zip(self._forwards, self._calls, self._sources, strict=True):
@@ -155,7 +155,7 @@ def _function(iteration: Iteration, node: Any) -> LossCall:
 
 
 def form_of(given: Any, wanted: Any) -> Form | None:
-    """How an output becomes what a loss function was given, entry for entry the same; None where no known form does."""
+    """How an output becomes an argument of a loss function, with equal entries; None if no known form does."""
     if given.dtype.is_floating_point != wanted.dtype.is_floating_point or given.numel() < wanted.numel():
         return None
     with library("torch").no_grad():
@@ -171,7 +171,7 @@ def _as_it_is(tensor: Any) -> Any:
 
 
 def _forms(wanted: Any) -> Iterator[Form]:
-    """Cuts, then turned axes, then an activation; a form that does not fit gives None."""
+    """Combinations of cuts, transposed axes and activations; a form that does not fit returns None."""
     nn = library("torch.nn.functional")
     activations: tuple[Form, ...] = (
         _as_it_is,
@@ -211,5 +211,5 @@ def _first_of_each(tensor: Any) -> Any:
 
 
 def _turned(tensor: Any) -> Any:
-    """Tokens behind classes, as cross-entropy wants them."""
+    """Tokens after classes, as cross-entropy expects them."""
     return tensor.transpose(1, 2) if tensor.ndim > 2 else None

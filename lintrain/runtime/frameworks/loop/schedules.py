@@ -1,4 +1,4 @@
-"""The learning-rate schedules of a loop: how often each goes on, and before or after its optimizer."""
+"""The learning-rate schedules of a loop: how often each is stepped, and whether before or after its optimizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LENGTHS = ("total_steps", "T_max", "total_iters")
 """Attributes of torch's schedules that say after how many of their steps they end."""
 
 MOST_STEPS = 20_000
-"""So many steps of a schedule by a function are looked at: 10 ms."""
+"""Steps of a LambdaLR that are evaluated: 10 ms."""
 
 
 @dataclass(eq=False)
@@ -31,12 +31,12 @@ class Schedules:
         self._made: list[Following] = []
 
     def on_schedule(self, schedule: Any) -> None:
-        """A schedule is made: what it does from now on is the script's doing."""
+        """A schedule is created; its steps are counted from now on."""
         if all(each.schedule is not schedule for each in self._made):
             self._made.append(Following(schedule))
 
     def on_schedule_step(self, schedule: Any, *, optimizer_steps: int, is_training: bool) -> None:
-        """A schedule is about to go on by one."""
+        """A schedule is about to be stepped."""
         for each in self._made:
             if each.schedule is schedule:
                 each.steps += 1
@@ -59,16 +59,20 @@ class Schedules:
 
 
 def length_of(schedule: Any) -> int | None:
-    """After how many steps a schedule ends, where it knows, or where its function comes down to 0 for good."""
-    told = next((getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _told_to_function(schedule))
-    if isinstance(told, int):
-        return told
+    """The number of steps after which a schedule ends: the one it stores, or the step from which its function stays
+    0.
+    """
+    length = next(
+        (getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _length_for_function(schedule)
+    )
+    if isinstance(length, int):
+        return length
     factors = _factors(schedule)
     last = max((step for step, factor in enumerate(factors) if factor > 0), default=-1)
     return last + 1 if 0 <= last < len(factors) - 1 else None
 
 
-def _told_to_function(schedule: Any) -> Any:
+def _length_for_function(schedule: Any) -> Any:
     """The number of steps that a schedule of transformers gives its function (transformers 5.23)."""
     function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
     given: dict[str, Any] = getattr(function, "keywords", {})
@@ -76,7 +80,7 @@ def _told_to_function(schedule: Any) -> Any:
 
 
 def _peak_of(schedule: Any) -> int | None:
-    """The step of a schedule by a function at which the rate first gets to its largest value; None for others."""
+    """The step at which a LambdaLR first reaches its largest rate; None for others."""
     factors = _factors(schedule)
     return factors.index(max(factors)) if factors else None
 

@@ -1,4 +1,4 @@
-"""The throughput stage of a loop of the script's own: its batches and steps timed as they pass."""
+"""The throughput stage of a loop of the script's own: its batches and steps, timed as they happen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROFILED = WARM_UP + 2
 
 
 class TimedSteps:
-    """Told when the loop asks for a batch and when it gets it, until training is over."""
+    """Times the loop's requests for batches and their arrivals, until training is over."""
 
     def __init__(self, session: ProbeSession) -> None:
         self._is_wanted = StageName.THROUGHPUT in session.also
@@ -57,7 +57,7 @@ class TimedSteps:
 
     @contextmanager
     def left_out(self) -> Generator[None]:
-        """What happens now is no work of the script: it is not timed, and its calls are not counted."""
+        """The probe works now: this is not timed, and its calls are not counted."""
         calls = Counter(self._calls)
         with self._pace.left_out():
             yield
@@ -65,7 +65,7 @@ class TimedSteps:
         self._calls.update(calls)
 
     def record(self, run: MeasuredRun, iteration: Iteration) -> None:
-        """Training is over: say what was timed."""
+        """Training is over: report the times."""
         if not run.is_asked(StageName.THROUGHPUT) or StageName.THROUGHPUT in run.statuses:
             return
         self._is_wanted = False

@@ -1,4 +1,4 @@
-"""Where a loop is hooked: the points of torch that every training loop goes through."""
+"""Hooks in the functions of torch that every training loop calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches
+from lintrain.runtime.frameworks.loop.metrics import hook_metrics
 from lintrain.runtime.frameworks.loop.watch import Watch
 
 LOSSES = (
@@ -189,3 +191,12 @@ def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., A
         return step(self, *args, **kwargs)
 
     return watched
+
+
+def install(session: ProbeSession, hooks: AfterImport) -> None:
+    """Watch torch and metrics from their imports on; the session asks the watch about the meaning of the script's
+    end.
+    """
+    session.watch = Watch(session)
+    hook_torch(session.watch, hooks)
+    hook_metrics(session.watch.metrics, hooks)

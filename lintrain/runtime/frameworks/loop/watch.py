@@ -1,4 +1,4 @@
-"""A loop of the script's own under watch: from its first backward pass on, until enough of it was seen."""
+"""A loop of the script's own under watch: from its first backward pass until enough of it was measured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Watch(LoopState):
     # loaders
 
     def on_loader_start(self, loader: Any) -> bool:
-        """A loader is iterated; False where its batches need no watching. Its second round may be an evaluation."""
+        """A loader is iterated; False if its batches need no watching. Its second round may be an evaluation."""
         if self.is_guided:
             return False
         if self.run is not None and loader is self.loader:
@@ -47,7 +47,7 @@ class Watch(LoopState):
         return bool(self.optimizers)
 
     def on_batch_request(self, loader: Any) -> None:
-        """A batch is about to be put together."""
+        """A batch is about to be loaded."""
         self.is_taking = True
         self.bounds.on_batch()
         if self.run is None:
@@ -208,7 +208,7 @@ class Watch(LoopState):
     # the run
 
     def guided_by(self, run: LoopRun) -> None:
-        """A library takes over: it trains what it was given, and `run` is told."""
+        """A library takes over: it trains what it was given, and reports to `run`."""
         self.bounds.start()
         self.run, self.is_guided = run, True
 
@@ -240,7 +240,7 @@ class Watch(LoopState):
             self.session.finish()
 
     def on_exit(self) -> bool:
-        """The script came to its end; whether there was a run that is measured now."""
+        """The script ended; whether there was a run that is measured now."""
         if self.run is None:
             return False
         self._settle(self.run)

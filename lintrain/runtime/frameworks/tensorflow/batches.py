@@ -14,7 +14,7 @@ from lintrain.runtime.measure.batch import collator_name
 
 
 def take_batches(run: TensorFlowRun) -> None:
-    """The first batches as Keras takes them of the data."""
+    """The first batches, as Keras takes them from the data."""
     with run.keras.distribute_strategy.scope():
         run.iterator = run.new_iterator()
     for batch in islice(run.dataset(), run.session.batches):

@@ -1,4 +1,4 @@
-"""A Keras model on TensorFlow asked again on a few rows of its first batch: do rows and mask matter?"""
+"""A Keras model on TensorFlow called again on a few rows of its first batch: do rows and mask matter?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = ("labels", "label", "targets")
 
 
 class TensorFlowResponses:
-    """What was asked before the steps, to be asked again after them."""
+    """The calls before the steps, one of which is repeated after them."""
 
     def __init__(self, run: TensorFlowRun) -> None:
         self._run = run
@@ -26,7 +26,7 @@ class TensorFlowResponses:
         self.evidence = ResponseEvidence()
 
     def measure(self) -> None:
-        """All questions, before any step."""
+        """All calls, before any step."""
         try:
             self.evidence = self._measured()
         except Exception as error:  # noqa: BLE001 - a model may answer in its own loop only
@@ -34,7 +34,7 @@ class TensorFlowResponses:
         self._run.measured(responses=self.evidence)
 
     def after_steps(self) -> None:
-        """Are the answers to different rows still the same, where they were?"""
+        """Are the outputs of different rows still equal, if they were?"""
         spread = self.evidence.spread
         if spread is None or spread.before is None or spread.before > EQUAL:
             return

@@ -18,7 +18,7 @@ class TensorFlowRun(KerasRun):
 
     @property
     def scale(self) -> float:
-        """What the optimizer multiplies the loss by in mixed precision."""
+        """The loss scale of the optimizer in mixed precision."""
         optimizer = self.keras.optimizer
         found = getattr(optimizer, "dynamic_scale", None) or getattr(optimizer, "loss_scale", None)
         return float(found or 1.0)
@@ -42,7 +42,7 @@ class OlderRun(TensorFlowRun):
 
     @property
     def package(self) -> str:
-        """The package that the model is of."""
+        """The package of the model."""
         return "tf_keras"
 
     @property
@@ -52,7 +52,7 @@ class OlderRun(TensorFlowRun):
 
     @property
     def slicing(self) -> Any:
-        """The module of the library that takes validation rows off arrays."""
+        """The module of the library that splits validation rows from arrays."""
         return self.adapters
 
     @property
@@ -64,7 +64,7 @@ class OlderRun(TensorFlowRun):
 
     @property
     def collator(self) -> Any:
-        """What Keras puts around the data."""
+        """The data adapter of Keras."""
         return getattr(self.iterator, "_adapter", None)
 
     def parts(self, batch: Any) -> tuple[Any, Any, Any]:

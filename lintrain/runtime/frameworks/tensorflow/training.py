@@ -18,8 +18,7 @@ from lintrain.evidence.run import (
 from lintrain.runtime.child.kinds import is_mapping
 from lintrain.runtime.child.library import library
 from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
-from lintrain.runtime.frameworks.tensorflow.arrays import key_of, name_of, numbers_of
-from lintrain.runtime.frameworks.tensorflow.corrected import corrected_loss
+from lintrain.runtime.frameworks.tensorflow.arrays import array_of, key_of, name_of, numbers_of
 from lintrain.runtime.frameworks.tensorflow.tensorflow_responses import TensorFlowResponses
 from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
 from lintrain.runtime.frameworks.tensorflow.watching import Seen, step_until_backward, whole_step
@@ -51,12 +50,12 @@ def measure_forward(run: TensorFlowRun) -> None:
 
 
 def _without_loss(run: TensorFlowRun) -> Seen:
-    """What the loss would have been given, for a run that ends there; nothing where the model itself fails."""
+    """The arguments that the loss would have had, for a run that fails in it; nothing if the model itself fails."""
     seen = Seen()
     x, seen.targets, _ = run.parts(run.batches[0])
     try:
         output = run.keras(x, training=False)
-    except Exception as error:  # noqa: BLE001 - the first error is the one that is told
+    except Exception as error:  # noqa: BLE001 - the first error is the one that is reported
         run.session.note(f"the model's outputs could not be read: {type(error).__name__}")
         return seen
     seen.outputs = output.get("logits") if is_mapping(output) else output
@@ -145,7 +144,7 @@ def _joined(rows: list[list[float | None]]) -> tuple[float, ...]:
 
 
 def take_two_steps(run: TensorFlowRun) -> None:
-    """Two whole training steps at the highest learning rate of the schedule; the weights are given back."""
+    """Two whole training steps at the highest learning rate of the schedule; the weights are restored."""
     model = run.keras
     first, highest, at = rates(run, MOST_RATES)
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
@@ -200,3 +199,27 @@ def _step_evidence(
             if weights
         ),
     )
+
+
+APART = 1e-4
+"""Losses that differ by more were computed from different things."""
+
+
+def corrected_loss(run: TensorFlowRun, seen: Seen) -> tuple[float, float] | None:
+    """The loss as Keras computes it and that of the same numbers without their history, where the two differ."""
+    plain = array_of(seen.outputs)
+    loss = library(f"{run.package}.losses").get(run.keras.loss) if isinstance(run.keras.loss, str) else run.keras.loss
+    if plain is None or seen.targets is None or not callable(loss):
+        return None
+    try:
+        own = _mean(loss(seen.targets, seen.outputs))
+        other = _mean(loss(seen.targets, library("tensorflow").constant(plain)))
+    except Exception as error:  # noqa: BLE001 - a loss may be computed in its own step only
+        run.session.note(f"the corrected loss was not computed: {type(error).__name__}")
+        return None
+    return (own, other) if math.isfinite(own - other) and abs(own - other) > APART * max(1.0, abs(own)) else None
+
+
+def _mean(loss: Any) -> float:
+    values = numbers_of(loss)
+    return float(values.mean()) if values is not None else math.nan

@@ -91,7 +91,7 @@ def _gradients(run: TensorFlowRun, seen: Seen, *, hold: bool) -> Generator[None]
 
 
 def step_until_backward(run: TensorFlowRun, batch: Any) -> Seen:
-    """A training step up to where it asks for gradients; a step that never does is carried out."""
+    """A training step up to where it asks for gradients; a step that never does is executed."""
     seen = Seen()
     try:
         _step(run, batch, seen, hold=True)

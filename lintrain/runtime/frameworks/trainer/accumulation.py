@@ -20,7 +20,7 @@ Batch = dict[str, Any]
 
 
 def measure_accumulation(run: TrainerRun) -> None:
-    """Both ways through the trainer's own step, where the run accumulates; nothing where its rows cannot be parted."""
+    """Both ways through the trainer's own step, where the run accumulates; nothing if its rows cannot be parted."""
     parts = _parted(run)
     if parts is None:
         return
@@ -40,7 +40,7 @@ def measure_accumulation(run: TrainerRun) -> None:
 def _parted(run: TrainerRun) -> list[Batch] | None:
     """The first batch as that many batches of equal size as the run accumulates, but no more than a few.
 
-    None where a row of the batch is not a row of the data: preferences have two of them for each.
+    None if a row of the batch is not a row of the data: preferences have two of them for each.
     """
     wanted = min(int(run.trainer.args.gradient_accumulation_steps), MOST_PARTS)
     batch: object = run.batches[0] if run.batches else None

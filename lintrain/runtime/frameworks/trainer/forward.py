@@ -15,13 +15,12 @@ from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.calls import Call
-from lintrain.runtime.measure.loss_calls import seen_losses
 from lintrain.runtime.measure.model import base_model, is_fresh
 from lintrain.runtime.measure.non_finite import NonFiniteModule, first_non_finite
 from lintrain.runtime.measure.outputs import chance_of, number, shape_of
 from lintrain.runtime.measure.responses import Responses
-from lintrain.runtime.measure.seen import LossCall
-from lintrain.runtime.measure.targets_of import tokens_of
+from lintrain.runtime.measure.seen import LossCall, seen_losses
+from lintrain.runtime.measure.standard_loss import tokens_of
 
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 

@@ -117,7 +117,7 @@ def _longest_row(dataset: Any) -> int | None:
 
 
 def tokens_of(batch: Any) -> int | None:
-    """The length of a batch's token ids; None where it has none."""
+    """The length of a batch's token ids; None if it has none."""
     ids = batch.get("input_ids") if is_mapping(batch) else None
     return int(ids.shape[1]) if ids is not None and ids.ndim == 2 else None
 

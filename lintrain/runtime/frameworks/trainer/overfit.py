@@ -1,4 +1,4 @@
-"""The overfit stage: can this model, with this optimizer, learn one batch by heart?"""
+"""The overfit stage: does this model, with this optimizer, overfit a single batch?"""
 
 from __future__ import annotations
 

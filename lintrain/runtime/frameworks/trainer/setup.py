@@ -94,7 +94,7 @@ def _scalar(value: Any) -> str | int | float | bool | None:
 
 
 def overridden(trainer: Any) -> tuple[str, ...]:
-    """The trainer's methods that the user's own subclass replaces, and functions given in their stead."""
+    """The trainer's methods that the user's own subclass replaces, and functions given instead of them."""
     names = [name for name in OVERRIDABLE if _is_users_function(getattr(trainer, name, None))]
     functions = ("compute_loss_func", "preprocess_logits_for_metrics", "model_init")
     names.extend(name for name in functions if getattr(trainer, name, None) is not None)

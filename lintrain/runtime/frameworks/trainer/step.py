@@ -80,7 +80,7 @@ def make_optimizer(run: TrainerRun) -> None:
 
 
 def _schedule(run: TrainerRun) -> ScheduleEvidence | None:
-    """The schedule as it will go; a class of the script's own may not bear being copied."""
+    """Simulate the schedule; a class of the script's own may not support being copied."""
     schedule = getattr(run.trainer.lr_scheduler, "scheduler", run.trainer.lr_scheduler)
     try:
         return played_through(schedule, training_steps(run))

@@ -38,7 +38,7 @@ def is_weightless(model: Any) -> bool:
 
 
 def _empty(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The model without weights; None where it cannot be made from a configuration alone."""
+    """The model without weights; None if it cannot be made from a configuration alone."""
     torch = library("torch")
     given = {name: value for name, value in kwargs.items() if name not in ("config", "dtype", "torch_dtype")}
     try:

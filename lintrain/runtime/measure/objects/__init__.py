@@ -1,1 +1,1 @@
-"""Objects that a script makes beside its training, and what becomes of them."""
+"""Objects that a script creates besides its training, and what happens to them."""

@@ -15,7 +15,7 @@ from lintrain.runtime.child.probe_session import ProbeSession
 def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Look at every call of a tokenizer's method; a data set makes thousands of one kind."""
     found: dict[EncodedChat, None] = {}
-    session.objects.told_by("chats", lambda _: list(found))
+    session.objects.add("chats", lambda _: list(found))
     module = "transformers.tokenization_utils_base"
     hooks.add(module, lambda loaded: _watch(found, loaded.PreTrainedTokenizerBase))
 

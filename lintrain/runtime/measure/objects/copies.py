@@ -38,7 +38,7 @@ GENERATORS = (
 
 
 def is_own(dataset: Any) -> bool:
-    """Whether a data set is of a class of the script's own, so that nobody knows how workers share its rows."""
+    """Whether a data set is of a class of the script's own, so that it is not known how workers share its rows."""
     module = sys.modules.get(type(dataset).__module__)
     path = getattr(module, "__file__", None)
     return isinstance(path, str) and is_users(path)
@@ -148,7 +148,7 @@ def _work(loader: Any, worker: int, of: int, seed: int) -> list[str]:
     ends, digests = time.monotonic() + SECONDS, list[str]()
     for row in _seen(dataset):
         digests.append(f"{zlib.crc32(_bytes(row)):08x}")
-        # A stream may wait for data for ever; what was read until then is compared.
+        # A stream may wait for data forever; what was read until then is compared.
         if time.monotonic() > ends:
             break
     return digests

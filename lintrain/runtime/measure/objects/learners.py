@@ -38,10 +38,10 @@ class Learners:
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Learning and splitting are told in one order."""
+    """Fits and splits are numbered together, in their order."""
     learners = Learners()
-    session.objects.told_by("learned", lambda _: learners.learned)
-    session.objects.told_by("splits", lambda _: learners.splits)
+    session.objects.add("learned", lambda _: learners.learned)
+    session.objects.add("splits", lambda _: learners.splits)
     hooks.add("sklearn.base", functools.partial(_watch_fits, learners))
     hooks.add("sklearn.model_selection._split", functools.partial(_watch_splits, learners))
 

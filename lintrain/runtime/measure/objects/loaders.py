@@ -33,7 +33,7 @@ class Loaders:
             kept = loader if workers >= 2 and is_own(loader.dataset) else None
             self._made.append((_described(loader, location, workers), kept))
 
-    def told(self, *, is_measured: bool) -> list[MadeLoader]:
+    def evidence(self, *, is_measured: bool) -> list[MadeLoader]:
         """All of them; workers read only where a training went through, for the data may not be complete before."""
         read, found = 0, list[MadeLoader]()
         for made, loader in self._made:
@@ -44,13 +44,13 @@ class Loaders:
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Tap the making of loaders."""
+    """Watch the construction of loaders."""
     loaders = Loaders()
-    session.objects.told_by("loaders", lambda is_measured: loaders.told(is_measured=is_measured))
-    hooks.add("torch.utils.data.dataloader", lambda module: _tap(session, loaders, module.DataLoader))
+    session.objects.add("loaders", lambda is_measured: loaders.evidence(is_measured=is_measured))
+    hooks.add("torch.utils.data.dataloader", lambda module: _hook(session, loaders, module.DataLoader))
 
 
-def _tap(session: ProbeSession, loaders: Loaders, loader: Any) -> None:
+def _hook(session: ProbeSession, loaders: Loaders, loader: Any) -> None:
     build = loader.__init__
 
     @functools.wraps(build)

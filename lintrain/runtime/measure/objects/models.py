@@ -60,7 +60,7 @@ class Models:
         return type(module).__name__, _size(module), self._beside(module, location)
 
     def _beside(self, module: Any, location: Location) -> int | None:
-        """The bytes of those that came past the same place and are held; None where the watch may hold them."""
+        """The bytes of those that came past the same place and are held; None if the watch may hold them."""
         if self._session.has_begun:
             return None
         earlier = [each for each in self._moved.values() if each.location == location and each.module() is not None]
@@ -89,7 +89,7 @@ class Models:
             moved.is_held = module is not None
             moved.trains |= module is not None and any(id(weight) in trained for weight in module.parameters())
 
-    def told(self) -> list[MovedModel]:
+    def evidence(self) -> list[MovedModel]:
         """What became of each."""
         moved = [*self._gone, *self._moved.values()]
         return [
@@ -101,14 +101,14 @@ class Models:
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Tap the moves and the calls of modules."""
+    """Watch the moves and the calls of modules."""
     models = Models(session)
-    session.objects.told_by("moved", lambda _: models.told())
-    hooks.add("torch.nn.modules.module", lambda module: _tap(models, module.Module))
+    session.objects.add("moved", lambda _: models.evidence())
+    hooks.add("torch.nn.modules.module", lambda module: _hook(models, module.Module))
     hooks.add("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(models.on_step_end))
 
 
-def _tap(models: Models, module: Any) -> None:
+def _hook(models: Models, module: Any) -> None:
     for name in MOVES:
         setattr(module, name, _watched_move(models, getattr(module, name)))
     call = module.__call__

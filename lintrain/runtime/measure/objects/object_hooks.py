@@ -1,4 +1,4 @@
-"""Watch the objects that a script makes beside its training."""
+"""Watch the objects that a script creates besides its training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a script's objects, each kind told by whoever watches it."""
+"""What is known of a script's objects: each kind comes from the hooks that watch it."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 from lintrain.evidence.run import ObjectEvidence
 
 MOST = 64
-"""Objects of each kind that are told of."""
-Tell = Callable[[bool], list[Any]]
+"""Objects of each kind that are reported."""
+Read = Callable[[bool], list[Any]]
 
 
 class Objects:
-    """Those who watch each register here; they are asked once, when the last word is said."""
+    """Whoever watches a kind of object registers here, and is read once, at the end."""
 
     def __init__(self) -> None:
-        self._tellers: dict[str, Tell] = {}
+        self._readers: dict[str, Read] = {}
 
-    def told_by(self, kind: str, tell: Tell) -> None:
-        """Ask `tell` for a field of `ObjectEvidence`; it is told whether a training was measured to its end."""
-        self._tellers[kind] = tell
+    def add(self, kind: str, read: Read) -> None:
+        """Read a field of `ObjectEvidence` by `read`; its argument says whether a training was measured to its end."""
+        self._readers[kind] = read
 
     def evidence(self, note: Callable[[str], None], *, is_measured: bool) -> ObjectEvidence:
         """Everything that is known by now."""
         found: dict[str, Any] = {}
-        for kind, tell in self._tellers.items():
+        for kind, read in self._readers.items():
             try:
-                found[kind] = tuple(tell(is_measured)[:MOST])
-            except Exception as error:  # noqa: BLE001 - the last word is said whatever the script's objects raise
+                found[kind] = tuple(read(is_measured)[:MOST])
+            except Exception as error:  # noqa: BLE001 - the final event is sent whatever the script's objects raise
                 note(f"the script's {kind} could not be measured: {type(error).__name__}: {error}")
         return ObjectEvidence(**found)
 
 
-def tells_without_training(objects: ObjectEvidence) -> bool:
-    """Whether there is something to judge where nothing was trained."""
+def can_be_judged_alone(objects: ObjectEvidence) -> bool:
+    """Whether there is something to judge although nothing was trained."""
     gives_nothing = any(each.batches == 0 for each in objects.loaders)
     return gives_nothing or any((objects.chats, objects.splits, objects.moved))

@@ -42,7 +42,7 @@ class Stops:
         if location is not None:
             self._counts[location, path] += 1
 
-    def told(self) -> list[StepStop]:
+    def evidence(self) -> list[StepStop]:
         """Those that came at all."""
         steps = self._session.watch.effects.counts["steps"] if self._session.has_begun else 0
         return [StepStop(location, path, times, steps) for (location, path), times in self._counts.items()]
@@ -51,7 +51,7 @@ class Stops:
 def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Count the clearing of caches and of garbage."""
     stops = Stops(session)
-    session.objects.told_by("stops", lambda _: stops.told())
+    session.objects.add("stops", lambda _: stops.evidence())
     stops.counted(gc, "collect", "gc.collect")
     hooks.add("torch.cuda", lambda module: _count_all(stops, module))
 

@@ -1,4 +1,4 @@
-"""The functions of `os` and `io` that take a path, under guard: each does with the layer what the script means.
+"""The functions of `os` and `io` that take a path, under guard: each works on the layer as the script means it.
 
 An error of the system is raised here as the script would have got it, with the name that the script gave.
 """

@@ -1,4 +1,4 @@
-"""Put the guard in the place of the functions that open, make, rename and remove files."""
+"""Put the guard in place of the functions that open, make, rename and remove files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BOUND_EARLY = {"glob": ("_StringGlobber",), "pathlib": ("_Globber", "Path")}
 
 
 class Guarded:
-    """A function in the place of a built-in one: like that, it does not become a method in a class."""
+    """A function in place of a built-in one: like that, it does not become a method in a class."""
 
     def __init__(self, original: Callable[..., Any], guard: Callable[..., Any], module: str) -> None:
         functools.update_wrapper(self, original)

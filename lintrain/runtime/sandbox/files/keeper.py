@@ -1,4 +1,4 @@
-"""The user's files under a probe: guarded in Python, held by the kernel, and what came of it in words."""
+"""The user's files under a probe: guarded in Python and by the kernel, with a summary for the report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Keeper:
             self.is_held = allow_writing_only_in((*self._free.folders, *DEVICES))
 
     def watch_writing(self, listen: Callable[[str], None]) -> None:
-        """Tell the key of each file that the script is about to write."""
+        """Report the key of each file that the script is about to write."""
         written = self._overlay.written
 
         def watched(key: str, *, keeps: bool) -> str:
@@ -57,7 +57,7 @@ class Keeper:
         self._overlay.written = watched  # type: ignore[method-assign]
 
     def refusal(self, error: BaseException) -> str | None:
-        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        """Why an error is of lintrain's making and not the script's; None if it is the script's."""
         if not self.is_held:
             return None
         # Without Landlock nothing is refused, and an error of access is the script's own.

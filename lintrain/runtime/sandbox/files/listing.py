@@ -11,7 +11,7 @@ from lintrain.runtime.sandbox.files import real
 
 
 class Entry:
-    """One name in a folder, as `os.DirEntry` tells of it; `found` is where it is."""
+    """One name in a folder, with the interface of `os.DirEntry`; `found` is its real path."""
 
     def __init__(self, name: Any, path: Any, found: str) -> None:  # Any: text or bytes, as the folder was given
         self.name = name

@@ -1,4 +1,4 @@
-"""A private layer over the file system: what the script writes lies here, what it removes is hidden here.
+"""A private layer over the file system: what the script writes is stored here, what it removes is hidden here.
 
 Everything is on disk, so that workers and Python scripts that the script starts see the same. A *key* is the absolute
 path that the script means, its links followed; `upper` is where the layer has it.
@@ -40,7 +40,7 @@ class Overlay:
         return self._is_used
 
     def folder(self) -> str:
-        """The folder that the script believes to be in."""
+        """The working folder as the script knows it."""
         return self.meant(real.getcwd())
 
     def meant(self, path: str) -> str:
@@ -54,7 +54,7 @@ class Overlay:
         return text.replace(self._written, "") if isinstance(text, str) else text
 
     def key(self, path: str, *, follows: bool = True) -> str | None:
-        """The key of a path, or None where it is free."""
+        """The key of a path, or None if it is free."""
         absolute = self.meant(os.path.normpath(os.path.join(self.folder(), path)))
         if self._is_free(absolute):
             return None

@@ -47,7 +47,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _may_be_written(path: str) -> bool:
-    """Whether the user has the right: asking for it is not what the kernel was told to refuse."""
+    """Whether the user has the right to write: if not, the refusal is not the probe's."""
     if real.exists(path):
         return real.access(path, os.W_OK | os.R_OK)
     above = os.path.dirname(os.path.abspath(path))

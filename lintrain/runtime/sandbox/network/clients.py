@@ -1,7 +1,7 @@
 """Libraries that are asked before they open a connection, and those that open one past Python's sockets.
 
 The guard of sockets stops the same requests; here the library gets its own kind of error earlier, so that it neither
-connects nor waits for an answer. Nobody sees what compiled code sends: without the kernel's wall it is stopped here.
+connects nor waits for an answer. What compiled code sends cannot be read: without the kernel's wall it is stopped here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _is_left_to_sockets(gate: Gate, host: str) -> bool:
 
 
 def _watch_pool(gate: Gate, package: str, module: Any) -> None:
-    """The pools of httpcore, which httpx is built on: the error is one that nobody repeats the request for."""
+    """The pools of httpcore, which httpx is built on: the error is one after which no client repeats the request."""
     import importlib
 
     # httpx retries a ConnectError, and clients built on it retry most others; a ProxyError ends the request at once.

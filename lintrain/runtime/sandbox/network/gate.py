@@ -26,7 +26,7 @@ class StoppedError(ConnectionRefusedError):
 class Gate:
     """The one judge of a process: every layer that sends asks it; `is_offline` where no other machine may be reached.
 
-    `secret` marks to the kernel the connections that this process watches; 0 where the kernel does not ask. Where it
+    `secret` marks to the kernel the connections that this process watches; 0 if the kernel does not ask. Where it
     `is_walled` somebody answers who knows the servers of the script itself.
     """
 

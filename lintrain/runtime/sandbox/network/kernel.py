@@ -132,7 +132,7 @@ def is_possible() -> bool:
 
 
 def ask_for_a_wall(path: str, secret: int) -> bool:
-    """Agree with lintrain on a wall around this process; False where there is none.
+    """Agree with lintrain on a wall around this process; False if there is none.
 
     lintrain first tries whether it can read what this process would ask for. Nothing is installed where it cannot.
     """

@@ -1,4 +1,4 @@
-"""The network of one process of a script under a probe, and what came of it in words."""
+"""The network of one process of a script under a probe, and its result in words."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ class Network:
         ]
 
     def refusal(self, error: BaseException) -> str | None:
-        """Why an error is of lintrain's making and not the script's; None where it is the script's."""
+        """Why an error is of lintrain's making and not the script's; None if it is the script's."""
         return refusal(error)

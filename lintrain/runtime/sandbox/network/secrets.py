@@ -21,7 +21,7 @@ SECRET = re.compile(
 
 PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy")
 REFUSING = "http://127.0.0.1:9"
-"""Nobody listens there; with an empty `no_proxy` everything goes there."""
+"""Nothing listens there; with an empty `no_proxy` every request goes there."""
 
 NOWHERE = os.devnull
 
@@ -53,7 +53,7 @@ def _empty_stores(store: str) -> dict[str, str]:
 
 
 def _without_keys_of_git() -> dict[str, str]:
-    """git and what it starts ask nobody for a password, and no helper that keeps any."""
+    """git, and what it starts, ask neither the user nor a credential helper for a password."""
     settings = {"credential.helper": "", "core.askPass": "", "http.extraHeader": "", "http.proxy": REFUSING}
     numbered = dict[str, str]()
     for number, (name, value) in enumerate(settings.items()):
