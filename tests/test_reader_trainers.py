@@ -10,7 +10,7 @@ from lintrain.analysis.evaluation_schedule import best_metric, evaluation_strate
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import Mapping, Value, options_of
+from lintrain.pipeline.values.python import Mapping, Value, literal, options_of
 from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
@@ -204,3 +204,18 @@ MEAN = "torch.nn.functional.cross_entropy(outputs.logits, labels)"
 def test_a_loss_of_ones_own_is_reported_where_nothing_else_may_divide(change: dict[str, str], count: int) -> None:
     whole = {"extra": "", "kwargs": "", "labels": "labels", "loss": MEAN, "steps": "4", **change}
     assert len(found("unscaled-compute-loss", LOSS.format(**whole))) == count
+
+
+@pytest.mark.parametrize("name", ["PPO", "OnlineDPO", "NashMD", "XPO", "SFT", "GRPO", "ORPO"])
+def test_every_trainer_of_the_tables_is_read_with_its_configuration(name: str) -> None:
+    code = f"import trl\nargs = trl.{name}Config('out', learning_rate=0.1)\ntrainer = trl.{name}Trainer(args=args)\n"
+    pipeline = read_pipeline(Source("train.py", code), TargetVersions())
+    (run,) = pipeline.runs
+    assert run.settings is not None
+    assert (run.name, literal(run.settings.value("learning_rate"))) == (f"{name}Trainer", 0.1)
+
+
+def test_a_class_that_is_only_named_like_a_trainer_is_none() -> None:
+    code = "import trl\ntrl.DDPOTrainer(c)\ntrl.ModelConfig('a')\n"
+    pipeline = read_pipeline(Source("train.py", code), TargetVersions())
+    assert (pipeline.runs, pipeline.arguments) == ([], [])

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
+from lintrain.knowledge.trainers import TRAINER, TRAINING_ARGUMENTS, is_training_arguments, trainer_parameters
 from lintrain.pipeline.values.model import Model, ModelPart, Module
 from lintrain.pipeline.values.python import (
     Class,
@@ -48,11 +49,18 @@ TRANSFORMERS_MODULE = lazy_pattern(r"transformers\.\w*(PreTrainedModel|Model|For
 
 
 def lineage_of(paths: Iterable[str]) -> Iterator[str]:
-    """Library classes by their dotted names, each followed by `torch.nn.Module` if it derives from that."""
+    """Library classes by their dotted names, each followed by the class that stands for all of its kind.
+
+    These are `torch.nn.Module`, `transformers.Trainer` and `transformers.TrainingArguments`.
+    """
     for path in paths:
         yield path
         if _derives_from_module(path):
             yield MODULE
+        elif path != TRAINER and trainer_parameters(path):
+            yield TRAINER
+        elif path != TRAINING_ARGUMENTS and is_training_arguments(path):
+            yield TRAINING_ARGUMENTS
 
 
 def _derives_from_module(path: str) -> bool:

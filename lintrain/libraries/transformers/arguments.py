@@ -6,8 +6,18 @@ from lintrain.interpreter import classes, objects
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import attribute_of, base_call, function, method, method_of, stored_attribute_of
+from lintrain.interpreter.core.registry import (
+    Transfer,
+    attribute_of,
+    base_call,
+    family,
+    function,
+    method,
+    method_of,
+    stored_attribute_of,
+)
 from lintrain.interpreter.functions import attribute_default
+from lintrain.knowledge.trainers import TRAINING_ARGUMENTS, is_training_arguments
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -22,33 +32,19 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.training import TrainingArguments
 
-ARGUMENTS = (
-    "transformers.TrainingArguments",
-    "transformers.Seq2SeqTrainingArguments",
-    "trl.SFTConfig",
-    "trl.DPOConfig",
-    "trl.RewardConfig",
-    "trl.GRPOConfig",
-    "trl.RLOOConfig",
-    "trl.ORPOConfig",
-    "trl.KTOConfig",
-    "trl.CPOConfig",
-    "trl.BCOConfig",
-    "trl.GKDConfig",
-    "trl.PRMConfig",
-    "trl.PPOConfig",
-    "trl.OnlineDPOConfig",
-)
-"""The classes of training arguments, by their paths."""
+
+@family("transformers")
+@family("trl")
+def _training_arguments(path: str) -> Transfer | None:
+    return _arguments if is_training_arguments(path) else None
 
 
-@function(*ARGUMENTS)
 def _arguments(call: Call) -> Value:
     """What the call sets; the first parameter of all of them is `output_dir`."""
     return make_arguments(call, call.path, {})
 
 
-@base_call(*ARGUMENTS)
+@base_call(TRAINING_ARGUMENTS)
 def _own_arguments(call: Call) -> Value:
     """An object of the script's own subclass: its fields set defaults, its constructor may do more."""
     cls = call.receiver
@@ -77,7 +73,7 @@ def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> Trainin
 
 def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
     """The arguments that HfArgumentParser fills, any of them set by the user perhaps; None for other classes."""
-    if isinstance(kind, Library) and kind.path in ARGUMENTS:
+    if isinstance(kind, Library) and is_training_arguments(kind.path):
         path, defaults = kind.path, dict[str, Value]()
     elif isinstance(kind, Class) and _library_class(kind):
         path, defaults = _library_class(kind), own_defaults(call, kind)
@@ -93,7 +89,7 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
 
 def _library_class(cls: Class) -> str:
     """The library's arguments class that a script's class derives from; empty if it does not."""
-    return next((path for path in cls.library_bases if path in ARGUMENTS), "")
+    return next((path for path in cls.library_bases if is_training_arguments(path)), "")
 
 
 def _own_names(cls: Class) -> list[str]:

@@ -7,14 +7,16 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
+    Transfer,
     attribute_of,
     base_call,
-    function,
+    family,
     instance_method,
     method,
     method_of,
     stored_attribute_of,
 )
+from lintrain.knowledge.trainers import TRAINER, trainer_parameters
 from lintrain.libraries.torch.collation import is_many, read_collate
 from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
 from lintrain.model.location import Location
@@ -35,49 +37,21 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.training import TrainerRun
 
-PLAIN = (
-    "model",
-    "args",
-    "data_collator",
-    "train_dataset",
-    "eval_dataset",
-    "processing_class",
-    "model_init",
-    "compute_loss_func",
-    "compute_metrics",
-    "callbacks",
-    "optimizers",
-    "optimizer_cls_and_kwargs",
-    "preprocess_logits_for_metrics",
-)
-"""The parameters of Trainer in transformers 5; the first five, and `model_init`, are the same in 4.x."""
 
-WITH_REFERENCE = ("model", "ref_model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class")
-WITH_REWARDS = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset", "processing_class")
-
-PARAMETERS = {
-    "transformers.Trainer": PLAIN,
-    "transformers.Seq2SeqTrainer": PLAIN,
-    "trl.SFTTrainer": PLAIN,
-    "trl.RewardTrainer": PLAIN,
-    "trl.PRMTrainer": PLAIN,
-    "trl.ORPOTrainer": PLAIN,
-    "trl.CPOTrainer": PLAIN,
-    "trl.DPOTrainer": WITH_REFERENCE,
-    "trl.GRPOTrainer": WITH_REWARDS,
-    "trl.RLOOTrainer": WITH_REWARDS,
-    "trl.KTOTrainer": ("model", "ref_model", "args", "train_dataset", "eval_dataset", "processing_class"),
-    "trl.BCOTrainer": ("model", "ref_model", "args", "train_dataset", "eval_dataset", "processing_class"),
-    "trl.GKDTrainer": ("model", "teacher_model", "args", "data_collator", "train_dataset", "eval_dataset"),
-}
-"""Each trainer's parameters in order; TRL's as of 1.16."""
+@family("transformers")
+@family("trl")
+def _trainers(path: str) -> Transfer | None:
+    return _trainer if trainer_parameters(path) else None
 
 
-@function(*PARAMETERS)
 def _trainer(call: Call) -> Value:
     run = _begin(call, call.path, call.path.rpartition(".")[2])
     _give(run, call)
     return _made(call, run)
+
+
+def _parameters_of(path: str) -> tuple[str, ...]:
+    return trainer_parameters(path) or ()
 
 
 def _begin(call: Call, path: str, name: str) -> TrainerRun:
@@ -88,7 +62,7 @@ def _begin(call: Call, path: str, name: str) -> TrainerRun:
 
 def _give(run: TrainerRun, call: Call) -> None:
     """Take the arguments of a constructor call."""
-    run.arguments = {name: argument for name, argument in call.named(*PARAMETERS[run.path]).items() if name != "**"}
+    run.arguments = {name: argument for name, argument in call.named(*_parameters_of(run.path)).items() if name != "**"}
     run.is_complete = not call.is_open and "**" not in call.keywords
 
 
@@ -114,13 +88,13 @@ def _read_collator(call: Call, run: TrainerRun) -> None:
     run.collator_needs = dict(rows.needs)
 
 
-@base_call(*PARAMETERS)
+@base_call(TRAINER)
 def _own_trainer(call: Call) -> Value:
     """An object of the script's own subclass of a trainer; its constructor is read until it calls the library's."""
     cls = call.receiver
     if not isinstance(cls, Class):
         return UNKNOWN
-    path = next(path for path in cls.library_bases if path in PARAMETERS)
+    path = next(path for path in cls.library_bases if trainer_parameters(path))
     run = _begin(call, path, cls.node.name)
     run.overrides = frozenset(name for owner in cls.lineage() for name in owner.attributes)
     run.instance = Instance(cls, origin=call.location)
@@ -139,19 +113,16 @@ def _construct(call: Call, run: TrainerRun, instance: Instance) -> None:
     invocation.run_function(call, found[1], instance, found[0])
     named = {argument.value: argument for argument in [*call.positional, *call.keywords.values()]}
     run.arguments = {name: named.get(argument.value, argument) for name, argument in run.arguments.items()}
-    run.attributes = {name: value for name, value in instance.attributes.items() if name in PARAMETERS[run.path]}
+    run.attributes = {name: value for name, value in instance.attributes.items() if name in _parameters_of(run.path)}
 
 
+@instance_method(TRAINER, "__init__")
 def _library_constructor(call: Call) -> Value:
     """`super().__init__(…)` in the constructor of a script's own trainer."""
     run = next((each for each in call.reader.record.runs if each.instance is call.receiver), None)
     if run is not None:
         _give(run, call)
     return UNKNOWN
-
-
-for path in PARAMETERS:
-    instance_method(path, "__init__")(_library_constructor)
 
 
 @attribute_of(TrainerRun)
