@@ -43,29 +43,29 @@ from lintrain.evidence.responses import FutureEvidence as FutureEvidence
 from lintrain.evidence.responses import MaskEvidence as MaskEvidence
 from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
 from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
-from lintrain.evidence.stages import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
-from lintrain.evidence.stages import AccumulationEvidence as AccumulationEvidence
-from lintrain.evidence.stages import BackwardEvidence as BackwardEvidence
-from lintrain.evidence.stages import BatchEvidence as BatchEvidence
 from lintrain.evidence.stages import Failure as Failure
-from lintrain.evidence.stages import ForwardEvidence as ForwardEvidence
-from lintrain.evidence.stages import LayerGradient as LayerGradient
-from lintrain.evidence.stages import LayerUpdate as LayerUpdate
-from lintrain.evidence.stages import ModelEvidence as ModelEvidence
-from lintrain.evidence.stages import NonFiniteGradient as NonFiniteGradient
-from lintrain.evidence.stages import OptimizerGroup as OptimizerGroup
-from lintrain.evidence.stages import OverfitEvidence as OverfitEvidence
 from lintrain.evidence.stages import Stage as Stage
 from lintrain.evidence.stages import StageName as StageName
 from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StageText as StageText
-from lintrain.evidence.stages import StepEvidence as StepEvidence
-from lintrain.evidence.stages import TensorEvidence as TensorEvidence
 from lintrain.evidence.throughput import ThroughputEvidence as ThroughputEvidence
 from lintrain.evidence.tokens import EdgeEvidence as EdgeEvidence
 from lintrain.evidence.tokens import LabelEvidence as LabelEvidence
 from lintrain.evidence.tokens import ScoredTokens as ScoredTokens
 from lintrain.evidence.tokens import TokenizerEvidence as TokenizerEvidence
+from lintrain.evidence.training import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
+from lintrain.evidence.training import AccumulationEvidence as AccumulationEvidence
+from lintrain.evidence.training import BackwardEvidence as BackwardEvidence
+from lintrain.evidence.training import BatchEvidence as BatchEvidence
+from lintrain.evidence.training import ForwardEvidence as ForwardEvidence
+from lintrain.evidence.training import LayerGradient as LayerGradient
+from lintrain.evidence.training import LayerUpdate as LayerUpdate
+from lintrain.evidence.training import ModelEvidence as ModelEvidence
+from lintrain.evidence.training import NonFiniteGradient as NonFiniteGradient
+from lintrain.evidence.training import OptimizerGroup as OptimizerGroup
+from lintrain.evidence.training import OverfitEvidence as OverfitEvidence
+from lintrain.evidence.training import StepEvidence as StepEvidence
+from lintrain.evidence.training import TensorEvidence as TensorEvidence
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 

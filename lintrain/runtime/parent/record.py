@@ -16,7 +16,7 @@ from lintrain.text.json_values import plain as plain
 
 LARGEST_EVIDENCE = 256 * 2**20
 
-SCHEMA = 1
+SCHEMA = 2
 """Counts up whenever a field of the evidence changes its meaning or goes away."""
 
 
