@@ -68,13 +68,13 @@ def collector_off() -> Iterator[None]:
     gc.enable()
 
 
-def checked(folder: Path, go_on: Callable[[], None] = lambda: None) -> Reading:
+def checked(folder: Path, check_cancelled: Callable[[], None] = lambda: None) -> Reading:
     """A script that imports a module of its own, read and forgotten as in a run over many files."""
     (folder / "net.py").write_text(dedent(MODULE))
     (folder / "train.py").write_text(dedent(SCRIPT))
     source = read_file(str(folder / "train.py"))
     try:
-        return replace(check_source(source, find_rules(), TargetVersions, Project(), go_on), modules={})
+        return replace(check_source(source, find_rules(), TargetVersions, Project(), check_cancelled), modules={})
     finally:
         source.forget_tree()
         for file, shown in list(TREES.held):

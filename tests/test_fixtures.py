@@ -83,13 +83,13 @@ def check(paths: list[str]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", fixture_files())
 def test_a_fixture_gives_exactly_the_findings_that_it_is_marked_with(path: str, checked: dict[str, Marks]) -> None:
     marked = marks_of(ROOT / path)
-    complaints = [f"{told(mark)} is reported and not marked" for mark in (checked[path] - marked).elements()]
-    complaints += [f"{told(mark)} is marked and not reported" for mark in (marked - checked[path]).elements()]
+    complaints = [f"{described(mark)} is reported and not marked" for mark in (checked[path] - marked).elements()]
+    complaints += [f"{described(mark)} is marked and not reported" for mark in (marked - checked[path]).elements()]
     if complaints:
         pytest.fail("\n".join(complaints), pytrace=False)
 
 
-def told(mark: tuple[int | None, int, str]) -> str:
+def described(mark: tuple[int | None, int, str]) -> str:
     cell, line, rule = mark
     return f"{f'cell {cell}, ' if cell else ''}line {line}: {rule}"
 

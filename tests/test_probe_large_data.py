@@ -130,7 +130,7 @@ def probe_large(folder: Path, between: str = "", *options: str) -> Probed:
     return probe(folder, HEAD + MANY + rest + "trainer.train()\n", *options)
 
 
-def told(probed: Probed) -> str:
+def shortcut_texts(probed: Probed) -> str:
     return " ".join([*probed.run["shortcuts"], *probed.run["notes"]])
 
 
@@ -142,13 +142,13 @@ def test_labels_of_a_sampled_dataset_are_still_counted_exactly(large: Path) -> N
     assert (probed.code, split["rows"]) == (0, 4800)
     label = next(column for column in split["columns"] if column["name"] == "label")
     assert label["counts"] == [[0, 1600], [1, 1600], [2, 1600]]
-    assert "processed 259 of 4800 rows" in told(probed)
+    assert "processed 259 of 4800 rows" in shortcut_texts(probed)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_full_data_turns_the_sampling_off(large: Path) -> None:
-    assert "rows" not in told(probe_large(large, "", "--full-data"))
+    assert "rows" not in shortcut_texts(probe_large(large, "", "--full-data"))
 
 
 @pytest.mark.slow
@@ -164,14 +164,14 @@ def test_full_data_turns_the_sampling_off(large: Path) -> None:
 def test_a_script_that_looks_at_all_mapped_rows_is_run_again_in_full(large: Path, use: str) -> None:
     probed = probe_large(large, use)
     assert probed.code == 0
-    assert "all of the data was processed: the script uses" in told(probed)
+    assert "all of the data was processed: the script uses" in shortcut_texts(probed)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_mapping_with_row_numbers_works_on_all_rows(large: Path) -> None:
     probed = probe_large(large, "tokenized = tokenized.map(lambda row, i: {'i': i}, with_indices=True)")
-    assert "`map` processed all 4800 rows: its function receives row indices" in told(probed)
+    assert "`map` processed all 4800 rows: its function receives row indices" in shortcut_texts(probed)
     numbers = next(column for column in probed.run["splits"][0]["columns"] if column["name"] == "i")
     assert (numbers["minimum"], numbers["maximum"]) == (0, 4799)
 

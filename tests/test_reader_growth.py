@@ -242,5 +242,5 @@ def test_what_is_put_together_within_bounds_is_known() -> None:
 def test_a_record_that_was_asked_about_itself_is_freed_without_the_collector() -> None:
     pipeline = read("[1, 2]", "x = x")
     references = sys.getrefcount(pipeline)
-    assert pipeline.told(lambda record, _: len(record.arguments), pipeline) == 1
+    assert pipeline.cached(lambda record, _: len(record.arguments), pipeline) == 1
     assert sys.getrefcount(pipeline) == references

@@ -55,15 +55,15 @@ last = 3
 """
 
 
-def told(text: str) -> str:
-    """A tree with all its places, or the error of a text that has none."""
+def parsed_or_error(text: str) -> str:
+    """A tree with all its locations, or the error of a text that has none."""
     try:
         return ast.dump(parse(text), include_attributes=True)
     except (SyntaxError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
 
 
-def told_after(latest: LatestTree, text: str) -> str:
+def reparsed_or_error(latest: LatestTree, text: str) -> str:
     with latest.serving("train.py"):
         try:
             return ast.dump(tree_of("train.py", text), include_attributes=True)
@@ -74,9 +74,9 @@ def told_after(latest: LatestTree, text: str) -> str:
 def kept_of(text: str, after: str) -> int:
     """How many statements of a text are taken over when it is edited."""
     latest = LatestTree()
-    told_after(latest, text)
+    reparsed_or_error(latest, text)
     before = latest.tree
-    assert told_after(latest, after) == told(after)
+    assert reparsed_or_error(latest, after) == parsed_or_error(after)
     assert before is not None
     return len({id(each) for each in before.body} & {id(each) for each in (latest.tree or before).body})
 
@@ -114,19 +114,19 @@ def test_a_line_that_goes_on_has_what_follows_parsed_with_it() -> None:
 def test_a_text_that_parses_again_is_held_against_the_last_that_did() -> None:
     latest = LatestTree()
     for text in (TEXT, TEXT.replace("last = 3", "last = ("), TEXT.replace("last = 3", "last = (4)")):
-        assert told_after(latest, text) == told(text)
+        assert reparsed_or_error(latest, text) == parsed_or_error(text)
 
 
 def test_any_edits_of_any_scripts_give_the_tree_of_the_text() -> None:
     chosen = random.Random(5)
     for path in chosen.sample(SCRIPTS, 25):
         latest, text = LatestTree(), path.read_text()
-        told_after(latest, text)
+        reparsed_or_error(latest, text)
         for _ in range(40):
             start = chosen.randrange(len(text) + 1)
             end = min(len(text), start + chosen.choice([0, 0, 0, 1, 2, 9]))
             after = text[:start] + chosen.choice(TYPED) + text[end:]
-            assert told_after(latest, after) == told(after), (path, start, end)
+            assert reparsed_or_error(latest, after) == parsed_or_error(after), (path, start, end)
             text = after if chosen.random() < 0.3 else text
 
 

@@ -23,7 +23,7 @@ def loaded_from_file(source: Source, node: ast.expr) -> ast.expr | None:
             node = node.value
         if is_read(node):
             return node
-        made = source.told(_only_values).get(node.id) if isinstance(node, ast.Name) else None
+        made = source.cached(_only_values).get(node.id) if isinstance(node, ast.Name) else None
         if made is None:
             return None
         node = made
@@ -54,7 +54,7 @@ def _only_values(source: Source) -> dict[str, ast.expr]:
 
 def entries_read(source: Source, key: str) -> Sequence[ast.Subscript]:
     """Where an entry of a checkpoint is read by its key."""
-    return source.told(_entries).get(key, ())
+    return source.cached(_entries).get(key, ())
 
 
 def _entries(source: Source) -> dict[str, list[ast.Subscript]]:

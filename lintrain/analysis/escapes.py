@@ -13,12 +13,12 @@ from lintrain.pipeline.values.python import Unknown, Value
 
 def escapes_of(pipeline: Pipeline, followed: Value) -> list[Event]:
     """The calls of unknown code that get a known model or optimizer, or a part of it."""
-    return pipeline.told(_find_escapes, followed)
+    return pipeline.cached(_find_escapes, followed)
 
 
 def _find_escapes(pipeline: Pipeline, followed: Value) -> list[Event]:
     modules = followed.trains if isinstance(followed, Optimizer) else (followed,)
-    by_part = pipeline.told(_escapes_by_part, None)
+    by_part = pipeline.cached(_escapes_by_part, None)
     wanted = {id(followed)}.union(*(touched_by(pipeline, each) for each in modules))
     found = {event.order: event for part in wanted for event in by_part.get(part, ())}
     return [found[order] for order in sorted(found)]
@@ -35,17 +35,17 @@ def _escapes_by_part(pipeline: Pipeline, _: None) -> dict[int, list[Event]]:
 
 def touched_by(pipeline: Pipeline, value: Value) -> frozenset[int]:
     """The identities of a value and its shareable parts: two values touch if they have one in common."""
-    return pipeline.told(_find_touched, value)
+    return pipeline.cached(_find_touched, value)
 
 
 def parts_shared(pipeline: Pipeline, values: Iterable[Value]) -> frozenset[int]:
     """The identities of these values and of their parts that other values may share."""
-    return frozenset[int]().union(*(pipeline.told(_find_parts, value) for value in values))
+    return frozenset[int]().union(*(pipeline.cached(_find_parts, value) for value in values))
 
 
 def do_overlap(pipeline: Pipeline, one: Value, other: Value) -> bool:
     """Whether two values share a part: `overlap` for many values, with the parts of each collected once."""
-    return not pipeline.told(_find_parts, one).isdisjoint(pipeline.told(_find_parts, other))
+    return not pipeline.cached(_find_parts, one).isdisjoint(pipeline.cached(_find_parts, other))
 
 
 def _find_parts(_: Pipeline, value: Value) -> frozenset[int]:

@@ -21,7 +21,7 @@ NEGATED = ((" is not None", " is None"), (" != ", " == "), (" not in ", " in "))
 
 def hides_gradients(pipeline: Pipeline, training: TrainingLoop) -> bool:
     """Whether gradients in a loop are changed by unknown code, or directly."""
-    return pipeline.told(_hides_gradients, training.loop)
+    return pipeline.cached(_hides_gradients, training.loop)
 
 
 def _hides_gradients(pipeline: Pipeline, loop: Loop) -> bool:
@@ -75,7 +75,7 @@ def _covers(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> boo
             modules = ()
     if not modules or any(isinstance(module, Unknown) for module in (*modules, *trained)):
         return None
-    inside = [pipeline.told(_find_inside, module) for module in modules]
+    inside = [pipeline.cached(_find_inside, module) for module in modules]
     if all(any(id(module) in parts for parts in inside) for module in trained):
         return True
     return False if parts_shared(pipeline, modules).isdisjoint(parts_shared(pipeline, trained)) else None

@@ -30,7 +30,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 def keras_name(pipeline: Pipeline) -> str | None:
     """The code that names Keras in a script (`keras`, `tf.keras`); None if nothing imports it."""
-    names = [name for source in pipeline.sources.values() for name in source.told(_names)]
+    names = [name for source in pipeline.sources.values() for name in source.cached(_names)]
     return min(names, key=len) if names else None
 
 

@@ -89,7 +89,7 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     classes = {call.location: call.path.rpartition(".")[2] for call in own}
     classes |= dict(_copiers(pipeline))
     known = _Known(classes, splits, {})
-    for function in pipeline.source.told(plain_functions).values():
+    for function in pipeline.source.cached(plain_functions).values():
         _note_given_back(pipeline, function, known)
     functions = pipeline.source.nodes_of(ast.FunctionDef)
     for body in [pipeline.source.tree.body, *(function.body for function in functions)]:
@@ -102,7 +102,7 @@ def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known)
     list(_in_block(pipeline, function.node.body, known, names))
     end = source.location(function.node.body[-1])
     parameters = {each.arg for each in ast.walk(function.node.args) if isinstance(each, ast.arg)}
-    for node, bound in source.told(given_back).items():
+    for node, bound in source.cached(given_back).items():
         learned = names.learned.get(node.id)
         if learned is None or not end.holds(source.location(node)):
             continue

@@ -53,7 +53,7 @@ def requires_version(pipeline: Pipeline, location: Location, path: str) -> bool:
     """Whether a file requires a version of the library itself (`require_version`)."""
     package = path.partition(".")[0]
     source = pipeline.source_of(location)
-    return source.says("require_version") and source.says(rf"require_version\w*\(\s*f?[\"']{package}\b")
+    return source.contains("require_version") and source.contains(rf"require_version\w*\(\s*f?[\"']{package}\b")
 
 
 def config_of(path: str) -> str:

@@ -107,14 +107,14 @@ def is_deliberate(pipeline: Pipeline, location: Location) -> bool:
     source = pipeline.source_of(location)
     near = "\n".join(source.lines[max(0, location.line - 4) : location.end_line])
     return (
-        any(each.says(MENTIONS_OVERFITTING) for each in pipeline.sources.values())
+        any(each.contains(MENTIONS_OVERFITTING) for each in pipeline.sources.values())
         or MENTIONS_TEST_RUN.search(near) is not None
     )
 
 
 def expects_error(pipeline: Pipeline, location: Location) -> bool:
     """Whether code is in a `try`, or in a `with` that expects an error."""
-    return any(guard.holds(location) for guard in pipeline.source_of(location).told(_guards))
+    return any(guard.holds(location) for guard in pipeline.source_of(location).cached(_guards))
 
 
 def _guards(source: Source) -> tuple[Location, ...]:

@@ -128,7 +128,7 @@ def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> 
 
 def steps_of(pipeline: Pipeline, scheduler: Scheduler) -> list[Event]:
     """The events in which a schedule certainly or possibly steps."""
-    return pipeline.told(_steps_by_option, pipeline).get(id(scheduler), [])
+    return pipeline.cached(_steps_by_option, pipeline).get(id(scheduler), [])
 
 
 def _steps_by_option(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:

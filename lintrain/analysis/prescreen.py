@@ -39,7 +39,7 @@ def may_use_removed_name(source: Source, targets: Targets) -> bool:
 
 def may_pass_keyword(source: Source, targets: Targets, *states: State) -> bool:
     """Whether the file may pass a keyword of one of these states to a class or function of a library."""
-    return any(keyword_state(path, keyword, targets).state in states for path, keyword in source.told(_passed))
+    return any(keyword_state(path, keyword, targets).state in states for path, keyword in source.cached(_passed))
 
 
 def _passed(source: Source) -> frozenset[tuple[str, str]]:
@@ -49,7 +49,7 @@ def _passed(source: Source) -> frozenset[tuple[str, str]]:
     for call in source.nodes_of(ast.Call) if names.meant else ():
         if call.keywords and (paths := names.called(call)):
             named = {each.arg for each in call.keywords if each.arg is not None}
-            passed = named if len(named) == len(call.keywords) else named | source.told(_possible_keywords)
+            passed = named if len(named) == len(call.keywords) else named | source.cached(_possible_keywords)
             found.update((path, keyword) for path in paths for keyword in passed)
     return frozenset(found)
 

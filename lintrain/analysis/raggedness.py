@@ -24,8 +24,8 @@ def ragged_copy_at(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
     """The calls that tokenize the copies of a text data set, if all of them have rows of different lengths."""
     if not isinstance(value, Dataset) or value.has_transform or not (is_text(value) or is_read_as_text(value)):
         return ()
-    copies = pipeline.told(_tokenized_by_origin, pipeline).get(id(value), ())
-    return _tokenized_at(copies[0]) if copies and all(pipeline.told(_is_ragged_set, each) for each in copies) else ()
+    copies = pipeline.cached(_tokenized_by_origin, pipeline).get(id(value), ())
+    return _tokenized_at(copies[0]) if copies and all(pipeline.cached(_is_ragged_set, each) for each in copies) else ()
 
 
 def _tokenized_by_origin(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Dataset]]:

@@ -137,7 +137,7 @@ def text_columns(dataset: Dataset) -> tuple[str, ...]:
 
 def has_tokenized_copy(pipeline: Pipeline, dataset: Dataset) -> bool:
     """Whether the script tokenizes these rows."""
-    tokenized = pipeline.told(_origins_of_tokens, pipeline)
+    tokenized = pipeline.cached(_origins_of_tokens, pipeline)
     is_read_alike = bool(dataset.read_as_text) and id(dataset.read_as_text) in tokenized
     return is_read_alike or any(id(each) in tokenized for each in (dataset, *dataset.lineage))
 

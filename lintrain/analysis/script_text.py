@@ -14,13 +14,13 @@ LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_
 
 def mentions(pipeline: Pipeline, pattern: str | re.Pattern[str]) -> bool:
     """Whether a regular expression matches in the script, or in a module that was read for it."""
-    return any(source.says(pattern) for source in pipeline.sources.values())
+    return any(source.contains(pattern) for source in pipeline.sources.values())
 
 
 def mentions_name(pipeline: Pipeline, pattern: str) -> bool:
     """Whether a regular expression matches a name in the code of the script or its modules, ignoring case."""
     wanted = re.compile(pattern, re.IGNORECASE)
-    return any(wanted.search(name) for source in pipeline.sources.values() for name in source.told(_names))
+    return any(wanted.search(name) for source in pipeline.sources.values() for name in source.cached(_names))
 
 
 def _names(source: Source) -> frozenset[str]:

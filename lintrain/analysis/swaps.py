@@ -34,7 +34,7 @@ class _Sizes:
 
 def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
     """Each such view; sizes and tensor are used in the block that reads the sizes, and not assigned in between."""
-    if not pipeline.source.says(VIEW_PATTERN):
+    if not pipeline.source.contains(VIEW_PATTERN):
         return
     views = {call.lineno for call in pipeline.source.nodes_of(ast.Call) if _is_view(call)}
     blocks: Sequence[ast.FunctionDef | ast.For | ast.While | ast.With] = pipeline.source.nodes_of(

@@ -95,7 +95,7 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
     """Whether the script runs torch modules, and imports no framework that runs the training loop."""
     if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
         return False
-    packages = frozenset[str]().union(*(source.told(_packages) for source in pipeline.sources.values()))
+    packages = frozenset[str]().union(*(source.cached(_packages) for source in pipeline.sources.values()))
     return "torch" in packages and not packages & FRAMEWORKS
 
 
@@ -120,17 +120,17 @@ def training_loops(pipeline: Pipeline) -> Iterator[TrainingLoop]:
 
     Only the first MOST_BACKWARDS calls of a loop are returned.
     """
-    yield from pipeline.told(_training_loops, None)
+    yield from pipeline.cached(_training_loops, None)
 
 
 def _training_loops(pipeline: Pipeline, _: None) -> list[TrainingLoop]:
     counts = Counter[int]()
     found: list[TrainingLoop] = []
     for backward in pipeline.acts(Act.BACKWARD):
-        loop = next((loop for loop in reversed(backward.loops) if pipeline.told(_steps_in, loop)), None)
+        loop = next((loop for loop in reversed(backward.loops) if pipeline.cached(_steps_in, loop)), None)
         if loop is not None and counts[id(loop)] < MOST_BACKWARDS:
             counts[id(loop)] += 1
-            steps, always = pipeline.told(_steps_in, loop), pipeline.told(_always_in, loop)
+            steps, always = pipeline.cached(_steps_in, loop), pipeline.cached(_always_in, loop)
             found.append(TrainingLoop(loop, backward, steps, events_in(pipeline, loop), always))
     return found
 
@@ -208,7 +208,7 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
 
 def _holders(pipeline: Pipeline, followed: Value) -> set[str]:
     """The code of the objects that may hold a value: created from it, or passed it by a method call."""
-    return pipeline.told(_find_holders, followed)
+    return pipeline.cached(_find_holders, followed)
 
 
 def _find_holders(pipeline: Pipeline, followed: Value) -> set[str]:

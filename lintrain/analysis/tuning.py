@@ -78,7 +78,7 @@ def trainings(pipeline: Pipeline) -> Iterator[Training]:
 
 
 def _start(pipeline: Pipeline, run: TrainerRun) -> int:
-    return pipeline.told(_starts, pipeline).get(id(run), LATEST)
+    return pipeline.cached(_starts, pipeline).get(id(run), LATEST)
 
 
 def _starts(pipeline: Pipeline, _: Pipeline) -> dict[int, int]:
@@ -91,7 +91,7 @@ def _starts(pipeline: Pipeline, _: Pipeline) -> dict[int, int]:
 
 def changes_before(pipeline: Pipeline, training: Training, *acts: Act) -> list[Event]:
     """The events that change a model or a part of it before its training begins."""
-    touching = pipeline.told(_touching, pipeline)
+    touching = pipeline.cached(_touching, pipeline)
     parts = {id(training.model), *shared_parts(training.model)}
     subjects = {subject: events for part in parts for subject, events in touching.get(part, {}).items()}
     found = [event for events in subjects.values() for event in events if event.act in acts]

@@ -69,7 +69,7 @@ class _Contents:
 
 def imports_training(source: Source, project: Project) -> bool:
     """Whether what a script uses of its project's modules trains."""
-    contents = source.told(_contents)
+    contents = source.cached(_contents)
     used = contents.said_by(frozenset(contents.words), frozenset(contents.methods))
     return _Search(source, project).leads_on(source.path, contents, used, DEEPEST)
 
@@ -107,7 +107,7 @@ class _Search:
         code = None if is_last and not self.project.contains(file, ACTS_IN_BYTES) else self.project.load(file)
         if code is None:
             return False
-        contents = code.told(_contents)
+        contents = code.cached(_contents)
         said = contents.said_by(names, used)
         if any(is_act(word, contents.acts) for word in said):
             return True

@@ -58,17 +58,17 @@ class Crash:
     error: str
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """The message for people: which rule failed on which file, whose fault that is, and what to do."""
-        return self._told_of(self.path)
+        return self._message_for(self.path)
 
-    def _told_of(self, files: str) -> str:
+    def _message_for(self, files: str) -> str:
         what = f"`{self.rule}` failed on {files}: {self.error}; this is a fault of lintrain"
         instead = f"; `--ignore {self.rule}` runs without the rule" if self.rule not in NO_RULES else ""
         return f"{what}: report it as an issue, with the file, reduced as far as it still fails{instead}"
 
     @classmethod
-    def told_together(cls, crashes: Iterable[Crash]) -> Iterator[str]:
+    def grouped(cls, crashes: Iterable[Crash]) -> Iterator[str]:
         """The messages for many: each fault once, with the first files and the number of the others."""
         alike: dict[tuple[str, str], list[Crash]] = {}
         for crash in crashes:
@@ -77,7 +77,7 @@ class Crash:
             paths = list(dict.fromkeys(crash.path for crash in same))
             others = len(paths) - FILES_NAMED
             more = f" and {others} other file{'s' if others > 1 else ''}" if others > 0 else ""
-            yield same[0]._told_of(", ".join(paths[:FILES_NAMED]) + more)
+            yield same[0]._message_for(", ".join(paths[:FILES_NAMED]) + more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Unjudged:
     spent: str
 
     @classmethod
-    def told_together(cls, unjudged: Iterable[Unjudged]) -> Iterator[tuple[str, str]]:
+    def grouped(cls, unjudged: Iterable[Unjudged]) -> Iterator[tuple[str, str]]:
         """The messages for people: for each file, its path and a line that names the first rules."""
         alike: dict[tuple[str, str], list[str]] = {}
         for one in unjudged:

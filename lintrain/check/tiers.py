@@ -43,7 +43,7 @@ def rules_concerned(
         return _without_training([rule for rule in rules if rule.matters_in_tests], source, find_targets)
     from lintrain.source.training_syntax import may_train, runs_itself
 
-    if is_ours and source.told(may_train):
+    if is_ours and source.cached(may_train):
         return rules
     if project is None or not runs_itself(source):
         return _without_training(rules, source, find_targets) if is_ours else ()

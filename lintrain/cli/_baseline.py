@@ -34,7 +34,7 @@ def write_baseline(
         outcome, rules = _checked(replace(options, paths=(str(_project(settings, file)),)), settings)
     except (UsageError, MissingPathError, RuleFileError) as error:
         raise CommandError(str(error)) from error
-    for fault in Crash.told_together(outcome.crashes):
+    for fault in Crash.grouped(outcome.crashes):
         say(f"lintrain: {fault}")
     after = before.pruned(outcome, rules) if prune else before.of(outcome)
     write_report(after.as_text(), file)

@@ -173,7 +173,7 @@ def _program_text(
         from lintrain.report.page.checked import checked_page
 
         closing = summary(outcome.reported, len(outcome.files), fixed)
-        unjudged = [line for _, line in Unjudged.told_together(outcome.unjudged)]
+        unjudged = [line for _, line in Unjudged.grouped(outcome.unjudged)]
         return checked_page(outcome.reported, find_source, closing, unjudged=unjudged)
     report = check_report(outcome, find_source, fixed, None if name in WITH_EDITS else no_edits)
     shown = without_suppressed(report) if options.hide_suppressed else report
@@ -182,10 +182,10 @@ def _program_text(
 
 def _write_remarks(options: CheckOptions, outcome: CheckResult, seconds: float) -> None:
     """Write to stderr what is not a finding: crashes always, the rest as the options ask."""
-    for crash in Crash.told_together(outcome.crashes):
+    for crash in Crash.grouped(outcome.crashes):
         say(f"lintrain: {crash}")
     if not options.quiet:
-        for _, line in Unjudged.told_together(outcome.unjudged):
+        for _, line in Unjudged.grouped(outcome.unjudged):
             say(f"lintrain: {line}")
         for note in outcome.notes:
             say(f"lintrain: {note}")

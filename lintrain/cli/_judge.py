@@ -87,9 +87,9 @@ def as_command_errors() -> Generator[None]:
 
 def report_crashes(static: StaticFindings) -> None:
     """Write to stderr which rules crashed on the script, and which did not check it."""
-    for crash in Crash.told_together(static.crashes):
+    for crash in Crash.grouped(static.crashes):
         say(f"lintrain: {crash}")
-    for _, line in Unjudged.told_together(static.unjudged):
+    for _, line in Unjudged.grouped(static.unjudged):
         say(f"lintrain: {line}")
 
 

@@ -155,11 +155,11 @@ class Evidence:
 
     def failed_with(self, *texts: str) -> Stage | None:
         """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""
-        return next((stage for stage in self.stages if stage.failure and stage.failure.says(*texts)), None)
+        return next((stage for stage in self.stages if stage.failure and stage.failure.contains(*texts)), None)
 
     def failed_at(self, location: Location, *texts: str) -> Stage | None:
         """The same, if the error is on a line of a location."""
-        failed = (stage for stage in self.stages if stage.failure and stage.failure.says(*texts))
+        failed = (stage for stage in self.stages if stage.failure and stage.failure.contains(*texts))
         return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.location, location)), None)
 
     def not_reached(self, name: StageName | StageText) -> str:

@@ -73,7 +73,7 @@ class Failure:
     frames: tuple[str, ...] = ()
     reached: Location | None = None
 
-    def says(self, *texts: str) -> bool:
+    def contains(self, *texts: str) -> bool:
         """Whether the error, written as `Type: message`, holds one of the texts."""
         return any(text in f"{self.type}: {self.message}" for text in texts)
 

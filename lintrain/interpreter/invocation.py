@@ -219,7 +219,7 @@ def _run_body(reader: Reader, function: Function, scope: Scope) -> Value:
     # Calling it gives a coroutine, and what `await` gives of that is not followed.
     if isinstance(function.node, ast.AsyncFunctionDef):
         return UNKNOWN
-    if reader.source.says("yield") and reader.once(functions.is_generator, function.node):
+    if reader.source.contains("yield") and reader.once(functions.is_generator, function.node):
         # Yields in a row are the items in order. A yield in a loop or under a condition gives some item,
         # again and again: one value stands for all of them.
         items = frame.yields if frame.yields_once else [join(frame.yields)]
@@ -265,7 +265,7 @@ def _is_as_written(reader: Reader, node: ast.expr, value: Value) -> bool:
         return reader.once(functions.hands_all_on, function.node)
     # Only then are the keys of the dictionary where their values were given, so that a finding can
     # point at them.
-    dictionary = reader.source.told(functions.dictionaries_of).get(node.id)
+    dictionary = reader.source.cached(functions.dictionaries_of).get(node.id)
     return dictionary is not None and value.origin == reader.source.location(dictionary)
 
 

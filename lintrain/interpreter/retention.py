@@ -162,7 +162,7 @@ def _is_callers_sum(reader: Reader, target: ast.expr) -> bool:
     source, loop, given = reader.source, reader.loops[-1], _given_in_loop(reader, target)
     if given is None or _is_taken_from(reader.code(loop.location), given.id):
         return False
-    back = [node for node, names in source.told(given_back).items() if given.id in names]
+    back = [node for node, names in source.cached(given_back).items() if given.id in names]
     own = _own_location(reader)
     bound = [node for node in source.nodes_of(ast.Name) if node.id == given.id and not isinstance(node.ctx, ast.Load)]
     return (

@@ -16,7 +16,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def statement_at(pipeline: Pipeline, location: Location) -> ast.stmt | None:
     """The innermost statement around a location."""
-    return pipeline.source_of(location).told(_statements).innermost(location)
+    return pipeline.source_of(location).cached(_statements).innermost(location)
 
 
 def _statements(source: Source) -> Nesting[ast.stmt]:
@@ -26,7 +26,7 @@ def _statements(source: Source) -> Nesting[ast.stmt]:
 def scope_of(pipeline: Pipeline, location: Location) -> ast.AST:
     """The function around a location, else the whole file."""
     source = pipeline.source_of(location)
-    return source.told(_functions).innermost(location) or source.tree
+    return source.cached(_functions).innermost(location) or source.tree
 
 
 def _functions(source: Source) -> Nesting[ast.expr | ast.stmt]:
@@ -43,7 +43,7 @@ def is_one_scope(pipeline: Pipeline, *locations: Location) -> bool:
 
 def loop_around(pipeline: Pipeline, location: Location) -> Location | None:
     """The innermost loop around a location."""
-    loops = pipeline.told(_loops, pipeline).get(location.path)
+    loops = pipeline.cached(_loops, pipeline).get(location.path)
     return loops.innermost(location) if loops else None
 
 
@@ -56,7 +56,7 @@ def _loops(pipeline: Pipeline, _: Pipeline) -> dict[str, Nesting[Location]]:
 
 def block_of(pipeline: Pipeline, statement: ast.stmt, location: Location) -> list[ast.stmt]:
     """The statements of the block that a statement is in."""
-    return pipeline.source_of(location).told(_blocks).get(statement, [])
+    return pipeline.source_of(location).cached(_blocks).get(statement, [])
 
 
 def _blocks(source: Source) -> dict[ast.stmt, list[ast.stmt]]:
@@ -106,7 +106,7 @@ def _stands_alone(pipeline: Pipeline, statement: ast.stmt, location: Location) -
 
 def uses_of(pipeline: Pipeline, name: str, location: Location) -> list[ast.Name | ast.Attribute]:
     """Where the file of a place reads a name (or `self.name`)."""
-    by_last = pipeline.source_of(location).told(_reads)
+    by_last = pipeline.source_of(location).cached(_reads)
     return [node for node in by_last.get(name.rpartition(".")[2], ()) if _is_called(node, name)]
 
 

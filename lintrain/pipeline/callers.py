@@ -43,8 +43,8 @@ def plain_functions(source: Source) -> dict[str, PlainFunction]:
 
 def handed_on(source: Source) -> dict[ast.Name, tuple[str, ...]]:
     """The uses of names that only give a thing to a plain function, or back to its caller, with its names there."""
-    found = dict(source.told(given_back))
-    for function in source.told(plain_functions).values():
+    found = dict(source.cached(given_back))
+    for function in source.cached(plain_functions).values():
         for call in function.calls:
             found.update((given, (name,)) for name, given in given_names(function.node.args, call).items())
     return found
@@ -55,7 +55,7 @@ def given_back(source: Source) -> dict[ast.Name, tuple[str, ...]]:
     targets = {each.value: each.targets for each in source.nodes_of(ast.Assign)}
     return {
         part: names
-        for function in source.told(plain_functions).values()
+        for function in source.cached(plain_functions).values()
         for returned in returned_in(function.node.body)
         for part, names in _bound_by(returned, [targets.get(call, []) for call in function.calls])
     }
@@ -89,7 +89,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 
 def spread_names(source: Source, names: set[str]) -> tuple[set[str], set[ast.Name]]:
     """These names with those that the same thing gets in plain functions, and from them; and where it is handed on."""
-    table = source.told(handed_on)
+    table = source.cached(handed_on)
     known = set(names)
     while further := {name for node, given in table.items() if node.id in known for name in given} - known:
         known |= further
@@ -99,7 +99,7 @@ def spread_names(source: Source, names: set[str]) -> tuple[set[str], set[ast.Nam
 def way_out(pipeline: Pipeline, location: Location) -> list[tuple[ast.AST, Location]]:
     """The function around it; the function around the only call of it, with that call; and so on to the module."""
     source = pipeline.source_of(location)
-    functions: dict[ast.AST, PlainFunction] = {each.node: each for each in source.told(plain_functions).values()}
+    functions: dict[ast.AST, PlainFunction] = {each.node: each for each in source.cached(plain_functions).values()}
     found = [(scope_of(pipeline, location), location)]
     while (function := functions.get(found[-1][0])) and len(function.calls) == 1 and len(found) < len(functions) + 2:
         location = source.location(function.calls[0])

@@ -97,9 +97,9 @@ def keeps_source_order(pipeline: Pipeline, dataset: Value) -> bool:
             is_known = all(made.cut is None or made.cut.first is not None for made in dataset.lineage)
             return is_plain and is_known and not _means_order(dataset.steps[0].text)
         case TorchDataset(name="TensorDataset" | "ConcatDataset" | "Subset") | Instance():
-            return not _means_order(_name_of(dataset)) and not pipeline.source.told(_may_shuffle)
+            return not _means_order(_name_of(dataset)) and not pipeline.source.cached(_may_shuffle)
         case Sequence():
-            return not pipeline.source.told(_may_shuffle)
+            return not pipeline.source.cached(_may_shuffle)
         case TorchDataset(path=path):
             return path.startswith("torchvision.") and "Fake" not in path
         case _:
@@ -118,7 +118,7 @@ def _may_shuffle(source: Source) -> bool:
     """Whether some call of the script may put rows into a random order, loaders that shuffle by themselves left out."""
     called = (node.func for node in source.nodes_of(ast.Call))
     names = (_last_name(func) for func in called)
-    return any(SHUFFLES.search(name) for name in names) or source.says(OTHER_ORDERS)
+    return any(SHUFFLES.search(name) for name in names) or source.contains(OTHER_ORDERS)
 
 
 def _last_name(func: ast.expr) -> str:

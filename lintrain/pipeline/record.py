@@ -249,7 +249,7 @@ class Pipeline:
         self.spend(len(found))
         return found
 
-    def told(self, question: Callable[[Pipeline, Subject], Answer], subject: Subject) -> Answer:
+    def cached(self, question: Callable[[Pipeline, Subject], Answer], subject: Subject) -> Answer:
         """The answer to a question about a loop or value, known by its identity, asked once while no event is added."""
         self._sort_anew()
         key = (question, id(subject))

@@ -35,7 +35,7 @@ class Snapshot:
         """The document's own bytes."""
         return self.given[self.path]
 
-    def go_on(self) -> None:
+    def check_cancelled(self) -> None:
         """Raise OutdatedError if the document has changed."""
         if self.is_outdated():
             raise OutdatedError
@@ -80,13 +80,13 @@ def request_of(snapshot: Snapshot, projects: Projects) -> CheckRequest:
         in_force.excludes.leave_out_within,
         shows_verdicts=True,
         baseline=in_force.baseline,
-        check_cancelled=snapshot.go_on,
+        check_cancelled=snapshot.check_cancelled,
     )
 
 
 def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] = ()) -> Checked:
     """Check a document; `measured` are findings of a probe of the same text. Raises OutdatedError."""
-    snapshot.go_on()
+    snapshot.check_cancelled()
     if snapshot.in_force.excludes.leave_out_within(snapshot.path):
         return Checked(snapshot.path, snapshot.raw, CheckResult(()), problem=snapshot.in_force.problem)
     with noted_files() as noted:

@@ -60,7 +60,7 @@ class Viewer:
 
     def not_judged(self, checked: Checked) -> Iterator[tuple[str, lsp.Diagnostic]]:
         """Diagnostics about files that were not checked completely, because their budget was used up."""
-        for path, line in Unjudged.told_together(checked.outcome.unjudged):
+        for path, line in Unjudged.grouped(checked.outcome.unjudged):
             at = self.locate(checked, Location(path, 1, 1, 1, 2))
             where = at.range if at else lsp_range([""], (1, 1), (1, 1), self.units)
             level = lsp.DiagnosticSeverity.Information

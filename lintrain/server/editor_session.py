@@ -126,7 +126,7 @@ class EditorSession:
         self.client.warn_once(f"configuration of {folder}", checked.problem)
         for crash in checked.file.crashes:
             if f"crash of {crash.rule}" not in self.client.shown:
-                self.client.warn_once(f"crash of {crash.rule}", crash.told)
+                self.client.warn_once(f"crash of {crash.rule}", crash.message)
         for note in checked.outcome.notes:
             if note not in self.client.shown:
                 self.client.shown[note] = note

@@ -112,7 +112,7 @@ class Source:
             self._by_kind[kinds] = [node for node in self.nodes if type(node) in kinds] if len(kinds) > 1 else []
         return cast("Sequence[Node]", self._by_kind[kinds])
 
-    def says(self, pattern: str | re.Pattern[str]) -> bool:
+    def contains(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a regular expression finds something in the text."""
         key = (pattern, None)
         if key not in self.answers:
@@ -120,7 +120,7 @@ class Source:
             self.answers[key] = found is not None
         return self.answers[key] is True
 
-    def told(self, question: Callable[[Source], Answer]) -> Answer:
+    def cached(self, question: Callable[[Source], Answer]) -> Answer:
         """The answer to a question about the whole file, computed once while its tree is kept."""
         key = (question, None)
         if key not in self.answers:

@@ -69,7 +69,7 @@ def imports_hub_library(source: Source) -> bool:
 
 def imported_packages(source: Source) -> frozenset[str]:
     """The top-level packages that are imported anywhere in the file, not relatively."""
-    return source.told(_packages)
+    return source.cached(_packages)
 
 
 def _packages(source: Source) -> frozenset[str]:
@@ -84,7 +84,7 @@ def _packages(source: Source) -> frozenset[str]:
 
 def imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
     """The statements that import something, anywhere in the file."""
-    return source.told(_imports)
+    return source.cached(_imports)
 
 
 def _imports(source: Source) -> list[ast.Import | ast.ImportFrom]:

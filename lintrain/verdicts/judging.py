@@ -95,7 +95,7 @@ def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
         failure = stage.failure
         if (
             failure
-            and failure.says("NameError", "UnboundLocalError")
+            and failure.contains("NameError", "UnboundLocalError")
             and _same_line(finding.location, failure.location)
         ):
             return Verdict.confirmed(f"{failure.type}: {failure.message}", stage=stage.name)
@@ -111,7 +111,7 @@ def _same_line(claimed: Location, failure: Location | None) -> bool:
 
 def _syntax_error(finding: Finding, evidence: Evidence) -> Verdict:
     failure = evidence.failure
-    if failure and failure.says("SyntaxError", "IndentationError", "TabError"):
+    if failure and failure.contains("SyntaxError", "IndentationError", "TabError"):
         return Verdict.confirmed(f"{failure.type}: {failure.message}")
     if finding.location.path.endswith(".ipynb") and not evidence.ran(finding.location):
         return Verdict.inconclusive("the probe ended before this cell")

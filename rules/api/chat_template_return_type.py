@@ -156,8 +156,8 @@ def _returns_default_type(pipeline: Pipeline, encoding: Encoding) -> bool:
 def _wrong_use(pipeline: Pipeline, origin: Location) -> tuple[Location, str] | None:
     """Where the result of a call is certainly used as token ids, and how (`as `labels``)."""
     source = pipeline.source_of(origin)
-    parents = source.told(_parents)
-    call = source.told(_calls).get(origin)
+    parents = source.cached(_parents)
+    call = source.cached(_calls).get(origin)
     if call is None:
         return None
     for use in _uses(source, _moved(call, parents), parents):
@@ -188,7 +188,7 @@ def _uses(source: Source, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> li
     assign = parents.get(node)
     if not isinstance(assign, ast.Assign) or len(assign.targets) != 1 or not isinstance(assign.targets[0], ast.Name):
         return [node]
-    named = source.told(_names).get((_scope(assign, parents), assign.targets[0].id), [])
+    named = source.cached(_names).get((_scope(assign, parents), assign.targets[0].id), [])
     stores = [each for each in named if not isinstance(each.ctx, ast.Load)]
     callers = [up for each in named if isinstance(up := parents.get(each), ast.Call)]
     if len(stores) != 1 or any(re.match(CHECKS_TYPE, ast.unparse(caller.func)) for caller in callers):
@@ -198,7 +198,7 @@ def _uses(source: Source, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> li
 
 def _names(source: Source) -> dict[tuple[ast.AST, str], list[ast.Name]]:
     """The uses of each name by scope; an outer scope also has the uses of its inner scopes."""
-    parents, found = source.told(_parents), dict[tuple[ast.AST, str], list[ast.Name]]()
+    parents, found = source.cached(_parents), dict[tuple[ast.AST, str], list[ast.Name]]()
     for name in source.nodes_of(ast.Name):
         scope = _scope(name, parents)
         found.setdefault((scope, name.id), []).append(name)

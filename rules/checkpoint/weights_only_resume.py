@@ -132,7 +132,7 @@ class WeightsOnlyResume(Rule[Claim]):
 
     def _loops(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         tree, source = pipeline.source.tree, pipeline.source
-        if not source.says(r"torch\s*\.\s*save"):
+        if not source.contains(r"torch\s*\.\s*save"):
             return
         saved = _saved_state(source.nodes_of(ast.Call))
         if saved is None or _may_restore(tree) or checkpoints.entries_read(source, _key_of(saved)):

@@ -119,7 +119,7 @@ class DatasetFromEvaluate(Rule[Claim]):
 def _of_failure(failure: Failure) -> Verdict:
     error = f"{failure.type}: {failure.message}"[:150]
     line = failure.location.line if failure.location else 0
-    if failure.says(*UNREACHABLE):
+    if failure.contains(*UNREACHABLE):
         return Verdict.inconclusive(f"line {line} could not connect to the hub: {error}")
     return Verdict.confirmed(f"line {line} raises {error}")
 

@@ -117,7 +117,7 @@ class EmptyLastBatch(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED) or evidence.stage("batch")
-        failed = stage is not None and stage.failure is not None and stage.failure.says(*RAISED)
+        failed = stage is not None and stage.failure is not None and stage.failure.contains(*RAISED)
         if stage is not None and (failed or NO_BATCH in stage.reason):
             return Verdict.confirmed(f"an epoch has 0 batches in the {stage.name} stage")
         made = evidence.objects.loaders_at(finding.location)

@@ -127,7 +127,7 @@ class EvalModeInTraining(Rule[Claim]):
         """An `eval()` that still applies when the next iteration trains."""
         for loop in reversed(backward.loops):
             switches = [
-                each for each in pipeline.told(_switches_in, loop) if training_loops.covers(each, forward.subject)
+                each for each in pipeline.cached(_switches_in, loop) if training_loops.covers(each, forward.subject)
             ]
             if not switches or not forward.is_inside(loop):
                 continue
@@ -225,7 +225,7 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
         if not backward.loops:
             continue
         key = tuple(map(id, backward.loops))
-        passes = pipeline.told(_passes_in, backward.loops[-1])
+        passes = pipeline.cached(_passes_in, backward.loops[-1])
         end = training_loops.index_of(passes, backward)
         yield from ((forward, backward) for forward in passes[start_of.get(key, 0) : end])
         start_of[key] = max(start_of.get(key, 0), end)
@@ -236,7 +236,7 @@ def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
     passes = [
         each for each in training_loops.events_in(pipeline, loop) if each.act is Act.FORWARD and not each.without_grad
     ]
-    return [each for each in passes if not pipeline.told(_ignores_mode, each.subject)]
+    return [each for each in passes if not pipeline.cached(_ignores_mode, each.subject)]
 
 
 def _switches_in(pipeline: Pipeline, loop: Loop) -> list[Event]:

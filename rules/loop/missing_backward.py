@@ -157,13 +157,13 @@ def _pass_without_gradients(pipeline: Pipeline, step: Event) -> Event | None:
         or step.subject.name == "LBFGS"
     ):
         return None
-    if not step.loops or not pipeline.code(step.location).endswith("step()") or pipeline.told(_computes, pipeline):
+    if not step.loops or not pipeline.code(step.location).endswith("step()") or pipeline.cached(_computes, pipeline):
         return None
     loop = step.loops[-1]
-    unknown = pipeline.told(_unknown, pipeline)
+    unknown = pipeline.cached(_unknown, pipeline)
     if any(event.is_inside(loop) or training_loops.may_hide(pipeline, event, step.subject) for event in unknown):
         return None
-    first = pipeline.told(_first_pass, loop)
+    first = pipeline.cached(_first_pass, loop)
     return first if first is not None and first.order < step.order else None
 
 
@@ -188,7 +188,7 @@ def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
 def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
     if HARMLESS.search(pipeline.code(event.location).partition("(")[0]):
         return True
-    paths = pipeline.told(_paths, pipeline).get(event.location, ())
+    paths = pipeline.cached(_paths, pipeline).get(event.location, ())
     return bool(paths) and all(path.startswith(LIBRARIES) and ".func" not in path for path in paths)
 
 

@@ -167,10 +167,10 @@ def _optimizer_cleared_with(pipeline: Pipeline, backward: Event, hidden: dict[tu
     """
     if not backward.loops:
         return None
-    escaped, loop = pipeline.told(_escaped, pipeline), backward.loops[0]
+    escaped, loop = pipeline.cached(_escaped, pipeline), backward.loops[0]
     for event in _clears_before(pipeline, backward):
         optimizer = event.subject
-        if not isinstance(optimizer, Optimizer) or id(optimizer) in escaped or pipeline.told(_may_step, optimizer):
+        if not isinstance(optimizer, Optimizer) or id(optimizer) in escaped or pipeline.cached(_may_step, optimizer):
             continue
         key = id(loop), id(optimizer)
         if key not in hidden:
@@ -188,8 +188,8 @@ def _escaped(pipeline: Pipeline, _: Pipeline) -> set[int]:
 
 def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
     """Where the loop clears gradients: only the last call before `backward` if an optimizer steps in the script."""
-    clears = pipeline.told(_clears_in, backward.loops[-1])
-    if not pipeline.told(_has_steps, pipeline):
+    clears = pipeline.cached(_clears_in, backward.loops[-1])
+    if not pipeline.cached(_has_steps, pipeline):
         return clears
     number = training_loops.index_of(clears, backward)
     return clears[max(number - 1, 0) : number]

@@ -237,7 +237,7 @@ def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -
             continue
         if _recurrent_layer(forward.subject) is None:
             continue
-        for node, carried in pipeline.source.told(_carrying).get(forward.location, ()):
+        for node, carried in pipeline.source.cached(_carrying).get(forward.location, ()):
             if not _is_rebound(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
 

@@ -177,7 +177,7 @@ def _is_on_device(pipeline: Pipeline, model: Model) -> bool:
         return False
     if text_of(model.arguments.get("device_map", Constant(None))) in DEVICE_MAPS:
         return True
-    moves = pipeline.told(_moves, pipeline).get(id(model), ())
+    moves = pipeline.cached(_moves, pipeline).get(id(model), ())
     return bool(moves) and all(_goes_to_accelerator(pipeline, event) for event in moves)
 
 
@@ -216,7 +216,7 @@ def _only_name(pipeline: Pipeline, model: Model) -> Binding | None:
 
 
 def _is_freed(pipeline: Pipeline, model: Model) -> bool:
-    return id(model) in pipeline.told(_freed, pipeline)
+    return id(model) in pipeline.cached(_freed, pipeline)
 
 
 def _freed(pipeline: Pipeline, _: Pipeline) -> set[int]:
@@ -224,7 +224,7 @@ def _freed(pipeline: Pipeline, _: Pipeline) -> set[int]:
 
 
 def _is_trained(pipeline: Pipeline, model: Model) -> bool:
-    return id(model) in pipeline.told(_trained, pipeline)
+    return id(model) in pipeline.cached(_trained, pipeline)
 
 
 def _trained(pipeline: Pipeline, _: Pipeline) -> set[int]:
@@ -239,7 +239,7 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Location) 
     source = pipeline.source_of(binding.location)
     if other.path != source.path:
         return False
-    uses = source.told(_names).get(binding.name, [])
+    uses = source.cached(_names).get(binding.name, [])
     stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
     in_one_scope = all(blocks.is_one_scope(pipeline, binding.location, source.location(node)) for node in uses)
     return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
@@ -255,7 +255,7 @@ def _names(source: Source) -> dict[str, list[ast.Name]]:
 
 def _is_kept(pipeline: Pipeline, binding: Binding, loop: Location) -> bool:
     """Whether the loop stores or deletes the model, assigns its name again, or ends early."""
-    starts, nodes = pipeline.source_of(loop).told(_statements_and_calls)
+    starts, nodes = pipeline.source_of(loop).cached(_statements_and_calls)
     first, last = bisect_left(starts, (loop.line, loop.column)), bisect_left(starts, (loop.end_line, loop.end_column))
     for node in nodes[first:last]:
         if isinstance(node, ast.Break | ast.Return | ast.Delete):

@@ -152,7 +152,7 @@ class BinaryAverage(Rule[Claim]):
         if evaluation is None or not evaluation.metric_function_called or classes is None:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if stage is not None and stage.failure is not None:
-            if stage.failure.says(metric_verdicts.BINARY_RAISES):
+            if stage.failure.contains(metric_verdicts.BINARY_RAISES):
                 return Verdict.confirmed(f"{classes} classes in {evaluation.labels} labels raise {stage.failure.type}")
             return Verdict.inconclusive(f"the metric function raised {stage.failure.type} on {classes} classes")
         if classes < 3:

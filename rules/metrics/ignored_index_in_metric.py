@@ -225,7 +225,7 @@ class IgnoredIndexInMetric(Rule[Claim]):
         if evaluation.ignored_labels == 0:
             return Verdict.refuted(text)
         if stage is not None and stage.failure is not None:
-            is_this = stage.failure.says(*RAISED)
+            is_this = stage.failure.contains(*RAISED)
             return (
                 Verdict.confirmed(f"{text}, and decoding raises {stage.failure.type}")
                 if is_this

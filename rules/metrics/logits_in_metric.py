@@ -135,7 +135,7 @@ class LogitsInMetric(Rule[Claim]):
         if stage is not None and stage.failure is not None:
             failure = stage.failure
             here = failure.location is not None and _lines(finding)[0] <= failure.location.line <= _lines(finding)[1]
-            if here or failure.says(*metric_verdicts.SCORES_RAISE):
+            if here or failure.contains(*metric_verdicts.SCORES_RAISE):
                 return Verdict.confirmed(
                     f"predictions of shape {shape} raise {failure.type} in the metric", shape=[*shape]
                 )

@@ -140,7 +140,7 @@ class RandomWeights(Rule[Claim]):
             model = training.model
             if not isinstance(model, Model) or model.origin is None or not _is_random(model):
                 continue
-            if _is_fine_tuning(pipeline, training) and not pipeline.source.says(ON_PURPOSE):
+            if _is_fine_tuning(pipeline, training) and not pipeline.source.contains(ON_PURPOSE):
                 yield self._report(pipeline, training, model, model.origin)
 
     def _report(self, pipeline: Pipeline, training: tuning.Training, model: Model, origin: Location) -> Finding[Claim]:

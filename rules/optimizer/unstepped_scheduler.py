@@ -239,11 +239,11 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     (name,) = names
     spread, handed = callers.spread_names(pipeline.source, names)
-    named = pipeline.told(_names_by_text, None)
-    if not spread.isdisjoint(pipeline.told(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
+    named = pipeline.cached(_names_by_text, None)
+    if not spread.isdisjoint(pipeline.cached(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
         return None
     uses = [node for each in spread for node in named.get(each, ())]
-    read_only = pipeline.told(_read_only, None)
+    read_only = pipeline.cached(_read_only, None)
     harmless = _prepared(pipeline, scheduler) | {id(node) for node in handed} | read_only
     is_unused = all(isinstance(node.ctx, ast.Store) or id(node) in harmless for node in uses)
     return name if is_unused else None
@@ -271,7 +271,7 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     if all(event.uncalled for event in pipeline.acts(Act.STEP)):  # another script creates the objects of this class
         return None
-    read_only = pipeline.told(_read_only, None)
+    read_only = pipeline.cached(_read_only, None)
     for node in script_text.every_node(pipeline):
         match node:
             case ast.Attribute(attr=attr) if attr == "__dict__" or (
@@ -308,7 +308,7 @@ def _class_of(pipeline: Pipeline, location: Location, own: str) -> ast.ClassDef 
     """The class of the object that a name holds: `self` in a method, or in a function that only one method calls."""
     source = pipeline.source_of(location)
     *_, (_, called) = callers.way_out(pipeline, location)[:2]
-    given = [node for node, names in source.told(callers.handed_on).items() if names == (own,) and node.id == "self"]
+    given = [node for node, names in source.cached(callers.handed_on).items() if names == (own,) and node.id == "self"]
     if not any(called.holds(source.location(node)) for node in given) if called != location else own != "self":
         return None
     around = [owner for owner in source.nodes_of(ast.ClassDef) if source.location(owner).holds(called)]

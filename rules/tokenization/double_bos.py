@@ -128,7 +128,7 @@ class DoubleBos(Rule[Claim]):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.says(r"bos_token|apply_chat_template") or any(
+        return source.contains(r"bos_token|apply_chat_template") or any(
             text in source.text for texts in BOS_TEXTS.values() for text in texts
         )
 

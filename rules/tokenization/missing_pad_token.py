@@ -200,7 +200,7 @@ class MissingPadToken(Rule[Claim]):
 
 def _padded_at(pipeline: Pipeline, tokenizer: Tokenizer) -> list[Location]:
     """The locations where this tokenizer certainly pads: its own calls, and the collators that use it."""
-    return pipeline.told(_paddings, pipeline).get(id(tokenizer), [])
+    return pipeline.cached(_paddings, pipeline).get(id(tokenizer), [])
 
 
 def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Location]]:

@@ -179,7 +179,7 @@ class UnpaddedBatch(Rule[Claim]):
         if (
             stage is not None
             and stage.failure is not None
-            and stage.failure.says(*RAGGED_ERRORS)
+            and stage.failure.contains(*RAGGED_ERRORS)
             and longest > shortest
         ):
             return Verdict.confirmed(

@@ -87,7 +87,7 @@ def framed(body: bytes) -> bytes:
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
-def told(method: str, params: bytes) -> bytes:
+def notification(method: str, params: bytes) -> bytes:
     """A notification with its header."""
     return framed(b'{"jsonrpc": "2.0", "method": "%s", "params": %s}' % (method.encode(), params))
 
@@ -100,8 +100,8 @@ TRAFFIC = {
     "empty-object": framed(b"{}"),
     "no-utf-8": framed(b'{"jsonrpc": "2.0", "method": "\xff\xfe"}'),
     "deep-lists": framed(b"[" * 200_000),
-    "deep-params": told("initialized", b'{"a":' * 50_000 + b"1" + b"}" * 50_000),
-    "unknown-method": told("nothing/atAll", b"{}") * 200,
+    "deep-params": notification("initialized", b'{"a":' * 50_000 + b"1" + b"}" * 50_000),
+    "unknown-method": notification("nothing/atAll", b"{}") * 200,
     "id-is-a-list": framed(b'{"jsonrpc": "2.0", "id": [1], "method": "textDocument/hover", "params": {}}'),
     "id-is-long": framed(b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "shutdown"}'),
     "answers-nobody-asked": framed(b'{"jsonrpc": "2.0", "id": "x", "result": {}}') * 500,
@@ -110,14 +110,14 @@ TRAFFIC = {
     "two-lengths": b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
     "no-length": b"Content-Type: text\r\n\r\n",
     "long-header": b"X: " + b"a" * 3_000_000 + b"\r\n\r\n",
-    "document-is-null": told("textDocument/didOpen", b"null"),
-    "text-is-a-number": told("textDocument/didOpen", b'{"textDocument": {"uri": "file:///a.py", "text": 5}}'),
-    "edit-of-nothing": told(
+    "document-is-null": notification("textDocument/didOpen", b"null"),
+    "text-is-a-number": notification("textDocument/didOpen", b'{"textDocument": {"uri": "file:///a.py", "text": 5}}'),
+    "edit-of-nothing": notification(
         "textDocument/didChange", b'{"textDocument": %s, "contentChanges": [{"text": "x"}]}' % NOWHERE
     ),
-    "cells-of-nothing": told("notebookDocument/didChange", b'{"notebookDocument": %s, "change": {}}' % NOWHERE),
-    "cancel-of-nothing": told("$/cancelRequest", b'{"id": 99999}') * 100,
-    "too-large-by-hand": told("lintrain/tooLarge", b'{"uri": [1], "id": {}, "length": "x"}'),
+    "cells-of-nothing": notification("notebookDocument/didChange", b'{"notebookDocument": %s, "change": {}}' % NOWHERE),
+    "cancel-of-nothing": notification("$/cancelRequest", b'{"id": 99999}') * 100,
+    "too-large-by-hand": notification("lintrain/tooLarge", b'{"uri": [1], "id": {}, "length": "x"}'),
 }
 
 

@@ -74,7 +74,7 @@ class Count:
         }
 
 
-def told(number: int, fault: str, again: str) -> str:
+def fault_line(number: int, fault: str, again: str) -> str:
     """The line of a fault."""
     return json.dumps({"number": number, "fault": fault[:400], "again": again}, ensure_ascii=True) + "\n"
 
@@ -90,7 +90,7 @@ def go(make: Make, count: int, jobs: int, first: int, again: str, keep: Path) ->
             sys.stderr.write(f"{counted.results} inputs, {len(counted.faults)} kinds of faults\n")
         for fault in result.faults:
             if fault not in known:
-                sys.stdout.write(told(number, fault, again.format(number)))
+                sys.stdout.write(fault_line(number, fault, again.format(number)))
                 sys.stdout.flush()
     for fault, numbers in counted.faults.items():
         if not fault.startswith(("the process", "no answer", "over")):

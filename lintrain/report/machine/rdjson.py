@@ -63,7 +63,7 @@ def _suggestion(edit: EditEntry, point: Point) -> dict[str, object]:
 
 def _points_of(path: str, find_source: FindSource) -> Point:
     source = find_source(path)
-    lines = source.told(_lines_not_ascii) if source else []
+    lines = source.cached(_lines_not_ascii) if source else []
 
     def point(line: int, column: int) -> dict[str, int]:
         text = lines[line - 1] if line <= len(lines) else ""

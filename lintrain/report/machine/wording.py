@@ -43,4 +43,4 @@ def one_line(text: str) -> str:
 
 def unjudged_files(report: CheckReport) -> Iterator[tuple[str, str]]:
     """The files that were not checked completely, each with a line about it."""
-    return Unjudged.told_together(Unjudged(one.path, one.rule, one.reason) for one in report.unjudged)
+    return Unjudged.grouped(Unjudged(one.path, one.rule, one.reason) for one in report.unjudged)
