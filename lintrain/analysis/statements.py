@@ -1,0 +1,178 @@
+"""Statements as they are written: what they assign, whether every run executes them, and whether they leave a loop."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+PLAIN = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
+"""Statements without a condition inside that could keep a part of them from running."""
+
+COLLECTS = frozenset({"append", "add", "insert", "setdefault"})
+"""Methods that store their argument in a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A piece of code and its location."""
+
+    text: str
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`x = y = value`: the targets in normalized code, and the value as it is written.
+
+    `elements` are the parts of a single tuple target (`a, b = value`), None for other targets; `constant` is the value
+    of a literal, None for other code.
+    """
+
+    location: Location
+    targets: tuple[Code, ...]
+    value: Code
+    elements: tuple[str, ...] | None
+    constant: object
+
+
+def assignments(source: Source) -> Sequence[Assignment]:
+    """The assignments of a file with `=`, without annotated and augmented ones."""
+    return source.cached(_assignments)
+
+
+def _assignments(source: Source) -> tuple[Assignment, ...]:
+    return tuple(_assignment(source, node) for node in source.nodes_of(ast.Assign))
+
+
+def _assignment(source: Source, node: ast.Assign) -> Assignment:
+    only, value = node.targets[0] if len(node.targets) == 1 else None, source.location(node.value)
+    return Assignment(
+        source.location(node),
+        tuple(Code(ast.unparse(target), source.location(target)) for target in node.targets),
+        Code(source.code(value), value),
+        tuple(map(ast.unparse, only.elts)) if isinstance(only, ast.Tuple) else None,
+        node.value.value if isinstance(node.value, ast.Constant) else None,
+    )
+
+
+def assignment_around(pipeline: Pipeline, location: Location) -> Assignment | None:
+    """The assignment that is the innermost statement around a location; None if that is another statement."""
+    statement = blocks.statement_at(pipeline, location)
+    return _assignment(pipeline.source_of(location), statement) if isinstance(statement, ast.Assign) else None
+
+
+def is_whole_statement(pipeline: Pipeline, location: Location) -> bool:
+    """Whether the expression at a location is a statement by itself, whose value is discarded."""
+    statement = blocks.statement_at(pipeline, location)
+    return isinstance(statement, ast.Expr) and pipeline.source_of(location).location(statement) == location
+
+
+def is_plain_at_module_level(pipeline: Pipeline, location: Location) -> bool:
+    """Whether every run of a file executes this code: it is in a simple statement outside of any block."""
+    source = pipeline.source_of(location)
+    return any(source.location(node).holds(location) for node in source.tree.body if isinstance(node, PLAIN))
+
+
+def are_in_one_function(pipeline: Pipeline, one: Location, other: Location) -> bool:
+    """Whether two locations have the same innermost function, which is no lambda and not `async`."""
+    scope = blocks.scope_of(pipeline, one)
+    return isinstance(scope, ast.FunctionDef) and blocks.scope_of(pipeline, other) is scope
+
+
+def ends_of_branches(source: Source) -> Iterator[str]:
+    """The normalized code of the last statement under each `if` and `elif` of a file."""
+    return (ast.unparse(node.body[-1]) for node in source.nodes_of(ast.If))
+
+
+def is_written_in_a_loop(source: Source, text: str) -> bool:
+    """Whether the code of a `for` loop of a file contains a text."""
+    return any(text in source.code(source.location(loop)) for loop in source.nodes_of(ast.For))
+
+
+def run_every_iteration(source: Source, loop: Location) -> Iterator[Location]:
+    """The expression statements that each iteration of a loop executes, including those in functions that it calls.
+
+    None after an `if` that may continue the loop or return from it.
+    """
+    node = source.cached(_loops).get(loop)
+    if node is not None:
+        yield from map(source.location, _always_run(node.body, source.cached(_own_functions)))
+
+
+def _loops(source: Source) -> dict[Location, ast.For | ast.While]:
+    loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
+    return {source.location(loop): loop for loop in reversed(loops)}
+
+
+def _own_functions(source: Source) -> dict[str, ast.FunctionDef]:
+    """The functions at module level that are defined once and have no decorator, by name."""
+    functions = [node for node in source.tree.body if isinstance(node, ast.FunctionDef)]
+    names = Counter(node.name for node in source.nodes_of(ast.FunctionDef))
+    return {node.name: node for node in functions if names[node.name] == 1 and not node.decorator_list}
+
+
+def _always_run(body: list[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Iterator[ast.Expr]:
+    """The expression statements of a body that always run, including those in a `with` or in a called function."""
+    for statement in body:
+        if isinstance(statement, ast.If) and _may_leave(statement):
+            return
+        if isinstance(statement, ast.With):
+            yield from _always_run(statement.body, functions)
+        elif isinstance(statement, ast.Expr):
+            yield statement
+        match statement:
+            case (
+                ast.Expr(value=ast.Call(func=ast.Name(id=name))) | ast.Assign(value=ast.Call(func=ast.Name(id=name)))
+            ) if name in functions:
+                others = {other: function for other, function in functions.items() if other != name}
+                yield from _always_run(functions[name].body, others)
+            case _:
+                pass
+
+
+def _may_leave(statement: ast.If) -> bool:
+    return any(isinstance(node, ast.Continue | ast.Return) for node in ast.walk(statement))
+
+
+def keeps_value(pipeline: Pipeline, name: str, bound: Location, loop: Location) -> bool:
+    """Whether a loop may keep or free what an iteration gave a name at `bound`.
+
+    It gives the value a second name, stores it in a container, assigns the name elsewhere too, deletes something, or
+    ends early.
+    """
+    starts, nodes = pipeline.source_of(loop).cached(_statements_and_calls)
+    first, last = bisect_left(starts, (loop.line, loop.column)), bisect_left(starts, (loop.end_line, loop.end_column))
+    return any(_keeps(pipeline.source_of(bound), node, name, bound) for node in nodes[first:last])
+
+
+def _statements_and_calls(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt | ast.Call]]:
+    """Statements and calls in source order, with the start of each."""
+    nodes = [node for node in source.nodes if isinstance(node, ast.stmt | ast.Call)]
+    starts = {node: (source.location(node).line, source.location(node).column) for node in nodes}
+    nodes.sort(key=starts.__getitem__)
+    return [starts[node] for node in nodes], nodes
+
+
+def _keeps(source: Source, node: ast.stmt | ast.Call, name: str, bound: Location) -> bool:
+    match node:
+        case ast.Break() | ast.Return() | ast.Delete():
+            return True
+        case ast.Call(func=ast.Attribute(attr=method), args=given):
+            return method in COLLECTS and any(_is_name(each, name) for each in given)
+        case ast.Assign(targets=targets, value=value):
+            others = (each for each in targets if source.location(each) != bound)
+            return _is_name(value, name) or any(_is_name(each, name) for each in others)
+        case _:
+            return False
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
