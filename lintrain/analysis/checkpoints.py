@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
+from lintrain.analysis.statements import Code
+from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 READERS = frozenset({"torch.load", "load_file", "safetensors.torch.load_file"})
+
+
+@dataclass(frozen=True, slots=True)
+class UncheckedLoad:
+    """`model.load_state_dict(content, strict=False)` as a statement, and where the content is read from a file."""
+
+    location: Location
+    code: str
+    read: Code | None
 
 
 def is_read(node: ast.expr) -> bool:
@@ -50,6 +63,27 @@ def _only_values(source: Source) -> dict[str, ast.expr]:
     # An assignment counts twice: as a statement, and as a name that is stored.
     once = {name: found[0] for name, found in values.items() if len(found) == 2 and name not in changed}
     return {name: value for name, value in once.items() if not isinstance(value, ast.Name)}
+
+
+def unchecked_loads(source: Source) -> Iterator[UncheckedLoad]:
+    """The statements that load a whole model with `strict=False` and discard the names of missing weights."""
+    for statement in source.nodes_of(ast.Expr):
+        if _skips_missing_keys(statement.value):
+            read = loaded_from_file(source, statement.value.args[0]) if statement.value.args else None
+            file = Code(ast.unparse(read), source.location(read)) if read else None
+            yield UncheckedLoad(source.location(statement.value), ast.unparse(statement), file)
+
+
+def _skips_missing_keys(call: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is `model.load_state_dict(…, strict=False)`, for a whole model."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute(value=ast.Name(id="self")), attr=method)):
+            return method == "load_state_dict" and any(
+                each.arg == "strict" and isinstance(each.value, ast.Constant) and each.value.value is False
+                for each in call.keywords
+            )
+        case _:
+            return False
 
 
 def entries_read(source: Source, key: str) -> Sequence[ast.Subscript]:

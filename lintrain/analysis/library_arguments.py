@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from lintrain.evidence.run import Evidence
 from lintrain.knowledge.api import State, keyword_state, signature
+from lintrain.knowledge.succession import takes_calls
 from lintrain.knowledge.versions import exactly
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddArgument, Fix, RemoveArgument
@@ -81,6 +82,13 @@ def accepting_call(pipeline: Pipeline, keyword: KeywordArgument, path: str, name
         before.path == after.path and before.end_line < after.line and calls[0].is_certain and keyword.call.is_certain
     )
     return calls[0] if same and _goes_into(calls[0], keyword.call) else None
+
+
+def accepts_calls_of(pipeline: Pipeline, callees: Collection[Location], old: str, new: str) -> bool:
+    """Whether `new` accepts the arguments of the calls of `old` whose callees are at these locations of one file."""
+    source = pipeline.source_of(next(iter(callees)))
+    calls = [node for node in source.nodes_of(ast.Call) if source.location(node.func) in callees]
+    return takes_calls(old, new, calls, pipeline.targets)
 
 
 def moved_argument(finding: Finding[Any], name: str, new_name: str, value: str) -> Fix | None:

@@ -75,7 +75,7 @@ Transformers 5.0, migration guide; measured on transformers 5.23.
 
 from __future__ import annotations
 
-import ast
+import ast  # the rule is about the expression that contains the result
 import re
 from collections.abc import Iterator
 

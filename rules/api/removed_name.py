@@ -52,11 +52,10 @@ Transformers, MIGRATION_GUIDE_V5; datasets 3.0 release notes (`load_metric`); TR
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import library_arguments, prescreen
-from lintrain.knowledge import api, renames, succession, successors, versions
+from lintrain.analysis import library_arguments, prescreen, statements, written_names
+from lintrain.knowledge import api, renames, successors, versions
 from lintrain.pipeline.record import LibraryName
 from lintrain.rule import (
     Evidence,
@@ -176,7 +175,7 @@ def _claim(pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: 
         used.module,
         used.name,
         used.is_import,
-        _is_certain(pipeline, used),
+        statements.is_plain_at_module_level(pipeline, used.location),
         new_module,
         new_name,
         rename.is_safe if rename else False,
@@ -188,8 +187,8 @@ def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
     """Every use of an imported name in the script."""
     if not used.is_import:
         return []
-    source = pipeline.source_of(used.location)
-    return [source.location(node) for node in source.nodes_of(ast.Name) if node.id == used.bound_as][:MOST_USES]
+    uses = written_names.uses_of(pipeline.source_of(used.location), used.bound_as)
+    return [use.location for use in uses[:MOST_USES]]
 
 
 def _accepts_its_calls(
@@ -198,15 +197,5 @@ def _accepts_its_calls(
     """Whether the replacement accepts the arguments with which the script calls the removed name."""
     if rename is None or rename.new_name is None:
         return False
-    source = pipeline.source_of(used.location)
-    calls = [node for node in source.nodes_of(ast.Call) if source.location(node.func) in (used.location, *uses)]
     old, new = f"{used.module}.{used.name}", f"{rename.new_module}.{rename.new_name}"
-    return succession.takes_calls(old, new, calls, pipeline.targets)
-
-
-def _is_certain(pipeline: Pipeline, used: LibraryName) -> bool:
-    """Whether every run of the script executes this use: it is in a simple statement at module level."""
-    plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
-    source = pipeline.source_of(used.location)
-    statements = (node for node in source.tree.body if isinstance(node, plain))
-    return any(source.location(node).holds(used.location) for node in statements)
+    return library_arguments.accepts_calls_of(pipeline, (used.location, *uses), old, new)

@@ -61,7 +61,6 @@ PyTorch documentation, `torch.nn.Module.load_state_dict`.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -85,21 +84,18 @@ class IgnoredMissingKeys(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source
-        for node in source.nodes_of(ast.Expr) if "load_state_dict" in source.text else ():
-            if not _skips_missing_keys(node.value) or source.is_displayed(source.location(node)):
+        for load in checkpoints.unchecked_loads(source) if "load_state_dict" in source.text else ():
+            if source.is_displayed(load.location):
                 continue
             if script_text.mentions_name(
                 pipeline, r"lora|adapter|peft"
             ):  # adapters are part of the weights, on purpose
                 return
-            assert isinstance(node.value, ast.Call)
-            read = checkpoints.loaded_from_file(source, node.value.args[0]) if node.value.args else None
-            code = ast.unparse(node).replace("strict=False", "") + (ast.unparse(read) if read else "")
-            if read is not None and not ON_PURPOSE.search(code):
+            if load.read is not None and not ON_PURPOSE.search(load.code.replace("strict=False", "") + load.read.text):
                 yield self.finding(
-                    source.location(node.value),
+                    load.location,
                     "`strict=False` skips missing weights, and the returned keys are not checked",
-                    related=[Related(source.location(read), "the file is read here", "read")],
+                    related=[Related(load.read.location, "the file is read here", "read")],
                     help="remove `strict=False`, or check the `missing_keys` that the call returns",
                 )
 
@@ -118,19 +114,3 @@ class IgnoredMissingKeys(Rule):
 
 def _is_at(location: Location, claimed: Location) -> bool:
     return location.path == claimed.path and claimed.line <= location.line <= claimed.end_line
-
-
-def _skips_missing_keys(call: ast.expr) -> bool:
-    """Whether an expression is `model.load_state_dict(…, strict=False)`, for a whole model."""
-    if (
-        not isinstance(call, ast.Call)
-        or not isinstance(call.func, ast.Attribute)
-        or call.func.attr != "load_state_dict"
-    ):
-        return False
-    owner = call.func.value
-    is_whole = isinstance(owner, ast.Name) or (isinstance(owner, ast.Attribute) and ast.unparse(owner.value) == "self")
-    return is_whole and any(
-        each.arg == "strict" and isinstance(each.value, ast.Constant) and each.value.value is False
-        for each in call.keywords
-    )

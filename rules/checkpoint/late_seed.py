@@ -118,11 +118,10 @@ PyTorch documentation, "Reproducibility"; Transformers documentation, `set_seed`
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, tuning
+from lintrain.analysis import script_text, tuning, written_calls
 from lintrain.pipeline import blocks, callers, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
@@ -133,6 +132,8 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 SEEDS = r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
 OF_OTHERS = frozenset({"random.seed", "numpy.random.seed"})
 """Calls that seed generators which no weights come from."""
+
+NAMED_AFTER_SEED = r"(?i)seed|determin|reproduc"
 
 WITH_NEW_HEAD = frozenset(
     {
@@ -261,13 +262,8 @@ def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> b
     others = {call.location for call in pipeline.calls if call.path in OF_OTHERS}
     ends = {id(scope): location for scope, location in callers.way_out(pipeline, seed.location)}
     default = seed.location if blocks.is_one_scope(pipeline, made, seed.location) else None
-    calls = [
-        (source.location(node), node) for source in pipeline.sources.values() for node in source.nodes_of(ast.Call)
-    ]
-    for location, node in calls:
-        called = ast.unparse(node.func)
-        if "Generator" in called or not re.search(r"seed|determin|reproduc", called, re.IGNORECASE):
-            continue
+    calls = [call for source in pipeline.sources.values() for call in written_calls.calls_of(source, NAMED_AFTER_SEED)]
+    for location in [call.location for call in calls if "Generator" not in call.callee]:
         end = ends.get(id(blocks.scope_of(pipeline, location)), default)
         if location not in others and location not in ends.values() and (end is None or location.line < end.line):
             return True

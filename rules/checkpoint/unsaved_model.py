@@ -59,10 +59,9 @@ Transformers documentation, `TrainingArguments.save_strategy`. Measured on trans
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.analysis import evaluation_schedule, trainer_methods, written_calls, written_names
 from lintrain.pipeline import blocks, callers
 from lintrain.pipeline.values.python import Value, is_missing
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
@@ -149,13 +148,12 @@ def _is_never_saved(settings: TrainingArguments) -> bool:
 def _is_unused(pipeline: Pipeline, run: TrainerRun) -> bool:
     """Whether the trainer is only used to train, and the model is not used afterwards."""
     source, trained = pipeline.source, run.train_calls[-1]
-    names = _names_of(pipeline, run.value("model"))
-    owners = _names_of(pipeline, run)
-    named: list[ast.expr] = [node for node in source.nodes_of(ast.Name) if node.id in names]
-    named += [node for node in source.nodes_of(ast.Attribute) if node.attr == "model" and _name(node.value) in owners]
+    names, owners = _names_of(pipeline, run.value("model")), _names_of(pipeline, run)
+    uses = [use for name in names for use in written_names.uses_of(source, name)]
+    uses += [use for owner in owners for use in written_names.uses_of_attribute(source, owner, "model")]
     ends = {id(scope): location.end_line for scope, location in callers.way_out(pipeline, trained)}
     is_named_later = any(
-        node.lineno > ends.get(id(blocks.scope_of(pipeline, source.location(node))), trained.end_line) for node in named
+        use.location.line > ends.get(id(blocks.scope_of(pipeline, use.location)), trained.end_line) for use in uses
     )
     return bool(names) and trainer_methods.stays_in_script(pipeline, run) and not is_named_later
 
@@ -165,15 +163,6 @@ def _names_of(pipeline: Pipeline, value: Value) -> set[str]:
     return callers.spread_names(pipeline.source, {binding.name for binding in pipeline.names_of(value)})[0]
 
 
-def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _saves_or_uses(pipeline: Pipeline) -> bool:
     """Whether the script calls a function whose name contains a word for saving, using or measuring a model."""
-    for node in pipeline.source.nodes_of(ast.Call):
-        called = node.func
-        name = called.attr if isinstance(called, ast.Attribute) else _name(called)
-        if SAVES_OR_USES.search(name):
-            return True
-    return False
+    return any(SAVES_OR_USES.search(name) for name in written_calls.called_names(pipeline.source))

@@ -98,7 +98,7 @@ files exist, and otherwise resumes without a warning).
 
 from __future__ import annotations
 
-import ast
+import ast  # the rule is about the dictionary that `torch.save` writes and the entries that are read
 import re
 from collections.abc import Iterator, Sequence
 
