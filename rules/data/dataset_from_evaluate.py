@@ -38,9 +38,9 @@ datasets 3.0.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
+from lintrain.analysis import statements
 from lintrain.evidence.run import Failure
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Dataset, DatasetDict
@@ -87,7 +87,7 @@ class DatasetFromEvaluate(Rule[Claim]):
             help="load it with `load_dataset`" if is_metric else "load it with `evaluate.load`",
             claim=Claim(
                 code if "\n" not in code else None,
-                _is_certain(pipeline, location) and _is_certain(pipeline, misuse.location),
+                all(statements.is_plain_at_module_level(pipeline, each) for each in (location, misuse.location)),
             ),
         )
 
@@ -122,13 +122,6 @@ def _of_failure(failure: Failure) -> Verdict:
     if failure.contains(*UNREACHABLE):
         return Verdict.inconclusive(f"line {line} could not connect to the hub: {error}")
     return Verdict.confirmed(f"line {line} raises {error}")
-
-
-def _is_certain(pipeline: Pipeline, location: Location) -> bool:
-    """Whether every run of the script executes this code: it is in a simple statement at module level."""
-    plain = (ast.Assign, ast.Expr)
-    source = pipeline.source_of(location)
-    return any(source.location(node).holds(location) for node in source.tree.body if isinstance(node, plain))
 
 
 def _is_swapped(misuse: Misuse) -> bool:

@@ -41,15 +41,13 @@ Datasets documentation, "Process": all methods return a new `Dataset` object, ex
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data
+from lintrain.analysis import run_data, written_calls, written_names
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Either, Value
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, dataclass, fixes
-from lintrain.source import parsing
 
 CHANGING = frozenset(
     {
@@ -91,8 +89,7 @@ class DiscardedMap(Rule[Claim]):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        calls = (node.value for node in source.nodes_of(ast.Expr) if isinstance(node.value, ast.Call))
-        return any(isinstance(call.func, ast.Attribute) and call.func.attr in CHANGING for call in calls)
+        return not CHANGING.isdisjoint(written_calls.methods_called_as_statements(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for discard in pipeline.discards:
@@ -103,7 +100,7 @@ class DiscardedMap(Rule[Claim]):
         made = _datasets(discard.result)
         if not made or any(dataset.is_unchanged is not False for dataset in made):
             return False
-        if _writes_a_file(pipeline.code(discard.location)):
+        if CACHE_FILES & written_calls.keywords_in(pipeline.code(discard.location)):
             return False
         return not any(_repeats(dataset, made[0]) for dataset in pipeline.datasets if isinstance(dataset, Dataset))
 
@@ -162,13 +159,5 @@ def _added(made: Dataset) -> list[str]:
 
 
 def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
-    return any(
-        isinstance(node, ast.Name) and node.id == name and node.lineno > discard.location.end_line
-        for node in pipeline.source_of(discard.location).nodes
-    )
-
-
-def _writes_a_file(code: str) -> bool:
-    """Whether a call names the cache file to write."""
-    names = (node.arg for node in ast.walk(parsing.expression_of(f"({code})")) if isinstance(node, ast.keyword))
-    return any(name in CACHE_FILES for name in names)
+    uses = written_names.uses_of(pipeline.source_of(discard.location), name)
+    return any(use.location.line > discard.location.end_line for use in uses)

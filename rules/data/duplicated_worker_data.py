@@ -101,7 +101,7 @@ PyTorch documentation, `torch.utils.data.IterableDataset`: the example with `get
 
 from __future__ import annotations
 
-import ast
+import ast  # the rule is about the form of a generator method: which nodes `__iter__` consists of
 import re
 from collections.abc import Iterator
 

@@ -66,7 +66,7 @@ scikit-learn documentation, "Common pitfalls and recommended practices": data le
 
 from __future__ import annotations
 
-import ast
+import ast  # the fix needs a pair of assignments of one exact form
 from collections.abc import Iterator
 
 from lintrain.analysis import leaks

@@ -68,12 +68,11 @@ Transformers documentation, `TrainingArguments.max_steps`; the error is that of 
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders
+from lintrain.analysis import loaders, statements
 from lintrain.pipeline import blocks, dataset_rows
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import Constant, Instance, Value, is_missing, number_of, options_of
@@ -149,20 +148,19 @@ def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Related]
     settings = run.settings
     if settings is None or settings.origin is None or not settings.is_complete or "max_steps" in settings.values:
         return []
-    assigned = pipeline.source_of(settings.origin).nodes_of(ast.Assign)
-    names = {ast.unparse(each.targets[0]) for each in assigned if _sets_steps(pipeline, each, settings.origin)}
+    assigned = statements.assignments(pipeline.source_of(settings.origin))
+    names = {each.targets[0].text for each in assigned if _sets_steps(pipeline, each, settings.origin)}
     count = _counted(settings, dataset) if not names else None
     code = names.pop() if len(names) == 1 else str(count or "")
     return [Related(settings.origin, "`max_steps` is missing here", "arguments", code)] if code else []
 
 
-def _sets_steps(pipeline: Pipeline, assigned: ast.Assign, made: Location) -> bool:
+def _sets_steps(pipeline: Pipeline, assigned: statements.Assignment, made: Location) -> bool:
     """Whether an unused variable above the training arguments has the name and value of a number of steps."""
-    location, value = pipeline.source_of(made).location(assigned), assigned.value
-    name = ast.unparse(assigned.targets[0])
-    is_number = isinstance(value, ast.Constant) and type(value.value) is int and value.value > 0
+    value, name = assigned.constant, assigned.targets[0].text
+    is_number = isinstance(value, int) and not isinstance(value, bool) and value > 0
     is_named = len(assigned.targets) == 1 and NAMED.fullmatch(name) is not None
-    is_above = location < made and blocks.is_one_scope(pipeline, location, made)
+    is_above = assigned.location < made and blocks.is_one_scope(pipeline, assigned.location, made)
     return is_number and is_named and is_above and not blocks.uses_of(pipeline, name, made)
 
 

@@ -110,10 +110,9 @@ transformers#22119; transformers documentation, `TrainingArguments.remove_unused
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data, trainer_methods
+from lintrain.analysis import run_data, trainer_methods, written_names
 from lintrain.pipeline.values.data import Dataset, Kind
 from lintrain.pipeline.values.python import Absent, is_missing, is_true, options_of
 from lintrain.pipeline.values.training import TrainerRun
@@ -219,28 +218,6 @@ def _is_removed(dataset: Dataset, name: str) -> bool:
 def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Location]]:
     """The keys of `inputs` that the `compute_loss` of the script needs."""
     loss = trainer_methods.own_method(run, "compute_loss")
-    if loss is None or loss.origin is None:
-        return
-    source = pipeline.source_of(loss.origin)
-    parameters = [each.arg for each in loss.node.args.args]
-    if len(parameters) < 3:
-        return
-    body = loss.node.body if isinstance(loss.node.body, list) else []
-    certain = {id(node) for statement in body if isinstance(statement, ast.Assign) for node in ast.walk(statement)}
-    for node in trainer_methods.nodes_of(loss):
-        key = _key(node, parameters[2])
-        if key is not None and id(node) in certain and isinstance(node, ast.expr):
-            yield key, source.location(node)
-
-
-def _key(node: ast.AST, inputs: str) -> str | None:
-    """The key that `inputs["key"]` or `inputs.pop("key")` reads."""
-    match node:
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Load()):
-            return key if name == inputs else None
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(id=name), attr="pop"), args=[ast.Constant(value=str(key))], keywords=[]
-        ):
-            return key if name == inputs else None
-        case _:
-            return None
+    parameters = [each.arg for each in loss.node.args.args] if loss is not None else []
+    if loss is not None and len(parameters) >= 3:
+        yield from written_names.keys_always_read(pipeline, loss, parameters[2])

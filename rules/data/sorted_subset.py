@@ -85,17 +85,15 @@ Card of `stanfordnlp/imdb`; datasets documentation, "Process": shuffle and selec
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders
+from lintrain.analysis import loaders, written_calls
 from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.values.cuts import Cut
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Value, options_of
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.source import parsing
 
 JOINS = frozenset({"concatenate_datasets", "interleave_datasets"})
 CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
@@ -208,11 +206,5 @@ def _depth_above(dataset: Dataset) -> int:
 
 def _shuffled(code: str) -> str | None:
     """The code of a subset with a shuffle before it."""
-    try:
-        call = parsing.expression_of(code)
-    except SyntaxError:
-        return None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return None
-    above = ast.get_source_segment(code, call.func.value)
+    above = written_calls.receiver_in(code)
     return f"{above}.shuffle(seed=42){code[len(above) :]}" if above and code.startswith(above) else None

@@ -108,13 +108,12 @@ PyTorch documentation, "Randomness in multi-process data loading". Measured on t
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import trainer_methods
+from lintrain.analysis import written_names
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Function, Instance, LibraryObject, Value, is_missing, literal
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 GENERATORS = frozenset(
     {
@@ -126,6 +125,9 @@ GENERATORS = frozenset(
     }
 )
 """Functions that create a random generator with its own state."""
+
+DISTINGUISHES_WORKERS = lazy_pattern("worker")
+"""Code of a class that may do something else in each worker."""
 
 
 class StoredWorkerRng(Rule):
@@ -190,16 +192,15 @@ class StoredWorkerRng(Rule):
 
 def _used_generators(rows: Instance) -> list[str]:
     """The attributes with a generator that reading a row uses; empty if the class itself distinguishes workers."""
-    if any("worker" in ast.unparse(owner.node) for owner in rows.cls.lineage()):
+    if written_names.is_in_code_of(rows.cls.lineage(), DISTINGUISHES_WORKERS):
         return []
     found = rows.cls.lookup("__getitem__")
     method = found[1] if found else None
     if not isinstance(method, Function) or rows.cls.lookup("__getstate__") or rows.cls.lookup("__setstate__"):
         return []
-    used = [node for node in trainer_methods.nodes_of(method) if isinstance(node, ast.Attribute)]
-    stored = {node.attr for node in used if isinstance(node.ctx, ast.Store)}
-    names = [node.attr for node in used if _is_generator(rows.attributes.get(node.attr)) and node.attr not in stored]
-    return list(dict.fromkeys(names))
+    used, stored = written_names.attributes_used(method), written_names.attributes_assigned(method)
+    names = dict.fromkeys(name for name in used if name not in stored)
+    return [name for name in names if _is_generator(rows.attributes.get(name))]
 
 
 def _is_generator(value: Value | None) -> bool:
@@ -208,17 +209,16 @@ def _is_generator(value: Value | None) -> bool:
 
 def _seeding(pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str]) -> list[Related]:
     """The class with the code of a function that seeds the generators of each worker; empty without a fix."""
-    cls = rows.cls.node
-    source, name = pipeline.source, f"seed_{cls.name.lower()}"
-    known = any(isinstance(node, ast.Name | ast.FunctionDef) and name in ast.unparse(node) for node in source.nodes)
-    if cls not in source.tree.body or known or "worker_init_fn" in loader.arguments:
+    name = f"seed_{rows.cls.node.name.lower()}"
+    location = written_names.at_top_level(pipeline.source, rows.cls)
+    if location is None or written_names.may_be_taken(pipeline.source, name) or "worker_init_fn" in loader.arguments:
         return []
     made = [_seeded(pipeline, rows.attributes[each]) for each in names]
     if None in made:
         return []
     lines = [f"    own.dataset.{each} = {code}" for each, code in zip(names, made, strict=True)]
     code = "\n".join([f"def {name}(worker):", "    own = get_worker_info()", *lines])
-    return [Related(source.location(cls), "each worker has a copy", "class", code)]
+    return [Related(location, "each worker has a copy", "class", code)]
 
 
 def _seeded(pipeline: Pipeline, generator: Value) -> str | None:

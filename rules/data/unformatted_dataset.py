@@ -70,10 +70,9 @@ Datasets documentation, "Use with PyTorch"; the error is that of torch 2.13.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, raggedness, training_loops
+from lintrain.analysis import loaders, raggedness, training_loops, written_names
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import is_missing
@@ -142,10 +141,8 @@ class UnformattedDataset(Rule[Claim]):
 
 def _makes_tensors(pipeline: Pipeline) -> bool:
     """Whether the script names a function that makes tensors; `tensor` only as attribute, since variables have it."""
-    source = pipeline.source
-    attributes = {node.attr for node in source.nodes_of(ast.Attribute)}
-    names = {node.id for node in source.nodes_of(ast.Name)}
-    return "tensor" in attributes or not MAKES_TENSORS.isdisjoint(attributes | names)
+    attributes = written_names.attributes(pipeline.source)
+    return "tensor" in attributes or not MAKES_TENSORS.isdisjoint(attributes | written_names.variables(pipeline.source))
 
 
 def _returns_lists(loader: Loader, dataset: Dataset) -> bool:
