@@ -80,12 +80,10 @@ PyTorch tutorial "Getting started with distributed data parallel", "Save and loa
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
-from lintrain.pipeline import blocks
+from lintrain.analysis import script_text, statements, written_names
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.python import literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -143,7 +141,9 @@ class AllRanksWrite(Rule[Claim]):
 
 def _may_exit_early(pipeline: Pipeline) -> bool:
     """Whether the script exits under a condition, possibly in all processes but one."""
-    return any(re.match(EXITS, ast.unparse(node.body[-1])) for node in script_text.nodes_of_kind(pipeline, ast.If))
+    return any(
+        re.match(EXITS, end) for source in pipeline.sources.values() for end in statements.ends_of_branches(source)
+    )
 
 
 def _is_parallel(event: Event) -> bool:
@@ -158,9 +158,8 @@ def _is_fixed(code: str) -> bool:
 
 def _in_first_process(pipeline: Pipeline, location: Location) -> str | None:
     """The statement under `if dist.get_rank() == 0`, if it is on one line and `torch.distributed` has a name."""
-    source, statement = pipeline.source_of(location), blocks.statement_at(pipeline, location)
-    names = [each.asname for node in source.nodes_of(ast.Import) for each in node.names if each.name == DISTRIBUTED]
-    if not isinstance(statement, ast.Expr) or source.location(statement) != location or not names or names[0] is None:
+    name = written_names.alias_of_module(pipeline.source_of(location), DISTRIBUTED)
+    if name is None or not statements.is_whole_statement(pipeline, location):
         return None
     code = pipeline.code(location)
-    return None if "\n" in code else f"if {names[0]}.get_rank() == 0:\n    {code}"
+    return None if "\n" in code else f"if {name}.get_rank() == 0:\n    {code}"

@@ -100,11 +100,10 @@ Accelerate documentation, "Big model inference"; PyTorch documentation, `Distrib
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.pipeline import blocks
+from lintrain.analysis import statements
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import literal
@@ -153,9 +152,9 @@ def _is_moved(pipeline: Pipeline, model: Model, wrapped: Event) -> bool:
     """Whether the script calls `to` or `cuda` on the name of a model, at the latest where it is wrapped."""
     if model.origin is None or model.origin.path != wrapped.location.path:
         return False
-    made = blocks.statement_at(pipeline, model.origin)
-    if not isinstance(made, ast.Assign) or not isinstance(made.targets[0], ast.Name):
+    made = statements.assignment_around(pipeline, model.origin)
+    name = made.targets[0].text if made else ""
+    if made is None or not name.isidentifier():
         return False
-    source = pipeline.source_of(wrapped.location)
-    between = "\n".join(source.lines[source.location(made).end_line : wrapped.location.end_line])
-    return re.search(rf"\b{made.targets[0].id}\.(to|cuda)\(", between) is not None
+    between = "\n".join(pipeline.source_of(wrapped.location).lines[made.location.end_line : wrapped.location.end_line])
+    return re.search(rf"\b{name}\.(to|cuda)\(", between) is not None

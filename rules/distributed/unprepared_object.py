@@ -92,11 +92,10 @@ Accelerate documentation, `Accelerator.prepare`.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import statements, training_loops, written_calls
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
@@ -228,21 +227,15 @@ def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Location, s
     """The location of `a, b = accelerator.prepare(a, b)`, and the same statement with `name`, if created above."""
     if value.origin is None or not name.isidentifier():
         return None
-    calls = [node for node in pipeline.source.nodes_of(ast.Call) if ast.unparse(node.func).endswith(".prepare")]
-    if len(calls) != 1 or calls[0].keywords:
+    calls = written_calls.calls_of(pipeline.source, r"\.prepare\Z")
+    if len(calls) != 1 or calls[0].has_keywords:
         return None
-    location = pipeline.source.location(calls[0])
-    statement = blocks.statement_at(pipeline, location)
-    if not isinstance(statement, ast.Assign) or statement.value is not calls[0] or not value.origin < location:
+    call = calls[0]
+    assigned = statements.assignment_around(pipeline, call.location)
+    if assigned is None or assigned.value.location != call.location or not value.origin < call.location:
         return None
-    if not blocks.is_one_scope(pipeline, value.origin, location):
+    is_one_scope = blocks.is_one_scope(pipeline, value.origin, call.location)
+    if not is_one_scope or name in call.arguments or assigned.elements != call.arguments:
         return None
-    arguments = [ast.unparse(each) for each in calls[0].args]
-    if name in arguments:
-        return None
-    match statement.targets:
-        case [ast.Tuple(elts=targets)] if [ast.unparse(each) for each in targets] == arguments:
-            names = ", ".join([*arguments, name])
-            return pipeline.source.location(statement), f"{names} = {ast.unparse(calls[0].func)}({names})"
-        case _:
-            return None
+    names = ", ".join([*call.arguments, name])
+    return assigned.location, f"{names} = {call.callee}({names})"

@@ -111,11 +111,10 @@ PyTorch documentation, "Performance Tuning Guide", section "Enable asynchronous 
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, script_text
+from lintrain.analysis import loaders, script_text, written_calls, written_names
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Class, Instance, is_missing, literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes, lazy_pattern
@@ -194,22 +193,10 @@ def _has_no_workers(loader: Loader) -> bool:
 def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
     """A slow call that each `__getitem__` of a data set makes, and what it does."""
     found = cls.lookup("__getitem__")
-    if found is None or cls.has_unknown_base or any(CACHES.search(ast.unparse(each.node)) for each in cls.lineage()):
+    if found is None or cls.has_unknown_base or written_names.is_in_code_of(cls.lineage(), CACHES):
         return None
-    owner = found[0]
-    method = next(
-        (node for node in owner.node.body if isinstance(node, ast.FunctionDef) and node.name == "__getitem__"), None
-    )
-    source = pipeline.source_of(owner.origin) if owner.origin else pipeline.source
-    for statement in method.body if method else ():
-        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-        for call in calls if not isinstance(statement, ast.If | ast.Try) else ():
-            work = _work_of(call)
-            if work is not None:
-                return source.location(call), work
+    for call in written_calls.calls_in_method(pipeline, found[0], "__getitem__"):
+        for pattern, work in HEAVY:
+            if pattern.fullmatch(call.callee):
+                return call.location, work
     return None
-
-
-def _work_of(call: ast.Call) -> str | None:
-    code = ast.unparse(call.func)
-    return next((work for pattern, work in HEAVY if pattern.fullmatch(code)), None)

@@ -78,11 +78,9 @@ PyTorch documentation, "Performance Tuning Guide"; `torch.cuda.empty_cache`; `to
 
 from __future__ import annotations
 
-import ast
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import statements, training_loops
 from lintrain.pipeline.record import LibraryCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass
 
@@ -94,7 +92,6 @@ STOPS = {
 """Calls that slow down a step, and what each of them does."""
 
 FEWEST_STEPS = 2
-LEAVES = (ast.Continue, ast.Return)
 DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"})
 """Calls that enable anomaly detection."""
 
@@ -153,43 +150,13 @@ def _run_each_step(
     pipeline: Pipeline, trainings: Sequence[training_loops.TrainingLoop]
 ) -> dict[Location, training_loops.TrainingLoop]:
     """The statements that run in each iteration of a training loop, with this loop."""
-    source, functions = pipeline.source, _own_functions(pipeline)
-    loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
-    nodes = {source.location(node): node for node in reversed(loops)}
     first = {training.loop.location: training for training in reversed(trainings)}
     found = dict[Location, training_loops.TrainingLoop]()
     for training in trainings:
-        node = nodes.get(training.loop.location)
-        if node is not None and first[training.loop.location] is training:
-            for statement in _statements_of(node.body, functions):
-                found.setdefault(source.location(statement), training)
+        if first[training.loop.location] is training:
+            for location in statements.run_every_iteration(pipeline.source, training.loop.location):
+                found.setdefault(location, training)
     return found
-
-
-def _own_functions(pipeline: Pipeline) -> dict[str, ast.FunctionDef]:
-    """The functions at module level that are defined once and have no decorator, by name."""
-    functions = [node for node in pipeline.source.tree.body if isinstance(node, ast.FunctionDef)]
-    names = Counter(node.name for node in pipeline.source.nodes_of(ast.FunctionDef))
-    return {node.name: node for node in functions if names[node.name] == 1 and not node.decorator_list}
-
-
-def _statements_of(body: list[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> Iterator[ast.Expr]:
-    """The expression statements of a body that always run, including those in a `with` or in a called function."""
-    for statement in body:
-        if isinstance(statement, ast.If) and any(isinstance(node, LEAVES) for node in ast.walk(statement)):
-            return
-        if isinstance(statement, ast.With):
-            yield from _statements_of(statement.body, functions)
-        elif isinstance(statement, ast.Expr):
-            yield statement
-        match statement:
-            case (
-                ast.Expr(value=ast.Call(func=ast.Name(id=name))) | ast.Assign(value=ast.Call(func=ast.Name(id=name)))
-            ) if name in functions:
-                others = {other: function for other, function in functions.items() if other != name}
-                yield from _statements_of(functions[name].body, others)
-            case _:
-                pass
 
 
 def _is_enabled(pipeline: Pipeline, call: LibraryCall) -> bool:

@@ -78,11 +78,10 @@ PyTorch documentation, "Frequently Asked Questions: my model reports out of memo
 
 from __future__ import annotations
 
-import ast
-from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
+from lintrain.analysis import statements, written_names
 from lintrain.evidence.run import MovedModel
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
@@ -102,8 +101,7 @@ class TwoModelsOnDevice(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        loops = source.nodes_of(ast.For)
-        return any("from_pretrained" in source.code(source.location(loop)) for loop in loops)
+        return statements.is_written_in_a_loop(source, "from_pretrained")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         kept = [model for model in pipeline.models if _is_on_device(pipeline, model)]
@@ -133,7 +131,9 @@ class TwoModelsOnDevice(Rule):
             if binding is None or origin is None or _is_freed(pipeline, model):
                 continue
             loop = blocks.loop_around(pipeline, origin)
-            if loop is None or not blocks.is_one_scope(pipeline, loop, origin) or _is_kept(pipeline, binding, loop):
+            if loop is None or not blocks.is_one_scope(pipeline, loop, origin):
+                continue
+            if statements.keeps_value(pipeline, binding.name, binding.location, loop):
                 continue
             yield self.finding(
                 origin,
@@ -239,56 +239,7 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Location) 
     source = pipeline.source_of(binding.location)
     if other.path != source.path:
         return False
-    uses = source.cached(_names).get(binding.name, [])
-    stores = [node for node in uses if not isinstance(node.ctx, ast.Load)]
-    in_one_scope = all(blocks.is_one_scope(pipeline, binding.location, source.location(node)) for node in uses)
-    return len(stores) == 1 and in_one_scope and all(node.lineno < other.line for node in uses)
-
-
-def _names(source: Source) -> dict[str, list[ast.Name]]:
-    """The uses of each name in a file."""
-    found = dict[str, list[ast.Name]]()
-    for node in source.nodes_of(ast.Name):
-        found.setdefault(node.id, []).append(node)
-    return found
-
-
-def _is_kept(pipeline: Pipeline, binding: Binding, loop: Location) -> bool:
-    """Whether the loop stores or deletes the model, assigns its name again, or ends early."""
-    starts, nodes = pipeline.source_of(loop).cached(_statements_and_calls)
-    first, last = bisect_left(starts, (loop.line, loop.column)), bisect_left(starts, (loop.end_line, loop.end_column))
-    for node in nodes[first:last]:
-        if isinstance(node, ast.Break | ast.Return | ast.Delete):
-            return True
-        if isinstance(node, ast.Call) and _collects(node, binding.name):
-            return True
-        if isinstance(node, ast.Assign) and _assigns_again(pipeline, node, binding):
-            return True
-    return False
-
-
-def _statements_and_calls(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt | ast.Call]]:
-    """Statements and calls in source order, with the start of each."""
-    nodes = [node for node in source.nodes if isinstance(node, ast.stmt | ast.Call)]
-    starts = {node: (source.location(node).line, source.location(node).column) for node in nodes}
-    nodes.sort(key=starts.__getitem__)
-    return [starts[node] for node in nodes], nodes
-
-
-def _collects(call: ast.Call, name: str) -> bool:
-    """`models.append(model)`."""
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    return method in {"append", "add", "insert", "setdefault"} and any(_is_name(given, name) for given in call.args)
-
-
-def _is_name(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
-
-
-def _assigns_again(pipeline: Pipeline, node: ast.Assign, binding: Binding) -> bool:
-    if _is_name(node.value, binding.name):
-        return True
-    source = pipeline.source_of(binding.location)
-    return any(
-        _is_name(target, binding.name) and source.location(target) != binding.location for target in node.targets
-    )
+    uses = written_names.uses_of(source, binding.name)
+    is_bound_once = len([use for use in uses if not use.is_read]) == 1
+    in_one_scope = all(blocks.is_one_scope(pipeline, binding.location, use.location) for use in uses)
+    return is_bound_once and in_one_scope and all(use.location.line < other.line for use in uses)

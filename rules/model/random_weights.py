@@ -59,11 +59,10 @@ Transformers documentation, `AutoModel.from_config`.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import tuning
+from lintrain.analysis import tuning, written_calls
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Config, Model, Task
 from lintrain.pipeline.values.python import literal, text_of
@@ -80,7 +79,6 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
-from lintrain.source import parsing
 
 FINE_TUNED = frozenset(
     {
@@ -206,10 +204,7 @@ def _is_fine_tuning(pipeline: Pipeline, training: tuning.Training) -> bool:
 
 def _pretrained(code: str, name: str | None) -> str | None:
     """The call that loads the checkpoint; None unless the original call has a configuration as its only argument."""
-    call = parsing.expression_of(code)
-    given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
-    is_config = len(given) == 1 and isinstance(call, ast.Call) and all(each.arg == "config" for each in call.keywords)
-    config = ast.get_source_segment(code, given[0]) if is_config else None
+    config = written_calls.only_argument_in(code, "config")
     if name is None or config is None:
         return None
     return f'{code.partition("(")[0].removesuffix(".from_config")}.from_pretrained("{name}", config={config})'

@@ -130,13 +130,12 @@ PyTorch documentation, `torch.nn.ModuleList`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts
-from lintrain.pipeline import blocks, modules
+from lintrain.analysis import loop_verdicts, statements, written_names
+from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
-from lintrain.pipeline.values.python import Class, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import Mapping, Sequence, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 BY_HAND = frozenset(
@@ -182,7 +181,9 @@ class UnregisteredModules(Rule):
 
 def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a list of layers with weights is used, is never replaced, and its layers are registered nowhere else."""
-    if kept.owner.attributes.get(kept.name) is not kept.value or not _is_used(kept.owner.cls, kept.name):
+    if kept.owner.attributes.get(kept.name) is not kept.value:
+        return False
+    if not written_names.is_used_after_init(kept.owner.cls, kept.name):
         return False
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
@@ -212,32 +213,11 @@ def _is_created_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bo
     around, made = kept.owner.cls.origin, layer.origin
     if made is None or around is None:
         return False
-    storing = blocks.scope_of(pipeline, kept.location)
-    is_stored_by_function = isinstance(storing, ast.FunctionDef) and blocks.scope_of(pipeline, made) is storing
-    return around.holds(made) or is_stored_by_function
-
-
-def _is_used(cls: Class, name: str) -> bool:
-    """Whether a method other than the constructor reads the attribute."""
-    methods = [node for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
-    return any(_reads(node, name) for node in methods)
-
-
-def _reads(node: ast.AST, name: str) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(node))
+    return around.holds(made) or statements.are_in_one_function(pipeline, kept.location, made)
 
 
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
-    own = {name for name in _names(kept.owner.cls.node) if name in BY_HAND}
-    mentioning = [node for node in pipeline.source.nodes if isinstance(node, ast.stmt) and _reads(node, kept.name)]
-    plain = [node for node in mentioning if not isinstance(node, ast.ClassDef)]
-    return bool(own) or any(set(_names(node)) & BY_HAND for node in plain)
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Attribute):
-            yield each.attr
-        elif isinstance(each, ast.Name):
-            yield each.id
+    if BY_HAND & written_names.names_in_class(kept.owner.cls):
+        return True
+    return bool(BY_HAND & written_names.names_beside_attribute(pipeline.source, kept.name))
