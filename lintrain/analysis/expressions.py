@@ -117,9 +117,9 @@ class Expression:
         return self.callee.name if self.callee else ""
 
     @property
-    def is_method_call(self) -> bool:
-        """Whether it calls an attribute, of an object or a module: `loss.item()`, `np.argmax(x)`."""
-        return isinstance(self._node, ast.Call) and isinstance(self._node.func, ast.Attribute)
+    def called_on(self) -> Expression | None:
+        """`loss` of the call `loss.item()`, `np` of `np.argmax(x)`; None if it calls no attribute."""
+        return self.callee.owner if self.callee else None
 
     @property
     def arguments(self) -> tuple[Expression, ...]:
@@ -190,6 +190,11 @@ class Assignment:
         """The name that gets the value, if it is the only target."""
         (first, *others) = self.targets
         return first.name if first.kind is Kind.NAME and not others else None
+
+    @property
+    def code(self) -> str:
+        """The statement in one form."""
+        return " = ".join(each.code for each in (*self.targets, self.value))
 
 
 def parsed(code: str) -> Expression:

@@ -201,14 +201,14 @@ def _is_loss_alone(returned: expressions.Expression) -> bool:
 def _with_outputs(pipeline: Pipeline, function: Function, returned: expressions.Expression) -> str:
     """Code that returns the loss, with the outputs of the only model call on request; empty if they have no name."""
     names = [each.arg for each in function.node.args.args]
+    if len(names) < 2 or "return_outputs" not in names:
+        return ""
     outputs = [
         each.targets[0].name
         for each in expressions.assignments_in(pipeline, function)
-        if each.targets[0].kind is expressions.Kind.NAME
-        and each.value.callee
-        and [each.value.callee.code] == names[1:2]
+        if each.targets[0].kind is expressions.Kind.NAME and each.value.callee and each.value.callee.code == names[1]
     ]
     loss = returned.code
-    if len(outputs) != 1 or "return_outputs" not in names or not re.fullmatch(r"[\w.]+", loss):
+    if len(outputs) != 1 or not re.fullmatch(r"[\w.]+", loss):
         return ""
     return f"({loss}, {outputs[0]}) if return_outputs else {loss}"

@@ -162,6 +162,6 @@ def _has_modal_layer(cls: expressions.ClassCode) -> bool:
 def _calls_without_flag(cls: expressions.ClassCode) -> Iterator[expressions.Expression]:
     """Calls of the model in its own `train_step` without the mode."""
     for call in cls.calls_by_method.get("train_step", ()):
-        is_own = call.called_name == "self" and not call.is_method_call
+        is_own = call.called_name == "self" and call.called_on is None
         if is_own and len(call.arguments) == 1 and not call.keywords:
             yield call

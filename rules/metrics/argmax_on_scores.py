@@ -186,7 +186,7 @@ def _replacement(pipeline: Pipeline, location: Location, chosen: Value, model: M
 def _argmax_at(pipeline: Pipeline, location: Location) -> Argmax | None:
     """The call at a location that takes the argmax along the last axis and does nothing else."""
     call = expressions.call_at(pipeline, location)
-    owner = call.callee.owner if call is not None and call.callee is not None else None
+    owner = call.called_on if call is not None else None
     if call is None or owner is None:
         return None
     is_function = owner.code in {"np", "numpy", "torch"}

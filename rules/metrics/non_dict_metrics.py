@@ -178,7 +178,7 @@ def _renames_numbers(pipeline: Pipeline) -> bool:
 
 def _gives_number(part: expressions.Expression) -> bool:
     """Whether an expression is `float(…)` or another built-in function that returns one number."""
-    if part.is_method_call:
+    if part.called_on is not None:
         return False
     is_rounded = part.called_name == "round" and bool(part.arguments) and _gives_number(part.arguments[0])
     return part.called_name in NUMBERS or is_rounded
