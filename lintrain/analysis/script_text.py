@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Node, Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_fabric.Fabric"})
 
@@ -50,3 +51,46 @@ def nodes_of_kind(pipeline: Pipeline, kind: type[Node]) -> Iterator[Node]:
 def runs_by_launcher(pipeline: Pipeline) -> bool:
     """Whether Accelerate or Fabric prepares the script's objects."""
     return any(call.path in LAUNCHERS or call.path.endswith(".Fabric") for call in pipeline.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One name of an import statement: `from module import name as alias`, or `import module as alias`."""
+
+    module: str
+    name: str | None
+    alias: str | None
+    is_top_level: bool
+    """Whether it is a statement of the module itself, outside of functions, branches and classes."""
+
+
+def imports_of(source: Source) -> tuple[Import, ...]:
+    """What a file imports, one by one; the module of `from . import x` is empty."""
+    return source.cached(_imports)
+
+
+def _imports(source: Source) -> tuple[Import, ...]:
+    top = set(source.tree.body)
+    whole = [
+        Import(each.name, None, each.asname, node in top) for node in source.nodes_of(ast.Import) for each in node.names
+    ]
+    parts = [
+        Import(node.module or "", each.name, each.asname, node in top)
+        for node in source.nodes_of(ast.ImportFrom)
+        for each in node.names
+    ]
+    return (*whole, *parts)
+
+
+def declared_names(source: Source) -> frozenset[str]:
+    """The names of a file's functions, classes, parameters and imports."""
+    found = {node.name for node in source.nodes_of(ast.FunctionDef)}
+    found.update(node.name for node in source.nodes_of(ast.ClassDef))
+    found.update(node.arg for node in source.nodes_of(ast.arg))
+    found.update(node.asname or node.name for node in source.nodes_of(ast.alias))
+    return frozenset(found)
+
+
+def attribute_names(source: Source) -> frozenset[str]:
+    """The attributes that a file reads or sets, of any object."""
+    return frozenset(node.attr for node in source.nodes_of(ast.Attribute))

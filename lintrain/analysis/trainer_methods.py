@@ -51,6 +51,11 @@ def nodes_of(function: Function) -> Iterator[ast.AST]:
         yield from ast.walk(statement)
 
 
+def branches(function: Function) -> bool:
+    """Whether a function contains an `if` or a loop."""
+    return any(isinstance(node, ast.If | ast.For | ast.While) for node in nodes_of(function))
+
+
 def reads(function: Function, name: str) -> bool:
     """Whether a function uses a name, or an attribute or a keyword of that name."""
     return any(

@@ -96,12 +96,11 @@ they are taken from the only call of the model.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import Literal
 
-from lintrain.analysis import evaluation_schedule, gradient_accumulation, trainer_methods
+from lintrain.analysis import evaluation_schedule, expressions, gradient_accumulation, trainer_methods
 from lintrain.pipeline.values.python import Function
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -149,16 +148,16 @@ class ComputeLossSignature(Rule[Claim]):
         )
 
     def _without_outputs(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding[Claim]]:
-        returned = trainer_methods.returns_of(function)
+        returned = expressions.returned_by(pipeline, function)
         reads_flag = trainer_methods.reads(function, "return_outputs") or trainer_methods.passes_keywords_on(function)
         if returned and not reads_flag and all(_is_loss_alone(each) for each in returned):
             yield self.finding(
-                trainer_methods.location_in(pipeline, function, returned[0]),
+                returned[0].location,
                 "`compute_loss` returns only the loss, but evaluation also needs the outputs",
                 related=[Related(run.construction, "evaluated by this trainer", "trainer")],
                 help="write `return (loss, outputs) if return_outputs else loss`",
                 subject="compute_loss",
-                claim=Claim(False, code=_with_outputs(function, returned[0]) if len(returned) == 1 else ""),
+                claim=Claim(False, code=_with_outputs(pipeline, function, returned[0]) if len(returned) == 1 else ""),
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -186,30 +185,30 @@ def _may_be_called_with(function: Function, name: str) -> bool:
     return bool(function.decorators) or trainer_methods.accepts(function, name)
 
 
-def _is_loss_alone(node: ast.expr) -> bool:
+def _is_loss_alone(returned: expressions.Expression) -> bool:
     """Whether an expression is certainly a single tensor: the result of an operator, or something named loss."""
-    match node:
-        case ast.BinOp() | ast.Attribute(attr="loss"):
+    match returned.kind:
+        case expressions.Kind.OPERATION:
             return True
-        case ast.Name(id=name):
-            return "loss" in name and not name.endswith("es")
+        case expressions.Kind.ATTRIBUTE:
+            return returned.name == "loss"
+        case expressions.Kind.NAME:
+            return "loss" in returned.name and not returned.name.endswith("es")
         case _:
             return False
 
 
-def _with_outputs(function: Function, returned: ast.expr) -> str:
+def _with_outputs(pipeline: Pipeline, function: Function, returned: expressions.Expression) -> str:
     """Code that returns the loss, with the outputs of the only model call on request; empty if they have no name."""
     names = [each.arg for each in function.node.args.args]
-    calls = [
-        node.targets[0].id
-        for node in ast.walk(function.node)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Call)
-        and len(names) > 1
-        and ast.unparse(node.value.func) == names[1]
-    ]
-    loss = ast.unparse(returned)
-    if len(calls) != 1 or "return_outputs" not in names or not re.fullmatch(r"[\w.]+", loss):
+    if len(names) < 2 or "return_outputs" not in names:
         return ""
-    return f"({loss}, {calls[0]}) if return_outputs else {loss}"
+    outputs = [
+        each.targets[0].name
+        for each in expressions.assignments_in(pipeline, function)
+        if each.targets[0].kind is expressions.Kind.NAME and each.value.callee and each.value.callee.code == names[1]
+    ]
+    loss = returned.code
+    if len(outputs) != 1 or not re.fullmatch(r"[\w.]+", loss):
+        return ""
+    return f"({loss}, {outputs[0]}) if return_outputs else {loss}"

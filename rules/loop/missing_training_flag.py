@@ -104,10 +104,9 @@ Keras documentation, "Customizing what happens in `fit()`".
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from typing import TypeGuard
 
+from lintrain.analysis import expressions, script_text
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, fixes, lazy_pattern
 
 KERAS_MODEL = lazy_pattern(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
@@ -122,11 +121,11 @@ class MissingTrainingFlag(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if "train_step" not in pipeline.source.text or not _imports_keras(pipeline):
             return
-        for cls in pipeline.source.nodes_of(ast.ClassDef):
+        for cls in expressions.classes_in_file(pipeline.source):
             if _is_model(cls) and _has_modal_layer(cls):
                 for call in _calls_without_flag(cls):
                     yield self.finding(
-                        pipeline.source.location(call),
+                        call.location,
                         "`train_step` calls the model without `training=True`",
                         help="pass `training=True`",
                         subject="self",
@@ -147,30 +146,22 @@ class MissingTrainingFlag(Rule):
 
 
 def _imports_keras(pipeline: Pipeline) -> bool:
-    modules = {alias.name for node in pipeline.source.nodes_of(ast.Import) for alias in node.names}
-    modules |= {str(node.module) for node in pipeline.source.nodes_of(ast.ImportFrom)}
-    return any(module.partition(".")[0] in {"keras", "tensorflow", "tf_keras"} for module in modules)
+    modules = {each.module.partition(".")[0] for each in script_text.imports_of(pipeline.source)}
+    return not modules.isdisjoint({"keras", "tensorflow", "tf_keras"})
 
 
-def _is_model(cls: ast.ClassDef) -> bool:
-    return any(KERAS_MODEL.search(ast.unparse(base)) for base in cls.bases)
+def _is_model(cls: expressions.ClassCode) -> bool:
+    return any(KERAS_MODEL.search(base) for base in cls.bases)
 
 
-def _has_modal_layer(cls: ast.ClassDef) -> bool:
+def _has_modal_layer(cls: expressions.ClassCode) -> bool:
     """Whether the class itself creates a layer that depends on the mode."""
-    callees = [node.func for node in ast.walk(cls) if isinstance(node, ast.Call)]
-    names = [each.attr if isinstance(each, ast.Attribute) else each.id for each in callees if _is_name(each)]
-    return any(MODAL.match(name) for name in names)
+    return any(MODAL.match(call.called_name) for call in cls.calls)
 
 
-def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:
-    return isinstance(node, ast.Attribute | ast.Name)
-
-
-def _calls_without_flag(cls: ast.ClassDef) -> Iterator[ast.Call]:
+def _calls_without_flag(cls: expressions.ClassCode) -> Iterator[expressions.Expression]:
     """Calls of the model in its own `train_step` without the mode."""
-    steps = [each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "train_step"]
-    for node in [node for step in steps for node in ast.walk(step)]:
-        is_own = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "self"
-        if is_own and isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-            yield node
+    for call in cls.calls_by_method.get("train_step", ()):
+        is_own = call.called_name == "self" and call.called_on is None
+        if is_own and len(call.arguments) == 1 and not call.keywords:
+            yield call

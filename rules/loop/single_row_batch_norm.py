@@ -105,11 +105,10 @@ PyTorch documentation, `torch.nn.BatchNorm1d` and `torch.utils.data.DataLoader`:
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, trainer_methods, training_loops
+from lintrain.analysis import expressions, loaders, trainer_methods, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import loading, model, python
@@ -289,7 +288,6 @@ def _norm_in(network: python.Value) -> model.Module | None:
 def _is_rowwise(network: python.Instance) -> bool:
     match network.cls.lookup("forward"):
         case (_, python.Function() as forward) if not network.cls.has_unknown_base:
-            branches = any(isinstance(node, ast.If | ast.For | ast.While) for node in trainer_methods.nodes_of(forward))
-            return not branches and not RESHAPES.search(ast.unparse(forward.node))
+            return not trainer_methods.branches(forward) and not RESHAPES.search(expressions.code_of(forward))
         case _:
             return False

@@ -98,10 +98,9 @@ transformers#35203, transformers#37766; `Trainer.training_step` of transformers 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import gradient_accumulation, trainer_methods
+from lintrain.analysis import expressions, gradient_accumulation, trainer_methods
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Function
 from lintrain.pipeline.values.training import TrainerRun
@@ -142,7 +141,7 @@ class UnscaledComputeLoss(Rule[Claim]):
             ):
                 continue
             function = _own_loss(pipeline, run)
-            if function is not None and _is_mean(function):
+            if function is not None and _is_mean(pipeline, function):
                 yield self._report(pipeline, run, function, accumulation)
 
     def _report(
@@ -183,12 +182,12 @@ def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:
         counts = gradient_accumulation.is_since(
             pipeline.targets, "transformers", (5, 0)
         ) and gradient_accumulation.counts_labels(run)
-        return function if counts and _has_labels(run, function) else None
+        return function if counts and _has_labels(pipeline, run, function) else None
     is_left = gradient_accumulation.is_since(pipeline.targets, "transformers", (4, 50))
     return trainer_methods.own_function(run.value("compute_loss_func")) if is_left else None
 
 
-def _is_mean(function: Function) -> bool:
+def _is_mean(pipeline: Pipeline, function: Function) -> bool:
     """Whether the function takes the number of labels without using it, and computes no sum."""
     if (
         not trainer_methods.accepts(function, COUNT)
@@ -196,24 +195,19 @@ def _is_mean(function: Function) -> bool:
         or trainer_methods.passes_keywords_on(function)
     ):
         return False
-    return not any(_sums(node) for node in trainer_methods.nodes_of(function))
+    return not any(_sums(part) for part in expressions.expressions_in(pipeline, function))
 
 
-def _sums(node: ast.AST) -> bool:
-    match node:
-        case ast.keyword(arg="reduction", value=value):
-            return not (isinstance(value, ast.Constant) and value.value == "mean")
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name == "sum" or "accumul" in name
-        case ast.Constant(value=str(text)):
-            return text == "sum"
-        case _:
-            return False
+def _sums(part: expressions.Expression) -> bool:
+    """Whether an expression is named after a sum, or a call whose `reduction` is not certainly the mean."""
+    reduction = part.keywords.get("reduction")
+    is_reduced = reduction is not None and reduction.value != "mean"
+    return is_reduced or part.name == "sum" or "accumul" in part.name or part.value == "sum"
 
 
-def _has_labels(run: TrainerRun, function: Function) -> bool:
+def _has_labels(pipeline: Pipeline, run: TrainerRun, function: Function) -> bool:
     """Whether batches certainly have `labels`; without them the Trainer divides the loss itself."""
     if trainer_methods.contains_text(function, "labels"):
         return True
-    others = {node.value for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Constant)}
-    return run.model is not None and run.model.task in LABELLED and not any("label" in str(text) for text in others)
+    others = {str(part.value) for part in expressions.expressions_in(pipeline, function)}
+    return run.model is not None and run.model.task in LABELLED and not any("label" in text for text in others)

@@ -101,9 +101,9 @@ NumPy documentation, `numpy.argmax`; transformers documentation, `PreTrainedConf
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
+from lintrain.analysis import expressions
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import Value, is_missing, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -119,6 +119,15 @@ class Claim:
     """The code that replaces the argmax; None if no replacement is certain."""
 
     code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Argmax:
+    """The scores that an argmax is taken of, the code of what its function belongs to, and whether it takes `dim`."""
+
+    scores: expressions.Expression
+    owner: str
+    takes_dim: bool
 
 
 class ArgmaxOnScores(Rule[Claim]):
@@ -162,7 +171,7 @@ class ArgmaxOnScores(Rule[Claim]):
 
 def _replacement(pipeline: Pipeline, location: Location, chosen: Value, model: Model) -> str | None:
     """The code that keeps ratings, or compares tags with a threshold, in the same shape; None if neither is certain."""
-    call = _call_at(pipeline, location)
+    call = _argmax_at(pipeline, location)
     if call is None or not isinstance(chosen, Tensor):
         return None
     problem, scores = _problem_of(model), _scores_in(call)
@@ -174,36 +183,30 @@ def _replacement(pipeline: Pipeline, location: Location, chosen: Value, model: M
     return f"({scores}.squeeze(-1) > {'0' if chosen.role is Role.LOGITS else '0.5'}).{cast}"
 
 
-def _call_at(pipeline: Pipeline, location: Location) -> ast.Call | None:
+def _argmax_at(pipeline: Pipeline, location: Location) -> Argmax | None:
     """The call at a location that takes the argmax along the last axis and does nothing else."""
-    source = pipeline.source_of(location)
-    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == location), None)
-    if call is None or not isinstance(call.func, ast.Attribute):
+    call = expressions.call_at(pipeline, location)
+    owner = call.called_on if call is not None else None
+    if call is None or owner is None:
         return None
-    names = {keyword.arg for keyword in call.keywords}
-    given = len(call.args) + len(names) + (not _is_function(call))
-    return call if given == 2 and names <= {"axis", "dim"} else None
+    is_function = owner.code in {"np", "numpy", "torch"}
+    given = len(call.arguments) + len(call.keywords) + (not is_function)
+    if given != 2 or not call.keywords.keys() <= {"axis", "dim"}:
+        return None
+    return Argmax(call.arguments[0] if is_function else owner, owner.code, "dim" in call.keywords)
 
 
-def _is_function(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in {"np", "numpy", "torch"}
-
-
-def _scores_in(call: ast.Call) -> str:
+def _scores_in(argmax: Argmax) -> str:
     """The code of the argmax's operand, in brackets if a method cannot be called on it."""
-    assert isinstance(call.func, ast.Attribute)
-    scores = call.args[0] if _is_function(call) else call.func.value
-    is_bound = isinstance(scores, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
-    return ast.unparse(scores) if is_bound else f"({ast.unparse(scores)})"
+    scores = argmax.scores
+    return scores.code if scores.kind in expressions.REFERENCES else f"({scores.code})"
 
 
-def _cast(call: ast.Call) -> str | None:
+def _cast(argmax: Argmax) -> str | None:
     """The method that turns booleans into 0 and 1 in the library of the call; None if the library is unknown."""
-    assert isinstance(call.func, ast.Attribute)
-    owner = ast.unparse(call.func.value)
-    if owner == "torch" or any(keyword.arg == "dim" for keyword in call.keywords):
+    if argmax.owner == "torch" or argmax.takes_dim:
         return "int()"
-    return "astype(int)" if owner in {"np", "numpy"} or owner.endswith(".predictions") else None
+    return "astype(int)" if argmax.owner in {"np", "numpy"} or argmax.owner.endswith(".predictions") else None
 
 
 def _problem_of(model: Model) -> str | None:

@@ -85,15 +85,14 @@ transformers#16641, scikit-learn#30334; scikit-learn documentation, `f1_score`, 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import metric_verdicts
+from lintrain.analysis import expressions, metric_verdicts
 from lintrain.pipeline.values import python, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.source import calls, parsing
+from lintrain.source import calls
 
 OF_ONE_CLASS = frozenset(
     {"f1", "precision", "recall", "f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score"}
@@ -200,18 +199,15 @@ def _tensor(argument: Argument | None) -> Tensor | None:
 def _compares(array: Tensor) -> bool:
     """Whether the code of an array compares its entries, which leaves two classes."""
     try:
-        tree = parsing.expression_of(array.text.strip())
+        code = expressions.parsed(array.text.strip())
     except SyntaxError:
         return True
-    chosen = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Subscript) for inner in ast.walk(node.slice)}
-    return any(_is_comparison(node) for node in ast.walk(tree) if id(node) not in chosen)
+    return any(_is_comparison(part) for part in code.parts_outside_indexes())
 
 
-def _is_comparison(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        return name in {"where", "isin", "gt", "ge", "lt", "le", "astype", "bool"}
-    return isinstance(node, ast.Compare | ast.BinOp)
+def _is_comparison(part: expressions.Expression) -> bool:
+    is_call_of_one = part.called_name in {"where", "isin", "gt", "ge", "lt", "le", "astype", "bool"}
+    return is_call_of_one or part.kind in {expressions.Kind.COMPARISON, expressions.Kind.OPERATION}
 
 
 def _classes_of(model: Model) -> int | None:

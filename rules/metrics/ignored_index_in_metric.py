@@ -158,10 +158,9 @@ transformers#27714, transformers#10046; documentation of `DataCollatorForTokenCl
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import metric_verdicts, run_data
+from lintrain.analysis import metric_verdicts, run_data, script_text
 from lintrain.pipeline.values import data, python, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
@@ -287,10 +286,7 @@ def _fills(collator: python.Value) -> bool:
 
 def _imports_numpy(pipeline: Pipeline) -> bool:
     """Whether `np` is NumPy in the whole script."""
-    return any(
-        isinstance(node, ast.Import) and any(each.name == "numpy" and each.asname == "np" for each in node.names)
-        for node in pipeline.source.tree.body
-    )
+    return script_text.Import("numpy", None, "np", is_top_level=True) in script_text.imports_of(pipeline.source)
 
 
 def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Location, str, str]]:

@@ -151,10 +151,9 @@ ChatGLM3#376; transformers documentation, `Seq2SeqTrainingArguments.predict_with
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import trainer_methods
+from lintrain.analysis import expressions, trainer_methods
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Function, is_missing
@@ -229,10 +228,11 @@ def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
 
     It decodes them if it uses a text metric, or treats logits (or the tuple that contains them) as token ids.
     """
-    names = {node.attr for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Attribute)}
+    parts = list(expressions.expressions_in(pipeline, function))
+    names = {part.name for part in parts if part.owner is not None}
     if "generate" in names or not names & {"batch_decode", "decode"}:
         return False
-    lines = {node.lineno for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Call)}
+    lines = {part.location.line for part in parts if part.callee is not None}
     compared = [
         call.location for call in pipeline.metric_calls if {part.name for part in call.metric.every()} & OF_TEXTS
     ]

@@ -98,12 +98,11 @@ Safe: anything but a dictionary raises an error in the evaluation.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.analysis import evaluation_schedule, expressions, script_text, trainer_methods
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import Constant, Function, LibraryObject, Sequence, Value, options_of
+from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, options_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -132,16 +131,15 @@ class NonDictMetrics(Rule[Claim]):
             function = trainer_methods.own_function(run.value("compute_metrics"))
             if function is None or not run.is_plain or run.overrides & OWN_EVALUATION or id(function) in seen:
                 continue
-            given = trainer_methods.returns_of(function)
+            given = expressions.returned_by(pipeline, function)
             if given and evaluation_schedule.is_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
                 seen.add(id(function))
-                yield self._report(pipeline, run, function, given[-1])
+                yield self._report(run, given[-1])
 
-    def _report(self, pipeline: Pipeline, run: TrainerRun, function: Function, returned: ast.expr) -> Finding[Claim]:
-        location = trainer_methods.location_in(pipeline, function, returned)
-        name = returned.id if isinstance(returned, ast.Name) else None
+    def _report(self, run: TrainerRun, returned: expressions.Expression) -> Finding[Claim]:
+        name = returned.name if returned.kind is expressions.Kind.NAME else None
         return self.finding(
-            location,
+            returned.location,
             f"`compute_metrics` returns {_kind(options_of(run.metrics)[0])} instead of a dictionary",
             related=[Related(run.construction, "this trainer calls it", "trainer")],
             help=f'return a dictionary: `{{"{name or "score"}": …}}`',
@@ -165,7 +163,7 @@ class NonDictMetrics(Rule[Claim]):
         return fixes.Fix.of(f"return it as `{name}` in a dictionary", edit, safe=True)
 
 
-def _are_bare(pipeline: Pipeline, metrics: Value, given: list[ast.expr]) -> bool:
+def _are_bare(pipeline: Pipeline, metrics: Value, given: list[expressions.Expression]) -> bool:
     """Whether nothing that a function may return is a dictionary: by its value, or as a call that returns a number."""
     if all(_is_bare(each) for each in options_of(metrics)):
         return True
@@ -174,24 +172,16 @@ def _are_bare(pipeline: Pipeline, metrics: Value, given: list[ast.expr]) -> bool
 
 def _renames_numbers(pipeline: Pipeline) -> bool:
     """Whether `float` or another of these names may be redefined in the script."""
-    names = {binding.name for binding in pipeline.bindings}
-    for node in pipeline.source.nodes:
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                names.add(name)
-            case ast.alias(name=name, asname=other):
-                names.add(other or name)
-            case _:
-                pass
+    names = {binding.name for binding in pipeline.bindings} | script_text.declared_names(pipeline.source)
     return bool(names & {*NUMBERS, "round"})
 
 
-def _gives_number(node: ast.expr) -> bool:
+def _gives_number(part: expressions.Expression) -> bool:
     """Whether an expression is `float(…)` or another built-in function that returns one number."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+    if part.called_on is not None:
         return False
-    is_rounded = node.func.id == "round" and bool(node.args) and _gives_number(node.args[0])
-    return node.func.id in NUMBERS or is_rounded
+    is_rounded = part.called_name == "round" and bool(part.arguments) and _gives_number(part.arguments[0])
+    return part.called_name in NUMBERS or is_rounded
 
 
 def _is_bare(value: Value) -> bool:

@@ -87,10 +87,9 @@ leaves the strategy at "no", and the metric function is never called.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, trainer_methods
+from lintrain.analysis import evaluation_schedule, script_text, trainer_methods
 from lintrain.pipeline.values.python import is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -175,4 +174,4 @@ def _never_evaluates(settings: TrainingArguments) -> bool:
 
 def _evaluates_somewhere(pipeline: Pipeline) -> bool:
     """Whether the script uses a method that evaluates, or adds a callback to a Trainer, anywhere."""
-    return any(node.attr in EVALUATING for node in pipeline.source.nodes_of(ast.Attribute))
+    return not script_text.attribute_names(pipeline.source).isdisjoint(EVALUATING)

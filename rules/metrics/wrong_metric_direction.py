@@ -77,11 +77,10 @@ Transformers documentation, `TrainingArguments.greater_is_better`; `TrainingArgu
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule as schedule
-from lintrain.analysis import trainer_methods
+from lintrain.analysis import expressions, trainer_methods
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import ArgumentsRule, Evidence, Finding, Level, Pipeline, Related, Verdict, dataclass, fixes
 
@@ -140,17 +139,17 @@ def _is_negated(pipeline: Pipeline, settings: TrainingArguments) -> bool:
     runs = [run for run in pipeline.runs if run.value("args") is settings]
     functions = [trainer_methods.own_function(run.value("compute_metrics")) for run in runs]
     return any(
-        _negates(node) for function in functions if function is not None for node in trainer_methods.nodes_of(function)
+        _negates(part)
+        for function in functions
+        if function is not None
+        for part in expressions.expressions_in(pipeline, function)
     )
 
 
-def _negates(node: ast.AST) -> bool:
-    match node:
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return not isinstance(operand, ast.Constant)
-        case ast.BinOp(left=ast.Constant(), op=ast.Sub() | ast.Div()):
-            return True
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return any(isinstance(each, ast.UnaryOp) for each in (left, right))
-        case _:
-            return False
+def _negates(part: expressions.Expression) -> bool:
+    """Whether an expression is like `-loss`, `1 - loss`, `1 / loss` or `-1 * loss`."""
+    if part.kind is expressions.Kind.NEGATION:
+        return part.operands[0].kind is not expressions.Kind.CONSTANT
+    if part.operator in {"-", "/"}:
+        return part.operands[0].kind is expressions.Kind.CONSTANT
+    return part.operator == "*" and any(each.is_unary for each in part.operands)

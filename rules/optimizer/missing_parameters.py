@@ -83,11 +83,10 @@ PyTorch documentation, `torch.optim`, "Constructing it".
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import escapes, loop_verdicts, script_text, training_loops
+from lintrain.analysis import escapes, expressions, loop_verdicts, script_text, training_loops
 from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.values import model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -196,13 +195,14 @@ def _is_left_out(
 def _is_fixed(module: python.Value) -> bool:
     """Whether the class of the module, or of a part of it, freezes weights or has a name that implies it."""
     classes = [
-        owner.node
+        owner
         for part in modules.modules_in(module)
         if isinstance(part, python.Instance)
         for owner in part.cls.lineage()
     ]
     return any(
-        training_loops.words_of(node.name) & NOT_TRAINED or MAY_FREEZE.search(ast.unparse(node)) for node in classes
+        training_loops.words_of(owner.node.name) & NOT_TRAINED or MAY_FREEZE.search(expressions.code_of(owner))
+        for owner in classes
     )
 
 
@@ -212,12 +212,7 @@ def _only_parameters(pipeline: Pipeline, forward: events.Event) -> Location | No
     created = forward.subject.origin
     if origin is None or created is None or not created < origin or not blocks.is_one_scope(pipeline, created, origin):
         return None
-    source = pipeline.source_of(origin)
-    for call in source.nodes_of(ast.Call):
-        if (
-            call.args
-            and source.location(call) == origin
-            and re.fullmatch(r"[\w.]+\.parameters\(\)", ast.unparse(call.args[0]))
-        ):
-            return source.location(call.args[0])
-    return None
+    call = expressions.call_at(pipeline, origin)
+    given = call.arguments[:1] if call is not None else ()
+    is_plain = any(re.fullmatch(r"[\w.]+\.parameters\(\)", each.code) for each in given)
+    return given[0].location if is_plain else None

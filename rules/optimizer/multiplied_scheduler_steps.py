@@ -84,20 +84,22 @@ accelerate#2318, accelerate#2926, accelerate#1398, accelerate#662; transformers#
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import lr_schedules, script_text
+from lintrain.analysis import expressions, lr_schedules, script_text
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.values import counts, model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.source import parsing
 
 OTHER_WAYS = ("split_batches", "step_scheduler_with_optimizer", "dataloader_config")
 """Arguments of Accelerator that change how many steps a prepared schedule takes."""
 
 TOO_SHORT = 0.75
 """A schedule that covers fewer epochs than this share of those on one process is too short: 1/N, otherwise 1."""
+
+
+PLAIN = expressions.REFERENCES - {expressions.Kind.SUBSCRIPT} | {expressions.Kind.CONSTANT}
+"""Factors of a product that are written without brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,7 @@ def _owner(pipeline: Pipeline, call: Location, length: Location) -> str:
 
 def _times(code: str, launcher: str) -> str:
     """The code of a number multiplied by the number of processes."""
-    node = parsing.expression_of(f"({code})")
-    is_plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call)
+    is_plain = expressions.parsed(f"({code})").kind in PLAIN
     return f"{code if is_plain else f'({code})'} * {launcher}.num_processes"
 
 

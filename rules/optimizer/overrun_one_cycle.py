@@ -77,16 +77,18 @@ PyTorch documentation, `torch.optim.lr_scheduler.OneCycleLR`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import lr_schedules, script_text, training_loops
+from lintrain.analysis import expressions, lr_schedules, script_text, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.values import argument, counts, model, python
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.source import parsing
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OVERRUN = "Tried to step"
+
+
+KNOWN = frozenset({expressions.Kind.NAME, expressions.Kind.CONSTANT})
+"""Expressions that may be repeated elsewhere in the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +158,21 @@ def _total(pipeline: Pipeline, scheduler: model.Scheduler, length: argument.Argu
     given = scheduler.given.get("total_steps")
     if origin is None or epochs is None or given is not length or not origin.holds(length.location):
         return ""
-    loader, rounds = (parsing.expression_of(f"({loop.header})") for loop in (pace.training.loop, epochs))
-    number = rounds.args[0] if isinstance(rounds, ast.Call) and len(rounds.args) == 1 else None
-    is_counted = isinstance(rounds, ast.Call) and ast.unparse(rounds.func) == "range"
-    if not isinstance(loader, ast.Name) or not isinstance(number, ast.Name | ast.Constant) or not is_counted:
+    loader, rounds = (expressions.parsed(f"({loop.header})") for loop in (pace.training.loop, epochs))
+    number = rounds.arguments[0] if len(rounds.arguments) == 1 else None
+    is_counted = rounds.called_name == "range" and rounds.called_on is None
+    if loader.kind is not expressions.Kind.NAME or number is None or number.kind not in KNOWN or not is_counted:
         return ""
     is_near = blocks.is_one_scope(pipeline, origin, epochs.location)
-    is_known = all(_is_set_before(pipeline, name, scheduler) for name in (loader, number) if isinstance(name, ast.Name))
-    return f"len({loader.id}) * {ast.unparse(number)}" if is_near and is_known else ""
+    names = [each.name for each in (loader, number) if each.kind is expressions.Kind.NAME]
+    is_known = all(_is_set_before(pipeline, name, origin) for name in names)
+    return f"len({loader.name}) * {number.code}" if is_near and is_known else ""
 
 
-def _is_set_before(pipeline: Pipeline, name: ast.Name, scheduler: model.Scheduler) -> bool:
+def _is_set_before(pipeline: Pipeline, name: str, created: Location) -> bool:
     """Whether a name has its final value when the schedule is created."""
-    assert scheduler.origin is not None
-    source = pipeline.source_of(scheduler.origin)
-    names = [node for node in source.nodes_of(ast.Name) if node.id == name.id and isinstance(node.ctx, ast.Store)]
-    arguments = [node for node in source.nodes_of(ast.arg) if node.arg == name.id]
-    locations = [*map(source.location, names), *map(source.location, arguments)]
-    return bool(locations) and all(location < scheduler.origin for location in locations)
+    locations = expressions.bindings_of(pipeline.source_of(created), name)
+    return bool(locations) and all(location < created for location in locations)
 
 
 def _is_short(

@@ -87,10 +87,9 @@ pytorch#44511; RAFT#104; Lightning#21339; transformers#11106; PyTorch documentat
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from lintrain.analysis import lr_schedules, training_loops
+from lintrain.analysis import expressions, lr_schedules, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import options_of
@@ -119,7 +118,7 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
 
     def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding[Claim]:
         code, optimizer = pipeline.code(step.location), pipeline.code(later.location)
-        both = _are_neighbours(pipeline, step, later)
+        both = expressions.are_statements_of_one_body(pipeline, step.location, later.location)
         return self.finding(
             step.location,
             f"`{code}` runs before `{optimizer}`, which skips a learning rate",
@@ -160,17 +159,3 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
     first = events[0]
     is_certain = not step.is_conditional_in(step.loops[-1]) or step.conditions == first.conditions
     return first if is_certain and first.order > step.order else None
-
-
-def _are_neighbours(pipeline: Pipeline, step: Event, later: Event) -> bool:
-    """Whether both are statements of the same block, so that they can be swapped."""
-    source = pipeline.source_of(step.location)
-    blocks: Sequence[ast.For | ast.While | ast.If | ast.With | ast.FunctionDef] = source.nodes_of(
-        ast.For, ast.While, ast.If, ast.With, ast.FunctionDef
-    )
-    for node in blocks:
-        statements = [each for each in node.body if isinstance(each, ast.Expr)]
-        locations = [source.location(each) for each in statements]
-        if step.location in locations and later.location in locations:
-            return True
-    return False

@@ -80,11 +80,10 @@ PyTorch documentation, "Automatic Mixed Precision package", section "Gradient Sc
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Constant, Library, Value
@@ -148,8 +147,8 @@ class AutocastWithoutScaler(Rule[Claim]):
 
 def _modules(pipeline: Pipeline) -> set[str]:
     """The modules that the script imports without an alias."""
-    aliases = (alias for node in pipeline.source.nodes_of(ast.Import) for alias in node.names)
-    return {alias.name for alias in aliases if alias.asname is None}
+    imports = script_text.imports_of(pipeline.source)
+    return {each.module for each in imports if each.name is None and each.alias is None}
 
 
 def _mentions_scaling(pipeline: Pipeline) -> bool:

@@ -47,9 +47,9 @@ Transformers documentation, `TrainingArguments.fp16`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
+from lintrain.analysis import expressions
 from lintrain.pipeline.values.python import is_true
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import (
@@ -77,7 +77,12 @@ class BothHalfPrecisions(ArgumentsRule):
         certain = {call.location for call in pipeline.calls if call.is_certain and not call.is_guarded}
         is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
         location, made = arguments.locations.get("fp16"), arguments.origin
-        if not is_both or location is None or made not in certain or _is_expected(pipeline, location):
+        if (
+            not is_both
+            or location is None
+            or made not in certain
+            or expressions.expects_error(pipeline.source, location)
+        ):
             return
         # the library does not check values that are set on the object later
         if made.holds(location) and made.holds(arguments.locations.get("bf16", location)):
@@ -110,14 +115,3 @@ class BothHalfPrecisions(ArgumentsRule):
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.RemoveArgument(each.location, "fp16") for each in finding.with_role("call")]
         return fixes.Fix.of("keep only `bf16=True`", *edits, safe=False) if edits else None
-
-
-def _is_expected(pipeline: Pipeline, location: Location) -> bool:
-    """Whether the error of this code is caught: in a `try`, or by `pytest.raises`."""
-    source = pipeline.source
-    catching = [
-        node
-        for node in source.nodes
-        if isinstance(node, ast.Try) or (isinstance(node, ast.With) and "aises" in ast.unparse(node.items[0]))
-    ]
-    return any(source.location(node).holds(location) for node in catching)

@@ -106,10 +106,9 @@ PyTorch documentation, `torch.Tensor.detach` and `torch.tensor`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import expressions, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import options_of
@@ -201,14 +200,8 @@ def _cut_of(event: events.Event) -> Operation | None:
 
 def _count_item_calls(pipeline: Pipeline, name: str, location: Location) -> int:
     """The number of `.item()` calls on a tensor after the statement that creates it."""
-    calls = pipeline.source_of(location).nodes_of(ast.Attribute)
-    return sum(
-        isinstance(node.value, ast.Name)
-        and node.value.id == name
-        and node.attr == "item"
-        and node.lineno > location.line
-        for node in calls
-    )
+    calls = expressions.attribute_uses(pipeline.source_of(location), name, "item")
+    return sum(call.line > location.line for call in calls)
 
 
 def _loss_without(pipeline: Pipeline, location: Location, event: events.Event) -> tuple[Location | None, str | None]:
@@ -216,29 +209,23 @@ def _loss_without(pipeline: Pipeline, location: Location, event: events.Event) -
 
     None if the script uses the loss for anything but `backward`: it may need a number there.
     """
-    statement = blocks.statement_at(pipeline, location)
+    statement = expressions.assignment_at(pipeline, location)
     loss = pipeline.code(event.location).partition(".backward(")[0]
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if name == loss:
-            source = pipeline.source_of(location)
-        case _:
-            return None, None
-    uses = blocks.uses_of(pipeline, name, location)
-    inside = [node for node in uses if source.location(statement).holds(source.location(node))]
-    kept = _count_item_calls(pipeline, name, location) if "tensor" in ast.unparse(made.func) else 0
-    if (
-        location not in {source.location(each) for each in (made, *made.args[:1])}
-        or len(uses) != len(inside) + kept + 1
-    ):
+    if statement is None or statement.name != loss or statement.value.callee is None:
         return None, None
-    match made:
-        case ast.Call(
-            func=ast.Attribute(attr="tensor"), args=[ast.Call(func=ast.Attribute(value=ast.Name(id=rebuilt)))]
-        ):
-            return (source.location(statement), name) if rebuilt == name else (None, None)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=again), attr="detach" | "item")) if again == name:
-            return source.location(statement), name
-        case ast.Call(func=ast.Attribute(value=ast.Call() as given, attr="detach" | "item"), args=[]):
-            return None, source.code(source.location(given))
-        case _:
-            return None, None
+    made, source = statement.value, pipeline.source_of(location)
+    uses = blocks.uses_of(pipeline, loss, location)
+    inside = [node for node in uses if statement.location.holds(source.location(node))]
+    kept = _count_item_calls(pipeline, loss, location) if "tensor" in statement.value.callee.code else 0
+    if location not in {each.location for each in (made, *made.arguments[:1])} or len(uses) != len(inside) + kept + 1:
+        return None, None
+    owner = made.called_on
+    if made.called_name == "tensor" and len(made.arguments) == 1:
+        rebuilt = made.arguments[0].called_on
+        return (statement.location, loss) if owner and rebuilt and rebuilt.code == loss else (None, None)
+    if owner is None or made.called_name not in {"detach", "item"}:
+        return None, None
+    if owner.code == loss:
+        return statement.location, loss
+    is_result = owner.kind is expressions.Kind.CALL and not made.arguments
+    return None, owner.written_code if is_result else None

@@ -40,15 +40,14 @@ transformers#8456; Keras documentation, `Model.fit`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
+from lintrain.analysis import expressions
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Encoding, Slices
 from lintrain.pipeline.values.python import Mapping, Unknown, Value, is_missing
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.source import parsing
 
 LABELS = ("labels", "label")
 
@@ -137,17 +136,14 @@ def _label_among(inputs: Value) -> str | None:
 def _split_off(code: str, label: str) -> Claim | None:
     """A dictionary literal of inputs split into inputs and labels; None if no other input is left."""
     try:
-        given = parsing.expression_of(code)
+        given = expressions.parsed(code)
     except SyntaxError:
         return None
-    if not isinstance(given, ast.Dict) or "\n" in code:
+    if given.kind is not expressions.Kind.DICTIONARY or "\n" in code:
         return None
-    pairs = [
-        (ast.get_source_segment(code, key) if key else None, ast.get_source_segment(code, value))
-        for key, value in zip(given.keys, given.values, strict=True)
-    ]
+    pairs = [(key.written_code if key else None, value.written_code) for key, value in given.entries]
     labels = [value for key, value in pairs if key is not None and key.strip("'\"") == label]
     kept = [f"{key}: {value}" for key, value in pairs if key is not None and key.strip("'\"") != label]
-    if len(labels) != 1 or labels[0] is None or len(kept) != len(pairs) - 1 or not kept:
+    if len(labels) != 1 or len(kept) != len(pairs) - 1 or not kept:
         return None
     return Claim(f"{{{', '.join(kept)}}}", labels[0])

@@ -92,11 +92,10 @@ transformers#22794, trl#734.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import special_tokens, token_feeds
+from lintrain.analysis import expressions, special_tokens, token_feeds
 from lintrain.pipeline.values import data, tokens
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
@@ -115,7 +114,6 @@ FEW = 0.05
 PADDING = frozenset({"pad_token", "pad_token_id"})
 ENDS = frozenset({"<|endoftext|>", "</s>", "<|end_of_text|>", "<|eot_id|>"})
 METHODS = frozenset({"__call__", "batch_encode_plus", "encode", "encode_plus"})
-NAMED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 class MissingEos(Rule):
@@ -205,40 +203,35 @@ def _masks_eos_as_padding(pipeline: Pipeline) -> bool:
 def _texts_with_eos(pipeline: Pipeline, encoding: data.Encoding) -> list[Related]:
     """The text that the tokenizer gets, with its code after the fix; empty if it is not clearly a text or a list."""
     call = _call_of(pipeline, encoding)
-    if call is None or encoding.origin is None:
-        return []
-    source, text, end = pipeline.source_of(encoding.origin), call.args[0], f"{ast.unparse(call.func)}.eos_token"
     several = _is_list(encoding.inputs)
-    if several is None:
+    if call is None or call.callee is None or several is None:
         return []
-    if several and isinstance(text, ast.ListComp):
-        text, several = text.elt, False
-    location = source.location(text)
-    code = source.code(location)
+    text, end = call.arguments[0], f"{call.callee.code}.eos_token"
+    if several and text.element is not None:
+        text, several = text.element, False
     if several:
-        ended = f"[text + {end} for text in {code}]" if isinstance(text, NAMED) else ""
+        ended = f"[text + {end} for text in {text.written_code}]" if text.kind in expressions.REFERENCES else ""
     else:
-        ended = _with_end(text, code, end)
-    return [Related(location, "the text that is tokenized", "text", ended)] if ended else []
+        ended = _with_end(text, text.written_code, end)
+    return [Related(text.location, "the text that is tokenized", "text", ended)] if ended else []
 
 
-def _call_of(pipeline: Pipeline, encoding: data.Encoding) -> ast.Call | None:
+def _call_of(pipeline: Pipeline, encoding: data.Encoding) -> expressions.Expression | None:
     """The call of a tokenizer by its name, if all its inputs are of one kind."""
     location = encoding.origin
     if location is None or "text_pair" in encoding.arguments:
         return None
-    source = pipeline.source_of(location)
-    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == location), None)
+    call = expressions.call_at(pipeline, location)
     through = [each for each in pipeline.encodings if each.origin == location]
     kinds = {_is_list(each.inputs) for each in through}
-    is_plain = call is not None and len(call.args) == 1 and _is_named(call.func)
+    is_plain = call is not None and len(call.arguments) == 1 and _calls_itself(call)
     return call if is_plain and len(kinds) == 1 and all(map(_is_filled_template, through)) else None
 
 
-def _is_named(tokenizer: ast.expr) -> bool:
+def _calls_itself(call: expressions.Expression) -> bool:
     """Whether a tokenizer itself is called, by its name or as an attribute, and not one of its methods."""
-    is_method = isinstance(tokenizer, ast.Attribute) and tokenizer.attr in METHODS
-    return isinstance(tokenizer, ast.Name | ast.Attribute) and not is_method
+    is_method = call.called_on is not None and call.called_name in METHODS
+    return bool(call.called_name) and not is_method
 
 
 def _is_list(inputs: Value) -> bool | None:
@@ -254,12 +247,13 @@ def _is_list(inputs: Value) -> bool | None:
             return None
 
 
-def _with_end(text: ast.expr, code: str, end: str) -> str:
+def _with_end(text: expressions.Expression, code: str, end: str) -> str:
     """The code of a text with the token appended: inside a single f-string, else with `+`."""
     quote = re.match(r"[fF]([\"']{3}|[\"'])", code)
     inner = code[quote.end() : -len(quote[1])] if quote and code.endswith(quote[1]) else ""
     if quote and inner and quote[1] not in inner and not inner.endswith("\\"):
         return f"{code[: -len(quote[1])]}{{{end}}}{quote[1]}"
-    if isinstance(text, NAMED) or (isinstance(text, ast.BinOp) and "\n" not in code):
+    is_operation = text.kind is expressions.Kind.OPERATION and "\n" not in code
+    if text.kind in expressions.REFERENCES or is_operation:
         return f"{code} + {end}"
     return f"({code}) + {end}"

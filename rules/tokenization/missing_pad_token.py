@@ -131,10 +131,9 @@ transformers#9785, transformers#2630.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, special_tokens
+from lintrain.analysis import collators, expressions, special_tokens
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Padding, Tokenizer
 from lintrain.pipeline.values.model import Model
@@ -256,10 +255,6 @@ def _are_in_one_block(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) ->
     assert model.origin is not None
     if not blocks.is_one_scope(pipeline, tokenizer.origin, model.origin):
         return False
-    one, other = (blocks.statement_at(pipeline, location) for location in (tokenizer.origin, model.origin))
-    block = blocks.block_of(pipeline, one, tokenizer.origin) if one is not None else []
-    if one is None or other not in block or not isinstance(one, ast.Assign) or not isinstance(other, ast.Assign):
-        return False
-    first, last = sorted((block.index(one), block.index(other)))
-    between = {node.id for each in block[first + 1 : last] for node in ast.walk(each) if isinstance(node, ast.Name)}
-    return not between & {ast.unparse(one.targets[0])}
+    one, other = (expressions.assignment_at(pipeline, origin) for origin in (tokenizer.origin, model.origin))
+    between = expressions.names_between(pipeline, tokenizer.origin, model.origin)
+    return one is not None and other is not None and between is not None and one.targets[0].code not in between

@@ -87,10 +87,9 @@ Transformers documentation, `DataCollatorForLanguageModeling` and `DataCollatorF
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, run_data, token_feeds
+from lintrain.analysis import collators, expressions, run_data, token_feeds
 from lintrain.pipeline.values.data import Collator
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -167,9 +166,8 @@ def _keeping_collator(pipeline: Pipeline, collator: Collator) -> str | None:
     """The code of a collator that pads tokens and labels, with the same tokenizer."""
     if collator.origin is None:
         return None
-    source = pipeline.source_of(collator.origin)
-    for call in source.nodes_of(ast.Call):
-        if source.location(call) == collator.origin and set(collator.arguments) <= {"tokenizer", "mlm"}:
-            given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "tokenizer")]
-            return f"DataCollatorForSeq2Seq({source.code(source.location(given[0]))}, padding=True)" if given else None
-    return None
+    call = expressions.call_at(pipeline, collator.origin)
+    if call is None or not set(collator.arguments) <= {"tokenizer", "mlm"}:
+        return None
+    tokenizer = call.arguments[0] if call.arguments else call.keywords.get("tokenizer")
+    return f"DataCollatorForSeq2Seq({tokenizer.written_code}, padding=True)" if tokenizer else None

@@ -74,10 +74,9 @@ transformers#23530, transformers#22794, trl#976; Transformers documentation, `Da
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, script_text, special_tokens
+from lintrain.analysis import collators, expressions, script_text, special_tokens
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model
@@ -152,19 +151,16 @@ def _masks_labels(pipeline: Pipeline, location: Location) -> bool:
 
 def _statements(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting) -> list[Related]:
     """The statements that add a padding token and resize, after both tokenizer and model are created."""
-    statement, names = (
-        blocks.statement_at(pipeline, setting.location),
-        [each.name for each in pipeline.names_of(tokenizer)],
-    )
+    statement = expressions.assignment_at(pipeline, setting.location)
+    names = [each.name for each in pipeline.names_of(tokenizer)]
     model = pipeline.models[0] if len(pipeline.models) == 1 else None
     target = _name_of(pipeline, model) if model else None
-    if model is None or model.origin is None or target is None or len(names) != 1 or len(tokenizer.settings) != 1:
+    if model is None or model.origin is None or target is None or statement is None:
         return []
-    name, location = (
-        names[0],
-        pipeline.source_of(setting.location).location(statement) if statement else setting.location,
-    )
-    is_plain = isinstance(statement, ast.Assign) and ast.unparse(statement) == f"{name}.pad_token = {name}.eos_token"
+    if len(names) != 1 or len(tokenizer.settings) != 1:
+        return []
+    name, location = names[0], statement.location
+    is_plain = statement.code == f"{name}.pad_token = {name}.eos_token"
     later = max(location, model.origin)
     if not is_plain or not blocks.is_one_scope(pipeline, location, model.origin) or _is_used_before(pipeline, later):
         return []
@@ -181,11 +177,8 @@ def _statements(pipeline: Pipeline, tokenizer: Tokenizer, setting: TokenSetting)
 def _name_of(pipeline: Pipeline, model: Model) -> str | None:
     """The name that a model gets where it is created; None if it has several or none."""
     names = {binding.name for binding in pipeline.names_of(model)}
-    match blocks.statement_at(pipeline, model.origin) if model.origin else None:
-        case ast.Assign(targets=[ast.Name(id=name)]) if names == {name}:
-            return name
-        case _:
-            return None
+    made = expressions.assignment_at(pipeline, model.origin) if model.origin else None
+    return made.name if made is not None and names == {made.name} else None
 
 
 def _is_used_before(pipeline: Pipeline, location: Location) -> bool:
@@ -196,11 +189,11 @@ def _is_used_before(pipeline: Pipeline, location: Location) -> bool:
 
 def _resizes(pipeline: Pipeline, later: Location, wanted: str) -> bool | None:
     """Whether the script already resizes the embedding after a location; None if it does so in another way."""
-    source = pipeline.source_of(later)
-    calls = [node for node in source.nodes_of(ast.Call) if "resize_token_embeddings" in ast.unparse(node.func)]
+    every = expressions.calls_in_file(pipeline.source_of(later))
+    calls = [call for call in every if call.callee and "resize_token_embeddings" in call.callee.code]
     if not calls:
         return None if script_text.mentions(pipeline, "resize_token_embeddings") else False
-    locations = [source.location(call) for call in calls if ast.unparse(call) == wanted]
+    locations = [call.location for call in calls if call.code == wanted]
     is_wanted = (
         len(locations) == len(calls) == 1
         and later < locations[0]

@@ -75,10 +75,9 @@ Hugging Face course, chapter 2, "Models" and "Tokenizers".
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, special_tokens, token_feeds
+from lintrain.analysis import expressions, script_text, special_tokens, token_feeds
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, Function, is_missing, text_of
@@ -106,8 +105,8 @@ class TokenizerModelMismatch(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        named = {ast.dump(call.args[0]) for call in source.nodes_of(ast.Call) if call.args and _loads(call)}
-        return len(named) > 1
+        loads = expressions.calls_of_method(source, "from_pretrained")
+        return len({call.arguments[0].structure for call in loads if call.arguments}) > 1
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
@@ -141,10 +140,6 @@ class TokenizerModelMismatch(Rule):
         if tokenizer.shared < OTHER:
             return Verdict.confirmed(text, shared=tokenizer.shared)
         return Verdict.inconclusive(text, shared=tokenizer.shared)
-
-
-def _loads(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained"
 
 
 def _fed(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:

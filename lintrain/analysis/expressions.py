@@ -1,0 +1,324 @@
+"""Expressions, calls and assignments of a script: what is called, with what, and bound to which name.
+
+Rules ask here instead of matching syntax nodes, which stay inside `Expression`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import StrEnum
+
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import Class, Function
+from lintrain.source import parsing
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+class Kind(StrEnum):
+    """What an expression is."""
+
+    NAME = "name"
+    ATTRIBUTE = "attribute"
+    SUBSCRIPT = "subscript"
+    CALL = "call"
+    CONSTANT = "constant"
+    OPERATION = "operation"
+    NEGATION = "negation"
+    COMPARISON = "comparison"
+    DICTIONARY = "dictionary"
+    LIST_COMPREHENSION = "list comprehension"
+    OTHER = "other"
+
+
+_KINDS: dict[type[ast.expr], Kind] = {
+    ast.Name: Kind.NAME,
+    ast.Attribute: Kind.ATTRIBUTE,
+    ast.Subscript: Kind.SUBSCRIPT,
+    ast.Call: Kind.CALL,
+    ast.Constant: Kind.CONSTANT,
+    ast.BinOp: Kind.OPERATION,
+    ast.Compare: Kind.COMPARISON,
+    ast.Dict: Kind.DICTIONARY,
+    ast.ListComp: Kind.LIST_COMPREHENSION,
+}
+
+REFERENCES = frozenset({Kind.NAME, Kind.ATTRIBUTE, Kind.SUBSCRIPT, Kind.CALL})
+"""Expressions that a method can be called on, and an operator applied to, without brackets."""
+
+_OPERATORS: dict[type[ast.operator], str] = {ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+"""The arithmetic operators that a rule has asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """An expression in the code of a file."""
+
+    _source: Source
+    _node: ast.expr
+
+    @property
+    def kind(self) -> Kind:
+        """What it is; a negation is `-x`."""
+        if isinstance(self._node, ast.UnaryOp) and isinstance(self._node.op, ast.USub):
+            return Kind.NEGATION
+        return _KINDS.get(type(self._node), Kind.OTHER)
+
+    @property
+    def location(self) -> Location:
+        """Where it is."""
+        return self._source.location(self._node)
+
+    @property
+    def code(self) -> str:
+        """Its code in one form, however it is laid out and quoted."""
+        return ast.unparse(self._node)
+
+    @property
+    def written_code(self) -> str:
+        """Its code as it is in the file."""
+        return self._source.code(self.location)
+
+    @property
+    def structure(self) -> str:
+        """A text that is the same for expressions that differ only in layout; unlike `code` it exists for all."""
+        return ast.dump(self._node)
+
+    @property
+    def name(self) -> str:
+        """The name, or the last part of an attribute; empty for anything else."""
+        match self._node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                return name
+            case _:
+                return ""
+
+    @property
+    def value(self) -> object:
+        """The value of a constant; None for anything else."""
+        return self._node.value if isinstance(self._node, ast.Constant) else None
+
+    @property
+    def owner(self) -> Expression | None:
+        """`model.head` of the attribute `model.head.weight`; None if it is no attribute."""
+        return self._part(self._node.value) if isinstance(self._node, ast.Attribute) else None
+
+    @property
+    def callee(self) -> Expression | None:
+        """What a call calls; None if it is no call."""
+        return self._part(self._node.func) if isinstance(self._node, ast.Call) else None
+
+    @property
+    def called_name(self) -> str:
+        """`float` of the call `float(x)`, `item` of `loss.item()`; empty for anything else."""
+        return self.callee.name if self.callee else ""
+
+    @property
+    def called_on(self) -> Expression | None:
+        """`loss` of the call `loss.item()`, `np` of `np.argmax(x)`; None if it calls no attribute."""
+        return self.callee.owner if self.callee else None
+
+    @property
+    def arguments(self) -> tuple[Expression, ...]:
+        """The positional arguments of a call."""
+        return tuple(map(self._part, self._node.args)) if isinstance(self._node, ast.Call) else ()
+
+    @property
+    def keywords(self) -> dict[str | None, Expression]:
+        """The keyword arguments of a call by name; None stands for `**options`."""
+        given = self._node.keywords if isinstance(self._node, ast.Call) else ()
+        return {each.arg: self._part(each.value) for each in reversed(given)}
+
+    @property
+    def element(self) -> Expression | None:
+        """`row["text"]` of the list comprehension `[row["text"] for row in rows]`; None if it is none."""
+        return self._part(self._node.elt) if isinstance(self._node, ast.ListComp) else None
+
+    @property
+    def entries(self) -> tuple[tuple[Expression | None, Expression], ...]:
+        """The keys and values of a dictionary literal; `**other` has no key."""
+        if not isinstance(self._node, ast.Dict):
+            return ()
+        pairs = zip(self._node.keys, self._node.values, strict=True)
+        return tuple((self._part(key) if key else None, self._part(value)) for key, value in pairs)
+
+    @property
+    def operator(self) -> str:
+        """`-`, `*` or `/` of an operation with it; else empty."""
+        return _OPERATORS.get(type(self._node.op), "") if isinstance(self._node, ast.BinOp) else ""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """Left and right of an operation, or what a unary operator applies to."""
+        match self._node:
+            case ast.BinOp(left=left, right=right):
+                return self._part(left), self._part(right)
+            case ast.UnaryOp(operand=operand):
+                return (self._part(operand),)
+            case _:
+                return ()
+
+    @property
+    def is_unary(self) -> bool:
+        """Whether it is a unary operator with its operand: `-x`, `~x`, `not x`."""
+        return isinstance(self._node, ast.UnaryOp)
+
+    def parts_outside_indexes(self) -> Iterator[Expression]:
+        """The expression and all inside it, except for the indexes of subscripts."""
+        nodes = list(ast.walk(self._node))
+        indexes = [node.slice for node in nodes if isinstance(node, ast.Subscript)]
+        inside = {id(node) for index in indexes for node in ast.walk(index)}
+        return (self._part(node) for node in nodes if isinstance(node, ast.expr) and id(node) not in inside)
+
+    def _part(self, node: ast.expr) -> Expression:
+        return Expression(self._source, node)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """`first = second = value`: where it is, its targets and its value."""
+
+    location: Location
+    targets: tuple[Expression, ...]
+    value: Expression
+
+    @property
+    def name(self) -> str | None:
+        """The name that gets the value, if it is the only target."""
+        (first, *others) = self.targets
+        return first.name if first.kind is Kind.NAME and not others else None
+
+    @property
+    def code(self) -> str:
+        """The statement in one form."""
+        return " = ".join(each.code for each in (*self.targets, self.value))
+
+
+def parsed(code: str) -> Expression:
+    """The expression that a text is; raises SyntaxError if it is none. Its locations are those in the text."""
+    return Expression(Source("", code), parsing.expression_of(code))
+
+
+def code_of(defined: Function | Class) -> str:
+    """The code of a function or class in one form, with its head."""
+    return ast.unparse(defined.node)
+
+
+def call_at(pipeline: Pipeline, location: Location) -> Expression | None:
+    """The call that is exactly at a location."""
+    return pipeline.source_of(location).cached(_calls_by_location).get(location)
+
+
+def _calls_by_location(source: Source) -> dict[Location, Expression]:
+    return {each.location: each for each in reversed([*calls_in_file(source)])}
+
+
+def calls_in_file(source: Source) -> Iterator[Expression]:
+    """All calls of a file."""
+    return (Expression(source, node) for node in source.nodes_of(ast.Call))
+
+
+def calls_of_method(source: Source, name: str) -> Iterator[Expression]:
+    """The calls `anything.name(…)` of a file."""
+    for node in source.nodes_of(ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == name:
+            yield Expression(source, node)
+
+
+def expressions_in(pipeline: Pipeline, function: Function) -> Iterator[Expression]:
+    """All expressions in the body of a function, those inside others included."""
+    source, body = function.source or pipeline.source, function.node.body
+    for statement in body if isinstance(body, list) else [body]:
+        yield from (Expression(source, node) for node in ast.walk(statement) if isinstance(node, ast.expr))
+
+
+def returned_by(pipeline: Pipeline, function: Function) -> list[Expression]:
+    """What a function returns, without the returns of functions inside it."""
+    source, node = function.source or pipeline.source, function.node
+    returned = [node.body] if isinstance(node, ast.Lambda) else blocks.returned_in(node.body)
+    return [Expression(source, each) for each in returned]
+
+
+def assignments_in(pipeline: Pipeline, function: Function) -> Iterator[Assignment]:
+    """The assignments in a function, those of functions inside it included."""
+    source = function.source or pipeline.source
+    return (_assignment(source, node) for node in ast.walk(function.node) if isinstance(node, ast.Assign))
+
+
+def assignment_at(pipeline: Pipeline, location: Location) -> Assignment | None:
+    """The assignment around a location, if the innermost statement is one."""
+    statement = blocks.statement_at(pipeline, location)
+    return _assignment(pipeline.source_of(location), statement) if isinstance(statement, ast.Assign) else None
+
+
+def _assignment(source: Source, node: ast.Assign) -> Assignment:
+    targets = tuple(Expression(source, target) for target in node.targets)
+    return Assignment(source.location(node), targets, Expression(source, node.value))
+
+
+def names_between(pipeline: Pipeline, first: Location, second: Location) -> set[str] | None:
+    """The names in the statements between those at two locations; None if they are not in one block."""
+    one, other = (blocks.statement_at(pipeline, location) for location in (first, second))
+    block = blocks.block_of(pipeline, one, first) if one is not None else []
+    if one is None or other is None or other not in block:
+        return None
+    start, end = sorted((block.index(one), block.index(other)))
+    nodes = (node for each in block[start + 1 : end] for node in ast.walk(each))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def are_statements_of_one_body(pipeline: Pipeline, first: Location, second: Location) -> bool:
+    """Whether both locations are whole statements in the body of one loop, branch, `with` or function."""
+    source = pipeline.source_of(first)
+    for block in source.nodes_of(ast.For, ast.While, ast.If, ast.With, ast.FunctionDef):
+        locations = [source.location(each) for each in block.body if isinstance(each, ast.Expr)]
+        if first in locations and second in locations:
+            return True
+    return False
+
+
+def expects_error(source: Source, location: Location) -> bool:
+    """Whether the error of the code at a location is caught: in a `try`, or by `pytest.raises`."""
+    raises = (node for node in source.nodes_of(ast.With) if "aises" in ast.unparse(node.items[0]))
+    return any(source.location(node).holds(location) for node in (*source.nodes_of(ast.Try), *raises))
+
+
+def bindings_of(source: Source, name: str) -> list[Location]:
+    """Where a file binds a name: as a variable or as a parameter."""
+    names = [node for node in source.nodes_of(ast.Name) if node.id == name and isinstance(node.ctx, ast.Store)]
+    return [*map(source.location, names), *(source.location(n) for n in source.nodes_of(ast.arg) if n.arg == name)]
+
+
+def attribute_uses(source: Source, owner: str, attribute: str) -> list[Location]:
+    """Where a file uses `owner.attribute`."""
+    return [
+        source.location(node)
+        for node in source.nodes_of(ast.Attribute)
+        if node.attr == attribute and isinstance(node.value, ast.Name) and node.value.id == owner
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassCode:
+    """A class of a file: the code of its bases, and the calls in it."""
+
+    bases: tuple[str, ...]
+    calls: tuple[Expression, ...]
+    calls_by_method: dict[str, tuple[Expression, ...]]
+
+
+def classes_in_file(source: Source) -> Iterator[ClassCode]:
+    """All classes of a file, outer ones first."""
+    for node in source.nodes_of(ast.ClassDef):
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        calls: dict[str, tuple[Expression, ...]] = {}
+        for method in methods:
+            calls[method.name] = (*calls.get(method.name, ()), *_calls_inside(source, method))
+        yield ClassCode(tuple(map(ast.unparse, node.bases)), _calls_inside(source, node), calls)
+
+
+def _calls_inside(source: Source, node: ast.AST) -> tuple[Expression, ...]:
+    return tuple(Expression(source, each) for each in ast.walk(node) if isinstance(each, ast.Call))
