@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from lintrain.analysis.statements import Code
-from lintrain.model.location import Location
+from lintrain.analysis.expressions import Expression
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -17,11 +16,10 @@ READERS = frozenset({"torch.load", "load_file", "safetensors.torch.load_file"})
 
 @dataclass(frozen=True, slots=True)
 class UncheckedLoad:
-    """`model.load_state_dict(content, strict=False)` as a statement, and where the content is read from a file."""
+    """`model.load_state_dict(content, strict=False)` as a statement, and the call that reads the content."""
 
-    location: Location
-    code: str
-    read: Code | None
+    call: Expression
+    read: Expression | None
 
 
 def is_read(node: ast.expr) -> bool:
@@ -70,8 +68,7 @@ def unchecked_loads(source: Source) -> Iterator[UncheckedLoad]:
     for statement in source.nodes_of(ast.Expr):
         if _skips_missing_keys(statement.value):
             read = loaded_from_file(source, statement.value.args[0]) if statement.value.args else None
-            file = Code(ast.unparse(read), source.location(read)) if read else None
-            yield UncheckedLoad(source.location(statement.value), ast.unparse(statement), file)
+            yield UncheckedLoad(Expression(source, statement.value), Expression(source, read) if read else None)
 
 
 def _skips_missing_keys(call: ast.expr) -> TypeGuard[ast.Call]:

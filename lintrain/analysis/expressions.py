@@ -248,6 +248,11 @@ def assignments_in(pipeline: Pipeline, function: Function) -> Iterator[Assignmen
     return (_assignment(source, node) for node in ast.walk(function.node) if isinstance(node, ast.Assign))
 
 
+def assignments_in_file(source: Source) -> Iterator[Assignment]:
+    """All assignments of a file with `=`, without annotated and augmented ones."""
+    return (_assignment(source, node) for node in source.nodes_of(ast.Assign))
+
+
 def assignment_at(pipeline: Pipeline, location: Location) -> Assignment | None:
     """The assignment around a location, if the innermost statement is one."""
     statement = blocks.statement_at(pipeline, location)

@@ -1,4 +1,4 @@
-"""Statements as they are written: what they assign, whether every run executes them, and whether they leave a loop."""
+"""Statements as they are written: whether every run or iteration executes them, and whether they keep a value."""
 
 from __future__ import annotations
 
@@ -11,62 +11,12 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source
-from lintrain.startup.lazy_dataclass import dataclass
 
 PLAIN = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
 """Statements without a condition inside that could keep a part of them from running."""
 
 COLLECTS = frozenset({"append", "add", "insert", "setdefault"})
 """Methods that store their argument in a container."""
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """A piece of code and its location."""
-
-    text: str
-    location: Location
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """`x = y = value`: the targets in normalized code, and the value as it is written.
-
-    `elements` are the parts of a single tuple target (`a, b = value`), None for other targets; `constant` is the value
-    of a literal, None for other code.
-    """
-
-    location: Location
-    targets: tuple[Code, ...]
-    value: Code
-    elements: tuple[str, ...] | None
-    constant: object
-
-
-def assignments(source: Source) -> Sequence[Assignment]:
-    """The assignments of a file with `=`, without annotated and augmented ones."""
-    return source.cached(_assignments)
-
-
-def _assignments(source: Source) -> tuple[Assignment, ...]:
-    return tuple(_assignment(source, node) for node in source.nodes_of(ast.Assign))
-
-
-def _assignment(source: Source, node: ast.Assign) -> Assignment:
-    only, value = node.targets[0] if len(node.targets) == 1 else None, source.location(node.value)
-    return Assignment(
-        source.location(node),
-        tuple(Code(ast.unparse(target), source.location(target)) for target in node.targets),
-        Code(source.code(value), value),
-        tuple(map(ast.unparse, only.elts)) if isinstance(only, ast.Tuple) else None,
-        node.value.value if isinstance(node.value, ast.Constant) else None,
-    )
-
-
-def assignment_around(pipeline: Pipeline, location: Location) -> Assignment | None:
-    """The assignment that is the innermost statement around a location; None if that is another statement."""
-    statement = blocks.statement_at(pipeline, location)
-    return _assignment(pipeline.source_of(location), statement) if isinstance(statement, ast.Assign) else None
 
 
 def is_whole_statement(pipeline: Pipeline, location: Location) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import trainer_methods
 from lintrain.model.location import Location
@@ -31,20 +30,6 @@ def _uses(source: Source) -> dict[str, list[NameUse]]:
     found = dict[str, list[NameUse]]()
     for node in source.nodes_of(ast.Name):
         found.setdefault(node.id, []).append(NameUse(source.location(node), isinstance(node.ctx, ast.Load)))
-    return found
-
-
-def uses_of_attribute(source: Source, owner: str, attribute: str) -> Sequence[NameUse]:
-    """The uses of an attribute of a plain name, as in `trainer.model`, in all scopes of a file."""
-    return source.cached(_uses_of_attributes).get((owner, attribute), ())
-
-
-def _uses_of_attributes(source: Source) -> dict[tuple[str, str], list[NameUse]]:
-    found = dict[tuple[str, str], list[NameUse]]()
-    for node in source.nodes_of(ast.Attribute):
-        if isinstance(node.value, ast.Name):
-            use = NameUse(source.location(node), isinstance(node.ctx, ast.Load))
-            found.setdefault((node.value.id, node.attr), []).append(use)
     return found
 
 
@@ -98,11 +83,6 @@ def _names(node: ast.AST) -> Iterator[str]:
             yield each.attr
         elif isinstance(each, ast.Name):
             yield each.id
-
-
-def is_in_code_of(classes: Iterable[Class], pattern: re.Pattern[str]) -> bool:
-    """Whether a regular expression matches in the code of a class, comments excluded."""
-    return any(pattern.search(ast.unparse(cls.node)) for cls in classes)
 
 
 def at_top_level(source: Source, cls: Class) -> Location | None:

@@ -85,15 +85,17 @@ class IgnoredMissingKeys(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source
         for load in checkpoints.unchecked_loads(source) if "load_state_dict" in source.text else ():
-            if source.is_displayed(load.location):
+            if source.is_displayed(load.call.location):
                 continue
             if script_text.mentions_name(
                 pipeline, r"lora|adapter|peft"
             ):  # adapters are part of the weights, on purpose
                 return
-            if load.read is not None and not ON_PURPOSE.search(load.code.replace("strict=False", "") + load.read.text):
+            if load.read is None:
+                continue
+            if not ON_PURPOSE.search(load.call.code.replace("strict=False", "") + load.read.code):
                 yield self.finding(
-                    load.location,
+                    load.call.location,
                     "`strict=False` skips missing weights, and the returned keys are not checked",
                     related=[Related(load.read.location, "the file is read here", "read")],
                     help="remove `strict=False`, or check the `missing_keys` that the call returns",

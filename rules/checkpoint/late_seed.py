@@ -263,7 +263,7 @@ def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> b
     ends = {id(scope): location for scope, location in callers.way_out(pipeline, seed.location)}
     default = seed.location if blocks.is_one_scope(pipeline, made, seed.location) else None
     calls = [call for source in pipeline.sources.values() for call in written_calls.calls_of(source, NAMED_AFTER_SEED)]
-    for location in [call.location for call in calls if "Generator" not in call.callee]:
+    for location in [call.location for call in calls if call.callee and "Generator" not in call.callee.code]:
         end = ends.get(id(blocks.scope_of(pipeline, location)), default)
         if location not in others and location not in ends.values() and (end is None or location.line < end.line):
             return True

@@ -72,7 +72,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, statements
+from lintrain.analysis import expressions, loaders
 from lintrain.pipeline import blocks, dataset_rows
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import Constant, Instance, Value, is_missing, number_of, options_of
@@ -148,16 +148,16 @@ def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Related]
     settings = run.settings
     if settings is None or settings.origin is None or not settings.is_complete or "max_steps" in settings.values:
         return []
-    assigned = statements.assignments(pipeline.source_of(settings.origin))
-    names = {each.targets[0].text for each in assigned if _sets_steps(pipeline, each, settings.origin)}
+    assigned = expressions.assignments_in_file(pipeline.source_of(settings.origin))
+    names = {each.targets[0].code for each in assigned if _sets_steps(pipeline, each, settings.origin)}
     count = _counted(settings, dataset) if not names else None
     code = names.pop() if len(names) == 1 else str(count or "")
     return [Related(settings.origin, "`max_steps` is missing here", "arguments", code)] if code else []
 
 
-def _sets_steps(pipeline: Pipeline, assigned: statements.Assignment, made: Location) -> bool:
+def _sets_steps(pipeline: Pipeline, assigned: expressions.Assignment, made: Location) -> bool:
     """Whether an unused variable above the training arguments has the name and value of a number of steps."""
-    value, name = assigned.constant, assigned.targets[0].text
+    value, name = assigned.value.value, assigned.targets[0].code
     is_number = isinstance(value, int) and not isinstance(value, bool) and value > 0
     is_named = len(assigned.targets) == 1 and NAMED.fullmatch(name) is not None
     is_above = assigned.location < made and blocks.is_one_scope(pipeline, assigned.location, made)

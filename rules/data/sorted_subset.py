@@ -87,7 +87,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, written_calls
+from lintrain.analysis import expressions, loaders
 from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.values.cuts import Cut
 from lintrain.pipeline.values.data import Dataset
@@ -206,5 +206,9 @@ def _depth_above(dataset: Dataset) -> int:
 
 def _shuffled(code: str) -> str | None:
     """The code of a subset with a shuffle before it."""
-    above = written_calls.receiver_in(code)
+    try:
+        taken_from = expressions.parsed(code).called_on
+    except SyntaxError:
+        return None
+    above = taken_from.written_code if taken_from else ""
     return f"{above}.shuffle(seed=42){code[len(above) :]}" if above and code.startswith(above) else None

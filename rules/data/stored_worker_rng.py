@@ -110,10 +110,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import written_names
+from lintrain.analysis import expressions, written_names
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Function, Instance, LibraryObject, Value, is_missing, literal
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 GENERATORS = frozenset(
     {
@@ -125,9 +125,6 @@ GENERATORS = frozenset(
     }
 )
 """Functions that create a random generator with its own state."""
-
-DISTINGUISHES_WORKERS = lazy_pattern("worker")
-"""Code of a class that may do something else in each worker."""
 
 
 class StoredWorkerRng(Rule):
@@ -192,7 +189,7 @@ class StoredWorkerRng(Rule):
 
 def _used_generators(rows: Instance) -> list[str]:
     """The attributes with a generator that reading a row uses; empty if the class itself distinguishes workers."""
-    if written_names.is_in_code_of(rows.cls.lineage(), DISTINGUISHES_WORKERS):
+    if any("worker" in expressions.code_of(each) for each in rows.cls.lineage()):
         return []
     found = rows.cls.lookup("__getitem__")
     method = found[1] if found else None

@@ -103,7 +103,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import statements
+from lintrain.analysis import expressions
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import literal
@@ -152,8 +152,8 @@ def _is_moved(pipeline: Pipeline, model: Model, wrapped: Event) -> bool:
     """Whether the script calls `to` or `cuda` on the name of a model, at the latest where it is wrapped."""
     if model.origin is None or model.origin.path != wrapped.location.path:
         return False
-    made = statements.assignment_around(pipeline, model.origin)
-    name = made.targets[0].text if made else ""
+    made = expressions.assignment_at(pipeline, model.origin)
+    name = made.targets[0].code if made else ""
     if made is None or not name.isidentifier():
         return False
     between = "\n".join(pipeline.source_of(wrapped.location).lines[made.location.end_line : wrapped.location.end_line])

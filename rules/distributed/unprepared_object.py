@@ -95,7 +95,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import statements, training_loops, written_calls
+from lintrain.analysis import expressions, training_loops, written_calls
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
@@ -228,14 +228,17 @@ def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Location, s
     if value.origin is None or not name.isidentifier():
         return None
     calls = written_calls.calls_of(pipeline.source, r"\.prepare\Z")
-    if len(calls) != 1 or calls[0].has_keywords:
+    if len(calls) != 1 or calls[0].keywords:
         return None
-    call = calls[0]
-    assigned = statements.assignment_around(pipeline, call.location)
+    call, arguments = calls[0], [each.code for each in calls[0].arguments]
+    assigned = expressions.assignment_at(pipeline, call.location)
     if assigned is None or assigned.value.location != call.location or not value.origin < call.location:
         return None
-    is_one_scope = blocks.is_one_scope(pipeline, value.origin, call.location)
-    if not is_one_scope or name in call.arguments or assigned.elements != call.arguments:
+    if not blocks.is_one_scope(pipeline, value.origin, call.location) or not call.callee:
         return None
-    names = ", ".join([*call.arguments, name])
-    return assigned.location, f"{names} = {call.callee}({names})"
+    if not arguments or name in arguments:
+        return None
+    if [each.code for each in assigned.targets] != [expressions.parsed(f"({','.join(arguments)},)").code]:
+        return None
+    names = ", ".join([*arguments, name])
+    return assigned.location, f"{names} = {call.callee.code}({names})"

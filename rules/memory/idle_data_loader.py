@@ -114,7 +114,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, script_text, written_calls, written_names
+from lintrain.analysis import expressions, loaders, script_text, written_calls
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Class, Instance, is_missing, literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes, lazy_pattern
@@ -193,10 +193,12 @@ def _has_no_workers(loader: Loader) -> bool:
 def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
     """A slow call that each `__getitem__` of a data set makes, and what it does."""
     found = cls.lookup("__getitem__")
-    if found is None or cls.has_unknown_base or written_names.is_in_code_of(cls.lineage(), CACHES):
+    if found is None or cls.has_unknown_base:
+        return None
+    if any(CACHES.search(expressions.code_of(each)) for each in cls.lineage()):
         return None
     for call in written_calls.calls_in_method(pipeline, found[0], "__getitem__"):
         for pattern, work in HEAVY:
-            if pattern.fullmatch(call.callee):
+            if call.callee and pattern.fullmatch(call.callee.code):
                 return call.location, work
     return None
