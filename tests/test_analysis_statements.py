@@ -25,6 +25,7 @@ def test_an_expression_whose_value_is_discarded_is_a_whole_statement() -> None:
     pipeline = pipeline_of("save(net)\nkept = load(net)\n")
     assert statements.is_whole_statement(pipeline, location_of(pipeline, "save(net)"))
     assert not statements.is_whole_statement(pipeline, location_of(pipeline, "load(net)"))
+    assert not statements.is_whole_statement(pipeline, location_of(pipeline, "kept = load(net)"))
     assert not statements.is_whole_statement(pipeline, location_of(pipeline, "net"))
 
 
@@ -110,9 +111,15 @@ def test_a_loop_keeps_a_value_that_it_stores_or_deletes(statement: str) -> None:
     assert keeps(f"for x in y:\n    net = load(x)\n    if x:\n        {statement}\n")
 
 
-@pytest.mark.parametrize("statement", ["use(net)", "kept.append(net(x))", "best = net(x)", "continue"])
+@pytest.mark.parametrize(
+    "statement", ["use(net)", "kept.score(net)", "kept.append(net(x))", "best = net(x)", "continue"]
+)
 def test_a_loop_that_only_uses_a_value_does_not_keep_it(statement: str) -> None:
     assert not keeps(f"for x in y:\n    net = load(x)\n    if x:\n        {statement}\n")
+
+
+def test_a_loop_that_may_return_keeps_its_value() -> None:
+    assert keeps("def f():\n    for x in y:\n        net = load(x)\n        if x:\n            return\n")
 
 
 def test_statements_outside_of_a_loop_do_not_keep_its_values() -> None:

@@ -110,6 +110,7 @@ def test_keys_are_read_by_the_assignments_of_a_function() -> None:
             a = f(inputs["one"])
             b, c = inputs.pop("two"), other["three"]
             d = inputs.pop("four", None)
+            d = inputs.pop("four", default=None)
             inputs["five"] = 1
             if a:
                 e = inputs["six"]
