@@ -264,48 +264,6 @@ def _assignment(source: Source, node: ast.Assign) -> Assignment:
     return Assignment(source.location(node), targets, Expression(source, node.value))
 
 
-def names_between(pipeline: Pipeline, first: Location, second: Location) -> set[str] | None:
-    """The names in the statements between those at two locations; None if they are not in one block."""
-    one, other = (blocks.statement_at(pipeline, location) for location in (first, second))
-    block = blocks.block_of(pipeline, one, first) if one is not None else []
-    if one is None or other is None or other not in block:
-        return None
-    start, end = sorted((block.index(one), block.index(other)))
-    nodes = (node for each in block[start + 1 : end] for node in ast.walk(each))
-    return {node.id for node in nodes if isinstance(node, ast.Name)}
-
-
-def are_statements_of_one_body(pipeline: Pipeline, first: Location, second: Location) -> bool:
-    """Whether both locations are whole statements in the body of one loop, branch, `with` or function."""
-    source = pipeline.source_of(first)
-    for block in source.nodes_of(ast.For, ast.While, ast.If, ast.With, ast.FunctionDef):
-        locations = [source.location(each) for each in block.body if isinstance(each, ast.Expr)]
-        if first in locations and second in locations:
-            return True
-    return False
-
-
-def expects_error(source: Source, location: Location) -> bool:
-    """Whether the error of the code at a location is caught: in a `try`, or by `pytest.raises`."""
-    raises = (node for node in source.nodes_of(ast.With) if "aises" in ast.unparse(node.items[0]))
-    return any(source.location(node).holds(location) for node in (*source.nodes_of(ast.Try), *raises))
-
-
-def bindings_of(source: Source, name: str) -> list[Location]:
-    """Where a file binds a name: as a variable or as a parameter."""
-    names = [node for node in source.nodes_of(ast.Name) if node.id == name and isinstance(node.ctx, ast.Store)]
-    return [*map(source.location, names), *(source.location(n) for n in source.nodes_of(ast.arg) if n.arg == name)]
-
-
-def attribute_uses(source: Source, owner: str, attribute: str) -> list[Location]:
-    """Where a file uses `owner.attribute`."""
-    return [
-        source.location(node)
-        for node in source.nodes_of(ast.Attribute)
-        if node.attr == attribute and isinstance(node.value, ast.Name) and node.value.id == owner
-    ]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassCode:
     """A class of a file: the code of its bases, and the calls in it."""

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Node, Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -94,3 +95,18 @@ def declared_names(source: Source) -> frozenset[str]:
 def attribute_names(source: Source) -> frozenset[str]:
     """The attributes that a file reads or sets, of any object."""
     return frozenset(node.attr for node in source.nodes_of(ast.Attribute))
+
+
+def bindings_of(source: Source, name: str) -> list[Location]:
+    """Where a file binds a name: as a variable or as a parameter."""
+    names = [node for node in source.nodes_of(ast.Name) if node.id == name and isinstance(node.ctx, ast.Store)]
+    return [*map(source.location, names), *(source.location(n) for n in source.nodes_of(ast.arg) if n.arg == name)]
+
+
+def attribute_uses(source: Source, owner: str, attribute: str) -> list[Location]:
+    """Where a file uses `owner.attribute`."""
+    return [
+        source.location(node)
+        for node in source.nodes_of(ast.Attribute)
+        if node.attr == attribute and isinstance(node.value, ast.Name) and node.value.id == owner
+    ]

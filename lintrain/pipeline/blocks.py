@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
@@ -69,6 +69,36 @@ def _blocks(source: Source) -> dict[ast.stmt, list[ast.stmt]]:
             for each in block:
                 found.setdefault(each, block)
     return found
+
+
+def names_between(pipeline: Pipeline, first: Location, second: Location) -> set[str] | None:
+    """The names in the statements between those at two locations; None if they are not in one block."""
+    one, other = (statement_at(pipeline, location) for location in (first, second))
+    block = block_of(pipeline, one, first) if one is not None else []
+    if one is None or other is None or other not in block:
+        return None
+    start, end = sorted((block.index(one), block.index(other)))
+    nodes = (node for each in block[start + 1 : end] for node in ast.walk(each))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def are_in_one_body(pipeline: Pipeline, first: Location, second: Location) -> bool:
+    """Whether both locations are whole statements in the body of one loop, branch, `with` or function."""
+    source = pipeline.source_of(first)
+    blocks: Sequence[ast.For | ast.While | ast.If | ast.With | ast.FunctionDef] = source.nodes_of(
+        ast.For, ast.While, ast.If, ast.With, ast.FunctionDef
+    )
+    for block in blocks:
+        locations = [source.location(each) for each in block.body if isinstance(each, ast.Expr)]
+        if first in locations and second in locations:
+            return True
+    return False
+
+
+def expects_error(source: Source, location: Location) -> bool:
+    """Whether the error of the code at a location is caught: in a `try`, or by `pytest.raises`."""
+    raises = (node for node in source.nodes_of(ast.With) if "aises" in ast.unparse(node.items[0]))
+    return any(source.location(node).holds(location) for node in (*source.nodes_of(ast.Try), *raises))
 
 
 def may_move(pipeline: Pipeline, moved: Location, target: Location) -> bool:

@@ -148,7 +148,7 @@ Transformer"."""
 
 from __future__ import annotations
 
-import ast
+import ast  # matches how a `forward` passes a recurrent state through its layer: tuples, argument order, last return
 import re
 from collections.abc import Iterator
 

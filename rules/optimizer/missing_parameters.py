@@ -213,6 +213,7 @@ def _only_parameters(pipeline: Pipeline, forward: events.Event) -> Location | No
     if origin is None or created is None or not created < origin or not blocks.is_one_scope(pipeline, created, origin):
         return None
     call = expressions.call_at(pipeline, origin)
-    given = call.arguments[:1] if call is not None else ()
-    is_plain = any(re.fullmatch(r"[\w.]+\.parameters\(\)", each.code) for each in given)
-    return given[0].location if is_plain else None
+    given = call.arguments[0] if call is not None and call.arguments else None
+    if given is None or not re.fullmatch(r"[\w.]+\.parameters\(\)", given.code):
+        return None
+    return given.location

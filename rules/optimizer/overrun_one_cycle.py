@@ -171,7 +171,7 @@ def _total(pipeline: Pipeline, scheduler: model.Scheduler, length: argument.Argu
 
 def _is_set_before(pipeline: Pipeline, name: str, created: Location) -> bool:
     """Whether a name has its final value when the schedule is created."""
-    locations = expressions.bindings_of(pipeline.source_of(created), name)
+    locations = script_text.bindings_of(pipeline.source_of(created), name)
     return bool(locations) and all(location < created for location in locations)
 
 

@@ -89,7 +89,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, lr_schedules, training_loops
+from lintrain.analysis import lr_schedules, training_loops
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import options_of
@@ -118,7 +119,7 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
 
     def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding[Claim]:
         code, optimizer = pipeline.code(step.location), pipeline.code(later.location)
-        both = expressions.are_statements_of_one_body(pipeline, step.location, later.location)
+        both = blocks.are_in_one_body(pipeline, step.location, later.location)
         return self.finding(
             step.location,
             f"`{code}` runs before `{optimizer}`, which skips a learning rate",

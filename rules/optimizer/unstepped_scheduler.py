@@ -129,7 +129,7 @@ PyTorch documentation, "How to adjust learning rate"; Transformers documentation
 
 from __future__ import annotations
 
-import ast
+import ast  # accounts for every node that may use a name or an attribute, by identity and context
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, training_loops

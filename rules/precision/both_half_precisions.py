@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions
+from lintrain.pipeline import blocks
 from lintrain.pipeline.values.python import is_true
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import (
@@ -77,12 +77,7 @@ class BothHalfPrecisions(ArgumentsRule):
         certain = {call.location for call in pipeline.calls if call.is_certain and not call.is_guarded}
         is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
         location, made = arguments.locations.get("fp16"), arguments.origin
-        if (
-            not is_both
-            or location is None
-            or made not in certain
-            or expressions.expects_error(pipeline.source, location)
-        ):
+        if not is_both or location is None or made not in certain or blocks.expects_error(pipeline.source, location):
             return
         # the library does not check values that are set on the object later
         if made.holds(location) and made.holds(arguments.locations.get("bf16", location)):

@@ -107,7 +107,7 @@ PyTorch documentation, "Automatic Mixed Precision package", operations that run 
 
 from __future__ import annotations
 
-import ast
+import ast  # follows the arithmetic that computes attention scores through the names of a method
 import re
 from collections.abc import Collection, Iterator
 

@@ -108,7 +108,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, training_loops
+from lintrain.analysis import expressions, script_text, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import options_of
@@ -200,7 +200,7 @@ def _cut_of(event: events.Event) -> Operation | None:
 
 def _count_item_calls(pipeline: Pipeline, name: str, location: Location) -> int:
     """The number of `.item()` calls on a tensor after the statement that creates it."""
-    calls = expressions.attribute_uses(pipeline.source_of(location), name, "item")
+    calls = script_text.attribute_uses(pipeline.source_of(location), name, "item")
     return sum(call.line > location.line for call in calls)
 
 

@@ -256,5 +256,5 @@ def _are_in_one_block(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) ->
     if not blocks.is_one_scope(pipeline, tokenizer.origin, model.origin):
         return False
     one, other = (expressions.assignment_at(pipeline, origin) for origin in (tokenizer.origin, model.origin))
-    between = expressions.names_between(pipeline, tokenizer.origin, model.origin)
+    between = blocks.names_between(pipeline, tokenizer.origin, model.origin)
     return one is not None and other is not None and between is not None and one.targets[0].code not in between
