@@ -36,10 +36,9 @@ def test_uses_of_a_name_are_those_in_all_scopes_without_attributes_of_that_name(
     assert sorted((use.location.line, use.is_read) for use in uses) == [(1, False), (2, True), (5, False)]
 
 
-def test_variables_and_attributes_are_told_apart() -> None:
+def test_variables_are_names_without_attributes_and_keywords() -> None:
     source = pipeline_of("torch.stack(rows, dim=0)\n").source
     assert written_names.variables(source) == {"torch", "rows"}
-    assert written_names.attributes(source) == {"stack"}
 
 
 @pytest.mark.parametrize(
@@ -54,19 +53,6 @@ def test_variables_and_attributes_are_told_apart() -> None:
 )
 def test_a_name_may_be_taken_by_a_variable_or_in_a_function(code: str, is_taken: bool) -> None:
     assert written_names.may_be_taken(pipeline_of(code).source, "seed_rows") is is_taken
-
-
-@pytest.mark.parametrize(
-    ("code", "alias"),
-    [
-        ("import os, torch.distributed as dist", "dist"),
-        ("import torch.distributed as one\nimport torch.distributed as two", "one"),
-        ("import torch.distributed", None),
-        ("import torch as dist", None),
-    ],
-)
-def test_a_module_has_the_name_of_its_first_import(code: str, alias: str | None) -> None:
-    assert written_names.alias_of_module(pipeline_of(code).source, "torch.distributed") == alias
 
 
 def test_names_beside_an_attribute_are_those_of_its_statements() -> None:

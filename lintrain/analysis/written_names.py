@@ -38,22 +38,11 @@ def variables(source: Source) -> frozenset[str]:
     return frozenset(node.id for node in source.nodes_of(ast.Name))
 
 
-def attributes(source: Source) -> frozenset[str]:
-    """The names of the attributes that a file uses, of any object."""
-    return frozenset(node.attr for node in source.nodes_of(ast.Attribute))
-
-
 def may_be_taken(source: Source, name: str) -> bool:
     """Whether a variable of a file, or the code of a function, contains a name that a fix would define."""
     if any(name in variable for variable in variables(source)):
         return True
     return any(name in ast.unparse(node) for node in source.nodes_of(ast.FunctionDef))
-
-
-def alias_of_module(source: Source, module: str) -> str | None:
-    """`name` of the first `import module as name`; None without one."""
-    aliases = (each for node in source.nodes_of(ast.Import) for each in node.names)
-    return next((each.asname for each in aliases if each.name == module), None)
 
 
 def names_beside_attribute(source: Source, attribute: str) -> frozenset[str]:

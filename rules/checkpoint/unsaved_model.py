@@ -61,7 +61,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, expressions, trainer_methods, written_calls, written_names
+from lintrain.analysis import evaluation_schedule, script_text, trainer_methods, written_calls, written_names
 from lintrain.pipeline import blocks, callers
 from lintrain.pipeline.values.python import Value, is_missing
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
@@ -150,7 +150,7 @@ def _is_unused(pipeline: Pipeline, run: TrainerRun) -> bool:
     source, trained = pipeline.source, run.train_calls[-1]
     names, owners = _names_of(pipeline, run.value("model")), _names_of(pipeline, run)
     uses = [use.location for name in names for use in written_names.uses_of(source, name)]
-    uses += [use for owner in owners for use in expressions.attribute_uses(source, owner, "model")]
+    uses += [use for owner in owners for use in script_text.attribute_uses(source, owner, "model")]
     ends = {id(scope): location.end_line for scope, location in callers.way_out(pipeline, trained)}
     is_named_later = any(use.line > ends.get(id(blocks.scope_of(pipeline, use)), trained.end_line) for use in uses)
     return bool(names) and trainer_methods.stays_in_script(pipeline, run) and not is_named_later

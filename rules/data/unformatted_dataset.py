@@ -72,7 +72,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, raggedness, training_loops, written_names
+from lintrain.analysis import loaders, raggedness, script_text, training_loops, written_names
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import is_missing
@@ -141,7 +141,7 @@ class UnformattedDataset(Rule[Claim]):
 
 def _makes_tensors(pipeline: Pipeline) -> bool:
     """Whether the script names a function that makes tensors; `tensor` only as attribute, since variables have it."""
-    attributes = written_names.attributes(pipeline.source)
+    attributes = script_text.attribute_names(pipeline.source)
     return "tensor" in attributes or not MAKES_TENSORS.isdisjoint(attributes | written_names.variables(pipeline.source))
 
 

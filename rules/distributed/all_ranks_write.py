@@ -83,7 +83,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, statements, written_names
+from lintrain.analysis import script_text, statements
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.python import literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -158,7 +158,8 @@ def _is_fixed(code: str) -> bool:
 
 def _in_first_process(pipeline: Pipeline, location: Location) -> str | None:
     """The statement under `if dist.get_rank() == 0`, if it is on one line and `torch.distributed` has a name."""
-    name = written_names.alias_of_module(pipeline.source_of(location), DISTRIBUTED)
+    imports = script_text.imports_of(pipeline.source_of(location))
+    name = next((each.alias for each in imports if each.name is None and each.module == DISTRIBUTED), None)
     if name is None or not statements.is_whole_statement(pipeline, location):
         return None
     code = pipeline.code(location)
