@@ -146,7 +146,7 @@ def test_what_is_damaged_is_made_again_without_a_word(
     read_afresh.clear()
     again = ask(*CHECK, "--verbose")
     assert again[:2] == first
-    assert [line.partition(" ")[0] for line in again[2].splitlines()] == ["quiet.py:", "read"]
+    assert [line.partition(" ")[0] for line in again[2].splitlines()] == ["quiet.py:", "checked"]
     assert "plain.py" in read_afresh
     read_afresh.clear()
     assert ask(*CHECK, "--verbose")[:2] == first

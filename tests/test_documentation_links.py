@@ -62,4 +62,4 @@ def test_an_address_that_is_none_is_said(project: Path, capsys: pytest.CaptureFi
     (project / "lintrain.toml").write_text('documentation = "docs.example.org"\n')
     for command in (["explain", "removed-argument"], ["check"]):
         assert run(command) == 2
-        assert "`documentation`: `docs.example.org` is not the address of a site" in capsys.readouterr().err
+        assert "`documentation`: `docs.example.org` is not a website" in capsys.readouterr().err

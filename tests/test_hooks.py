@@ -104,7 +104,7 @@ def test_a_commit_without_scripts_or_with_excluded_ones_passes(
 def test_modules_that_are_not_passed_are_read_all_the_same(runner: str, repository: Path) -> None:
     code, said = ran(runner, repository, "--files", "main.py")
     assert code == 1
-    assert "error[raw-dataset] `corpus['train']` reaches Trainer without token ids" in said
+    assert "error[raw-dataset] `corpus['train']` is passed to Trainer without token ids" in said
 
 
 @pytest.mark.slow

@@ -120,7 +120,7 @@ def test_outside_a_repository_there_is_no_hook(
 def test_a_configuration_that_cannot_be_read_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "pyproject.toml").write_text("[tool.lintrain\n")
     assert run(["init"]) == 2
-    assert capsys.readouterr().err.startswith("lintrain: pyproject.toml: not TOML")
+    assert capsys.readouterr().err.startswith("lintrain: pyproject.toml: invalid TOML")
     assert not (project / ".pre-commit-config.yaml").exists()
 
 

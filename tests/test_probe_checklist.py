@@ -31,7 +31,7 @@ def test_a_pipe_gets_one_line_for_each_stage() -> None:
     assert stream.read().splitlines() == [
         "probe: running the script up to its training call",
         "probe: ✗ batch (0.50 s)",
-        "probe: once more, with all of the data: the script uses `add_column` on mapped data",
+        "probe: running again with all data: the script uses `add_column` on mapped data",
     ]
 
 

@@ -143,11 +143,11 @@ import sys
 import time
 from lintrain.cli._probe_files import kept_failure
 from lintrain.evidence.run import Failure
-from lintrain.report.reproduction import SCRIPT, _demand_the_same_error
+from lintrain.report.reproduction import SCRIPT, _verify_error
 
 with kept_failure(is_wanted=True) as kept:
     (kept / SCRIPT).write_text(open("train.py").read().replace("sys.argv[1]", repr(sys.argv[1])))
-    _demand_the_same_error(sys.executable, kept, Failure("ValueError", "", None))
+    _verify_error(sys.executable, kept, Failure("ValueError", "", None))
 """
 
 

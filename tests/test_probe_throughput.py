@@ -78,6 +78,6 @@ def test_the_numbers_say_what_waits_for_what() -> None:
     evidence = Evidence("train.py", "torch", "a loop", None, None, "cpu", {}, throughput=pace)
     assert numbers(evidence, "throughput") == (
         "pace 20 rows, 320 tokens per second on this machine's CPU; batch 300 ms to load, 100 ms to train on; "
-        "waiting 75% of the time, for a loader that works alone; with 2 workers it can be less; reads `item` 2 times "
-        "in a step, for which a GPU waits; longest aten::mm 50%"
+        "waiting 75% of the time with one loading process; less with 2 workers; syncs `item` 2 times per step, each of "
+        "which synchronizes a GPU; slowest aten::mm 50%"
     )

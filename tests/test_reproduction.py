@@ -69,9 +69,9 @@ def test_what_fails_in_the_same_way_is_written_with_its_versions(tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("print('all is well')", "what was written ends without an error"),
-        ("raise ValueError('rows of 5')", "what was written ends ValueError: rows of 5"),
-        ("raise KeyError('rows of \"3\" and 4')", "what was written ends KeyError"),
+        ("print('all is well')", "the reproduction ends with no error"),
+        ("raise ValueError('rows of 5')", "the reproduction ends with ValueError: rows of 5"),
+        ("raise KeyError('rows of \"3\" and 4')", "the reproduction ends with KeyError"),
     ],
 )
 def test_what_fails_in_another_way_is_not_written(tmp_path: Path, line: str, reason: str) -> None:
@@ -83,8 +83,8 @@ def test_what_fails_in_another_way_is_not_written(tmp_path: Path, line: str, rea
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (record(Stage.passed(StageName.FORWARD)), "no stage fails"),
-        (record(Stage.failed(StageName.SCRIPT, ERROR)), "the script itself shows that"),
+        (record(Stage.passed(StageName.FORWARD)), "no stage failed"),
+        (record(Stage.failed(StageName.SCRIPT, ERROR)), "which running the script reproduces"),
     ],
 )
 def test_without_a_failing_stage_of_training_nothing_is_written(tmp_path: Path, found: Record, reason: str) -> None:
@@ -96,7 +96,7 @@ def test_what_cannot_be_made_without_the_script_is_said(tmp_path: Path) -> None:
     folder = kept(
         tmp_path / "kept", reason="`Net`, whose construction was not recorded cannot be created without the script"
     )
-    with pytest.raises(NoReproductionError, match="the forward stage fails, but `Net`, whose construction"):
+    with pytest.raises(NoReproductionError, match="the forward stage failed, but `Net`, whose construction"):
         write_reproduction(FAILING, folder, tmp_path / "repro")
 
 
@@ -182,7 +182,7 @@ def test_the_written_script_ends_with_the_error_of_the_run(tmp_path: Path, asset
     probed = probe(tmp_path, script, "--export-repro", "repro")
     failure = next(stage["failure"] for stage in probed.run["stages"] if stage["failure"])
     assert f"{failure['type']}: {failure['message']}".startswith(error)
-    assert "repro is written" in probed.err  # only what was run, and ended with this error, is
+    assert "wrote repro" in probed.err  # only what was run, and ended with this error, is
     if "transformers" not in script:
         (tmp_path / "train.py").unlink()
         words = [sys.executable, "repro/repro.py"]

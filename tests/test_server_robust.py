@@ -59,7 +59,7 @@ def test_a_crashed_rule_is_told_once_and_the_others_are_heard(
     (message,) = client.messages()
     assert "`missing-step` failed on " in message
     assert "well.py: ZeroDivisionError: by design; this is a fault of lintrain: report it as an issue" in message
-    assert message.endswith("; `--ignore missing-step` does without the rule")
+    assert message.endswith("; `--ignore missing-step` runs without the rule")
 
 
 def test_a_check_that_fails_as_a_whole_is_told_and_the_server_goes_on(

@@ -85,7 +85,7 @@ kind.check = look
     "reader": "reader.dispatch.execute_block = spin",
     "uncalled-functions": "reader._read_uncalled = spin",
     "fix": "kind.fix = spin",
-    "places-of-training": "one_file.training_places = spin",
+    "places-of-training": "one_file.training_locations = spin",
     "choice-of-rules": "one_file.rules_concerned = spin",
 }
 

@@ -169,7 +169,7 @@ def pipe_in_the_cache(folder: Path) -> None:
         (top / OWN / store).mkdir(mode=0o700)
         os.mkfifo(top / OWN / store / (NAME + ".json" * (store == "verdicts")))
     ended = check_and_clean(top)
-    assert b"left 3 files" in ended.errors, ended.text
+    assert b"kept 3 files" in ended.errors, ended.text
     assert len(list((top / OWN).rglob(f"{NAME}*"))) == 3
 
 

@@ -80,7 +80,7 @@ def reproduction_that_acts(folder: Path, line: str) -> None:
     meddling = REPRO_WRITER.format(line=line.format(target=str(target)))
     (folder / "train.py").write_text(FAILING.format(secret="", meddling=meddling))
     ended = lintrain(folder, "probe", "--no-cache", "--export-repro", "out", "train.py")
-    assert "does not come again" in ended.text, ended.text[-2000:]
+    assert "does not occur outside of the script" in ended.text, ended.text[-2000:]
     assert not target.exists()
 
 

@@ -68,10 +68,10 @@ def file_of_git(folder: Path, what: tuple[str, str]) -> None:
 
 
 SETTINGS = {
-    "attributes": "[core]\n\tattributesFile = {place}",
-    "excludes": "[core]\n\texcludesFile = {place}",
-    "included": "[include]\n\tpath = {place}",
-    "mailmap": "[mailmap]\n\tfile = {place}\n[blame]\n\tignoreRevsFile = {place}",
+    "attributes": "[core]\n\tattributesFile = {location}",
+    "excludes": "[core]\n\texcludesFile = {location}",
+    "included": "[include]\n\tpath = {location}",
+    "mailmap": "[mailmap]\n\tfile = {location}\n[blame]\n\tignoreRevsFile = {location}",
 }
 
 

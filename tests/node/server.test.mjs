@@ -89,7 +89,7 @@ test("a finding can be silenced where it is", async () => {
 
 test("all safe fixes come with the kind that is asked for when a file is saved", async () => {
   const uri = await client.open("all.py", LOOP);
-  const mended = applied(LOOP, await edits(uri, "lintrain: fix all", { diagnostics: [], only: ["source.fixAll"] }));
+  const mended = applied(LOOP, await edits(uri, "lintrain: apply all safe fixes", { diagnostics: [], only: ["source.fixAll"] }));
   await change(uri, 2, mended);
   assert.deepEqual(await diagnose(uri), []);
 });
