@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, get_args
+from typing import TYPE_CHECKING, ClassVar, Generic
 
 from lintrain.evidence.run import Evidence
 from lintrain.knowledge.target import Target, Targets
@@ -45,11 +45,29 @@ __all__ = [
 ]
 
 
-class Rule(Generic[ClaimT]):
+if TYPE_CHECKING:
+
+    class _HasClaims(Generic[ClaimT]):
+        claim_type: ClassVar[type | None]
+
+else:
+
+    class _HasClaims:
+        """What `Generic` is to type checkers: for each rule that a check loads, the real one takes too long."""
+
+        claim_type = None
+
+        def __class_getitem__(cls, argument: object) -> type:
+            """The class itself for a type variable, and for a claim's class one that knows it."""
+            return type(cls)(cls.__name__, (cls,), {"claim_type": argument}) if isinstance(argument, type) else cls
+
+
+class Rule(_HasClaims[ClaimT]):
     """One mistake, named after its file; the loader fills in `name` and `stage` from the file's path.
 
     `check` reads the text, `verify` judges one finding on evidence, `inspect` finds what only a run shows, and `fix`
-    returns an edit.
+    returns an edit. `class MissingNumLabels(Rule[Claim])` sets `claim_type`, the class of its claims; a rule without
+    values has none.
     """
 
     level: ClassVar[Level]
@@ -64,17 +82,8 @@ class Rule(Generic[ClaimT]):
 
     `"clip|norm & backward"` asks for `clip` or `norm`, and for `backward`.
     """
-    claim_type: ClassVar[type | None] = None
-    """The class of its claims: `class MissingNumLabels(Rule[Claim])` sets it; None for a rule without values."""
     name: ClassVar[str] = ""
     stage: ClassVar[str] = ""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        bases: tuple[Any, ...] = getattr(cls, "__orig_bases__", ())
-        for argument in (each for base in bases for each in get_args(base)):
-            if isinstance(argument, type):
-                cls.claim_type = argument
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         """Whether a file that trains nothing may hold the mistake, as far as its text and its syntax show."""

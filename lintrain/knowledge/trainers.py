@@ -21,8 +21,8 @@ def trainer_parameters(path: str) -> tuple[str, ...] | None:
     if not path.endswith("Trainer"):
         return None
     # The last versions of a class on its way out often take `*args, **kwargs` and only warn.
-    named = [names for signature in _signatures(path) if "train_dataset" in (names := _names(signature))]
-    return named[-1] if named else None
+    newest_first = (_names(signature) for signature in reversed(_signatures(path)))
+    return next((names for names in newest_first if "train_dataset" in names), None)
 
 
 @cache
@@ -36,8 +36,9 @@ def is_training_arguments(path: str) -> bool:
         return False  # they are of Keras, where `Model.fit` trains
     bases = {part[1:] for signature in _signatures(path) for part in signature if part.startswith("<")}
     # Seq2SeqTrainingArguments is in the tables with all of its parameters.
-    is_whole = any({"output_dir", "per_device_train_batch_size"} <= {*_names(each)} for each in _signatures(path))
-    return is_whole or any(is_training_arguments(base) for base in bases)
+    return any(is_training_arguments(base) for base in bases) or any(
+        {"output_dir", "per_device_train_batch_size"} <= {*_names(each)} for each in reversed(_signatures(path))
+    )
 
 
 def _signatures(path: str) -> list[tuple[str, ...]]:
