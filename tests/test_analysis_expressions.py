@@ -78,7 +78,7 @@ def test_keywords_are_given_by_name_and_unpacked_ones_without() -> None:
     assert {name: each.code for name, each in call.keywords.items()} == {"axis": "-1", None: "options"}
 
 
-def test_of_a_repeated_keyword_the_first_counts() -> None:
+def test_the_first_of_repeated_keywords_counts() -> None:
     assert expressions.parsed("f(a=1, a=2)").keywords["a"].value == 1
 
 

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.model.location import Location
-from lintrain.pipeline.blocks import returned_in
 from lintrain.pipeline.callers import spread_names
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
@@ -84,13 +83,6 @@ def unpacks_into(function: Function, name: str) -> bool:
 def contains_text(function: Function, text: str) -> bool:
     """Whether a function's body contains this string literal."""
     return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))
-
-
-def returns_of(function: Function) -> list[ast.expr]:
-    """The expressions that a function returns, without those of functions inside it."""
-    if isinstance(function.node, ast.Lambda):
-        return [function.node.body]
-    return returned_in(function.node.body)
 
 
 def location_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Location:
