@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Generic
 
-from lintrain.evidence.run import Evidence
 from lintrain.knowledge.target import Target, Targets
 from lintrain.model import fixes
 from lintrain.model.claims import restored_claim
@@ -46,11 +45,14 @@ __all__ = [
 
 
 if TYPE_CHECKING:
+    from lintrain.evidence.run import Evidence
 
     class _HasClaims(Generic[ClaimT]):
         claim_type: ClassVar[type | None]
 
 else:
+    Evidence = object
+    """Rules name it in annotations alone: a check does not load the measurements, which takes 3 ms."""
 
     class _HasClaims:
         """What `Generic` is to type checkers: for each rule that a check loads, the real one takes too long."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from lintrain.evidence.run import Evidence
 from lintrain.knowledge.target import Targets, Version
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
@@ -13,6 +13,9 @@ from lintrain.pipeline.values.python import Constant, Function, Instance, is_mis
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import Evidence
 
 TOLERANCE = 0.15
 """Tolerance of a measured ratio: the number of ignored labels differs from batch to batch."""

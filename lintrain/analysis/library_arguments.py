@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lintrain.evidence.run import Evidence
 from lintrain.knowledge.api import State, keyword_state, signature
 from lintrain.knowledge.succession import takes_calls
 from lintrain.knowledge.versions import exactly
@@ -17,6 +16,9 @@ from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import Evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lintrain.evidence.run import Evidence
 from lintrain.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import Evidence
 
 
 def weights_outside(evidence: Evidence, holders: Literal["optimizers", "modules"]) -> Verdict:

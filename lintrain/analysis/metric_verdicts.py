@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
-from lintrain.evidence.run import Evidence, MetricUse
 from lintrain.model.location import Location
 from lintrain.model.verdict import Measured, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import Evidence, MetricUse
 
 SCORES_RAISE = (
     "mix of",
@@ -19,7 +22,7 @@ OF_CLASSES = frozenset(
     {"accuracy", "accuracy_score", "balanced_accuracy_score", "f1", "f1_score", "matthews_corrcoef", "recall"}
 )
 SELECT_LABELS = frozenset({"labels", "sample_weight"})
-Judge = Callable[[MetricUse], Verdict]
+Judge: TypeAlias = "Callable[[MetricUse], Verdict]"
 
 
 def metric_at(evidence: Evidence, path: str, lines: tuple[int, int], judge: Judge) -> Verdict | None:

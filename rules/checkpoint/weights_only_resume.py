@@ -101,14 +101,17 @@ from __future__ import annotations
 import ast  # the rule is about the dictionary that `torch.save` writes and the entries that are read
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import checkpoints
-from lintrain.evidence.run import CheckpointEvidence
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import CheckpointEvidence
 
 OPTIMIZER = r"(?i)optim|\bopt\b|opt_|_opt"
 RESTORES = r"(?i)load|resum|restor"

@@ -39,14 +39,17 @@ datasets 3.0.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import statements
-from lintrain.evidence.run import Failure
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Value
 from lintrain.pipeline.values.training import Metric
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import Failure
 
 UNREACHABLE = ("Connection", "ffline", "HTTPError", "imeout", "timed out", "Max retries", "Couldn't reach")
 TRAINER_DATA = ("train_dataset", "eval_dataset")

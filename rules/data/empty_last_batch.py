@@ -69,14 +69,17 @@ PyTorch documentation, `torch.utils.data.DataLoader`: `drop_last`. The error is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import run_data
-from lintrain.evidence.run import MadeLoader
 from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.python import Value, is_true, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import MadeLoader
 
 WRITTEN = lazy_pattern(r"\b((?:dataloader_)?drop_last)\s*=\s*True\b")
 RAISED = ("max_steps must be set to a positive value",)

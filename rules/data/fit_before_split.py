@@ -68,11 +68,14 @@ from __future__ import annotations
 
 import ast  # the fix needs a pair of assignments of one exact form
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import leaks
-from lintrain.evidence.run import ObjectEvidence
 from lintrain.pipeline import blocks
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import ObjectEvidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,15 @@ None: the probe shows that something prevents the model from learning, not what 
 Karpathy: A Recipe for Training Neural Networks, "overfit one batch".
 """
 
-import math
+from __future__ import annotations
 
-from lintrain.evidence.run import OverfitEvidence
+import math
+from typing import TYPE_CHECKING
+
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import OverfitEvidence
 
 FLAT, FALLS = 0.9, 0.5
 FLAT_IN_OWN_LOOP = 0.999

@@ -54,11 +54,16 @@ PyTorch documentation, "Understanding CUDA Memory Usage"; Korthikanti et al.: Re
 transformer models (2022).
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from lintrain.evidence.run import MemoryEvidence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
 from lintrain.text import sizes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import MemoryEvidence
 
 
 class ProjectedOutOfMemory(Rule):

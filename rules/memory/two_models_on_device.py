@@ -80,9 +80,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import statements, written_names
-from lintrain.evidence.run import MovedModel
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Binding
@@ -90,6 +90,9 @@ from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Either, LibraryObject, Value, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
 from lintrain.text import sizes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import MovedModel
 
 DEVICE_MAPS = frozenset({"auto", "balanced", "balanced_low_0", "sequential", "cuda", "cuda:0"})
 FEWEST_STEPS = 2

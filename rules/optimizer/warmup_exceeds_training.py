@@ -63,13 +63,16 @@ steps in a run of 3 steps at 1e-3 give learning rates of 0, 2e-6 and 4e-6.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import evaluation_schedule, gradient_accumulation
-from lintrain.evidence.run import LoopEvidence
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Value, literal
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LoopEvidence
 
 SCHEDULES = frozenset(
     {

@@ -79,9 +79,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from math import prod
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import loss_calls
-from lintrain.evidence.run import LossEvidence
 from lintrain.pipeline.values import tensors, training
 from lintrain.rule import (
     Evidence,
@@ -97,6 +97,9 @@ from lintrain.rule import (
     lazy_pattern,
 )
 from lintrain.source import calls
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LossEvidence
 
 REGRESSION_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses that broadcast their inputs; classification losses raise an error instead."""

@@ -93,14 +93,17 @@ Transformers documentation, `GPT2LMHeadModel`, parameter `labels`; transformers#
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import collators, run_data
-from lintrain.evidence.run import TargetAlignment
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values import data, training
 from lintrain.pipeline.values.model import ModelOutput
 from lintrain.pipeline.values.python import Value
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import TargetAlignment
 
 MOST = 0.95
 """The share of equal tokens above which labels count as shifted, or as not shifted."""

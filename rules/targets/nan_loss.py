@@ -38,10 +38,15 @@ None: a probe shows where the first value is not finite, not why.
 transformers#25065, transformers#27212.
 """
 
-import math
+from __future__ import annotations
 
-from lintrain.evidence.run import BackwardEvidence, ForwardEvidence
+import math
+from typing import TYPE_CHECKING
+
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import BackwardEvidence, ForwardEvidence
 
 
 class NanLoss(EvidenceRule):

@@ -127,12 +127,15 @@ PyTorch documentation, `torch.nn.CrossEntropyLoss`; lightning-bolts#654; tflearn
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import loss_calls
-from lintrain.evidence.run import LossEvidence
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LossEvidence
 
 DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
 
