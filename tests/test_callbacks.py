@@ -15,8 +15,8 @@ import lintrain
 from lintrain.callbacks import LightningWatch, TrainerWatch
 from lintrain.callbacks.watching import MistakeWarning
 from lintrain.evidence.stages import TRAINING_STAGES
-from tests.test_inside_lightning import Classifier, made
-from tests.test_inside_trainer import history_of, same, state_of, trainer_of
+from tests.test_in_process_lightning import Classifier, made
+from tests.test_in_process_trainer import history_of, same, state_of, trainer_of
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from lintrain.source.reading import read_file
 from lintrain.source.source import Source
 from tests.conftest import ROOT
 from tests.support.notebooks import notebook
-from tests.test_noted import reader_of
+from tests.test_cache_rests_on import reader_of
 
 CODE = (
     "#md Training",

@@ -30,7 +30,7 @@ SECONDS = 20
 """A changed rule that takes longer is noticed by whoever waits for it."""
 
 MOST_MISTAKES = 6
-FILES_OF_TESTS = ("test_reader_*.py", "test_probed_fixes.py")
+FILES_OF_TESTS = ("test_reader_*.py", "test_rules_*.py", "test_probed_fixes.py")
 """Tests of what `check` finds, and of fixes for what only a run showed; tests of whole runs take too long for this."""
 
 Trial = Callable[[RuleFile], bool]

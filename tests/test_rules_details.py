@@ -1,4 +1,4 @@
-"""What mutants of rules showed that no example of a page and no other test held."""
+"""Details of single rules that no example of a page holds; each was found by a mutant of the rule."""
 
 from __future__ import annotations
 

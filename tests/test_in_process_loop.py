@@ -60,7 +60,7 @@ def test_every_stage_of_a_sound_loop_goes_through() -> None:
     assert {stage.status for stage in evidence.stages} == {"passed"}
     assert (report.ok, report.findings, evidence.framework) == (True, (), "torch")
     assert evidence.call is not None
-    assert evidence.call.path.endswith("test_inside_loop.py")
+    assert evidence.call.path.endswith("test_in_process_loop.py")
     assert evidence.step is not None
     assert (evidence.step.optimizer, evidence.step.changed_tensors, evidence.step.trainable_tensors) == ("AdamW", 6, 6)
     assert evidence.schedule is not None

@@ -1,4 +1,4 @@
-"""Correct code that looks like a mistake: nothing is said of it."""
+"""Correct code that looks like a mistake: no rule reports it."""
 
 from __future__ import annotations
 

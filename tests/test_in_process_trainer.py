@@ -203,7 +203,7 @@ def test_an_error_of_the_collator_is_the_answer_of_the_batch_stage(tmp_path: Pat
     assert (report.ok, report.exit_code) == (False, 1)
     assert (failure.type, failure.code) == ("KeyError", 'raise KeyError("sentence")')
     assert failure.location is not None
-    assert failure.location.path.endswith("test_inside_trainer.py")
+    assert failure.location.path.endswith("test_in_process_trainer.py")
     with pytest.raises(lintrain.MistakesError, match="training fails in its batch stage") as raised:
         report.raise_if_confirmed()
     assert raised.value.report is report

@@ -1,4 +1,4 @@
-"""Which files the reader is spared."""
+"""Which files are not read at all, because they train nothing."""
 
 from __future__ import annotations
 
