@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from lintrain.rulebook import RuleFile, load_rules
-from tests.pages import demands, judging
+from tests.pages import demands, judging, passed_runs
 from tests.pages.running import PageRunner
 from tools.build_fixtures import BUILT
 
@@ -90,17 +90,27 @@ def test_what_no_probe_judges_is_listed_with_the_reason(rule: RuleFile) -> None:
 
 @pytest.mark.slow
 @EVERY_RULE
-def test_bad_is_confirmed_by_a_run(rule: RuleFile, runner: PageRunner) -> None:
-    none_of(judging.unconfirmed(rule, runner))
+def test_bad_is_confirmed_by_a_run(rule: RuleFile, request: pytest.FixtureRequest) -> None:
+    unless_passed(rule, request, judging.unconfirmed)
 
 
 @pytest.mark.slow
 @EVERY_RULE
-def test_a_false_claim_on_good_is_refuted_by_a_run(rule: RuleFile, runner: PageRunner) -> None:
-    none_of(judging.unrefuted(rule, runner))
+def test_a_false_claim_on_good_is_refuted_by_a_run(rule: RuleFile, request: pytest.FixtureRequest) -> None:
+    unless_passed(rule, request, judging.unrefuted)
 
 
 @pytest.mark.slow
 @EVERY_RULE
-def test_fine_examples_stand_a_run(rule: RuleFile, runner: PageRunner) -> None:
-    none_of(judging.wrongly_confirmed(rule, runner))
+def test_fine_examples_stand_a_run(rule: RuleFile, request: pytest.FixtureRequest) -> None:
+    unless_passed(rule, request, judging.wrongly_confirmed)
+
+
+def unless_passed(
+    rule: RuleFile, request: pytest.FixtureRequest, complaints_of: Callable[[RuleFile, PageRunner], Sequence[str]]
+) -> None:
+    """Run the page's examples and fail with the complaints, unless this has passed before with everything the same."""
+    if passed_runs.has_passed(rule, complaints_of.__name__):
+        return
+    none_of(complaints_of(rule, request.getfixturevalue("runner")))
+    passed_runs.note_pass(rule, complaints_of.__name__)
