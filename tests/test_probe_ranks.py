@@ -142,7 +142,7 @@ def test_an_interrupt_ends_both_ranks_their_launcher_and_all_that_they_started(t
     )
     alive = wait_until_both_ranks_run(tmp_path)
     assert len([line for line in alive if "torch.distributed.run" in line]) == 1
-    assert len([line for line in alive if " train.py " in line and "lintrain" not in line]) == 3
+    assert len([line for line in alive if " train.py " in line and "-m lintrain" not in line]) == 3
     interrupted = time.monotonic()
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=30)
