@@ -22,11 +22,10 @@ from pathlib import Path
 
 from benchmarks.real_code import clones_in
 from benchmarks.untouched import strays, strays_of_file
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.result import CheckResult, FileOutcome
-from lintrain.check.selection import Choice, choose, known_names
+from lintrain.check.selection import CheckRequest, Choice, choose, known_names
 from lintrain.fix import FixError, apply
 from lintrain.knowledge.versions import find_versions
 from lintrain.rulebook import load_rules

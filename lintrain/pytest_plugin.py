@@ -27,8 +27,7 @@ class ProbeFixture:
 
     def __call__(self, target: Any = None, *more: Any, **given: Any) -> Report:
         """Return the report; fails the test unless everything could be judged and nothing is confirmed."""
-        from lintrain.api.probing import probe
-        from lintrain.api.scripts import probe_path
+        from lintrain.api.probing import probe, probe_path
 
         is_path = isinstance(target, str | Path)
         report = probe_path(target, *more, **given) if is_path else probe(target, *more, **given)

@@ -18,7 +18,7 @@ from lintrain.libraries import load_libraries
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.files import Settings
+from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Unknown, Value
 from lintrain.source.project import Project
 from lintrain.source.source import Source

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from lintrain.runtime.parent.stream import Assembly  # noqa: E402 - found through the line above
+from lintrain.runtime.parent.events import Assembly  # noqa: E402 - found through the line above
 from tests.support import quick_run  # noqa: E402
 from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
 from tests.support.warm.starting import WarmPython  # noqa: E402

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.analysis import written_calls
+from lintrain.analysis import script_text
 from lintrain.pipeline.values.python import Class
 from tests.support.loops import pipeline_of
 
 
 def test_calls_are_found_by_the_code_of_what_is_called() -> None:
     source = pipeline_of("a.prepare(b, *c)\nd.prepare( e ).f(g=1)\nprepare(h)\n").source
-    found = written_calls.calls_of(source, r"\.prepare\Z")
+    found = script_text.calls_of(source, r"\.prepare\Z")
     assert [(call.location.line, call.code) for call in found] == [(1, "a.prepare(b, *c)"), (2, "d.prepare(e)")]
 
 
 def test_called_names_are_the_last_parts_of_callees() -> None:
     source = pipeline_of("torch.save(net)\nrun()\nrows[0](x)\nnot_called.name\n").source
-    assert written_calls.called_names(source) == {"save", "run"}
+    assert script_text.called_names(source) == {"save", "run"}
 
 
 def test_methods_called_as_statements_have_no_use_of_their_result() -> None:
     source = pipeline_of("raw.map(f)\nkept = raw.filter(g)\nsort(raw)\nraw.select(x).shuffle()\n").source
-    assert written_calls.methods_called_as_statements(source) == {"map", "shuffle"}
+    assert script_text.methods_called_as_statements(source) == {"map", "shuffle"}
 
 
 def test_calls_in_a_method_are_those_without_a_condition_around_them() -> None:
@@ -44,7 +44,7 @@ def test_calls_in_a_method_are_those_without_a_condition_around_them() -> None:
     """)
     (rows,) = [each.value for each in pipeline.bindings if each.name == "found"]
     assert isinstance(rows, Class)
-    found = written_calls.calls_in_method(pipeline, rows, "__getitem__")
+    found = script_text.calls_in_method(pipeline, rows, "__getitem__")
     assert [call.called_name for call in found] == ["one", "two", "six"]
 
 
@@ -60,8 +60,8 @@ def test_calls_in_a_method_are_those_without_a_condition_around_them() -> None:
     ],
 )
 def test_the_only_argument_of_a_call_has_no_name_or_this_one(code: str, argument: str | None) -> None:
-    assert written_calls.only_argument_in(code, "config") == argument
+    assert script_text.only_argument_in(code, "config") == argument
 
 
 def test_keywords_are_those_of_all_calls_of_a_text() -> None:
-    assert written_calls.keywords_in("rows.map(f, a=1)\n.filter(g(b=2), **c)") == {"a", "b"}
+    assert script_text.keywords_in("rows.map(f, a=1)\n.filter(g(b=2), **c)") == {"a", "b"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.analysis import written_names
+from lintrain.analysis import script_text
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function
 from tests.support.loops import pipeline_of
@@ -32,13 +32,13 @@ def class_in(pipeline: Pipeline) -> Class:
 
 def test_uses_of_a_name_are_those_in_all_scopes_without_attributes_of_that_name() -> None:
     source = pipeline_of("net = 1\nuse(net)\nother.net\ndef f():\n    del net\n").source
-    uses = written_names.uses_of(source, "net")
+    uses = script_text.uses_of(source, "net")
     assert sorted((use.location.line, use.is_read) for use in uses) == [(1, False), (2, True), (5, False)]
 
 
 def test_variables_are_names_without_attributes_and_keywords() -> None:
     source = pipeline_of("torch.stack(rows, dim=0)\n").source
-    assert written_names.variables(source) == {"torch", "rows"}
+    assert script_text.variables(source) == {"torch", "rows"}
 
 
 @pytest.mark.parametrize(
@@ -52,41 +52,41 @@ def test_variables_are_names_without_attributes_and_keywords() -> None:
     ],
 )
 def test_a_name_may_be_taken_by_a_variable_or_in_a_function(code: str, is_taken: bool) -> None:
-    assert written_names.may_be_taken(pipeline_of(code).source, "seed_rows") is is_taken
+    assert script_text.may_be_taken(pipeline_of(code).source, "seed_rows") is is_taken
 
 
 def test_names_beside_an_attribute_are_those_of_its_statements() -> None:
     source = pipeline_of(
         "for x in self.layers:\n    use(x.weight)\nother(y)\nclass A:\n    z = q\n    self.layers\n"
     ).source
-    assert written_names.names_beside_attribute(source, "layers") == {"x", "self", "layers", "use", "weight"}
+    assert script_text.names_beside_attribute(source, "layers") == {"x", "self", "layers", "use", "weight"}
 
 
 def test_names_in_a_class_are_its_names_and_attributes() -> None:
     pipeline = pipeline_of("class Net(Base):\n    def f(self):\n        return self.a(b)\nfound = Net\n")
-    assert written_names.names_in_class(class_in(pipeline)) == {"Base", "self", "a", "b"}
+    assert script_text.names_in_class(class_in(pipeline)) == {"Base", "self", "a", "b"}
 
 
 def test_an_attribute_that_only_the_constructor_mentions_is_not_used() -> None:
     cls = class_in(pipeline_of(CLASS))
-    assert written_names.is_used_after_init(cls, "first")
-    assert not written_names.is_used_after_init(cls, "layers")
+    assert script_text.is_used_after_init(cls, "first")
+    assert not script_text.is_used_after_init(cls, "layers")
 
 
 def test_a_class_inside_a_function_is_not_at_top_level() -> None:
     outer = pipeline_of("class Net:\n    pass\nfound = Net\n")
-    location = written_names.at_top_level(outer.source, class_in(outer))
+    location = script_text.at_top_level(outer.source, class_in(outer))
     assert location is not None
     assert (location.line, location.end_line) == (1, 2)
     inner = pipeline_of("def f():\n    class Net:\n        pass\n    return Net\nfound = f()\n")
-    assert written_names.at_top_level(inner.source, class_in(inner)) is None
+    assert script_text.at_top_level(inner.source, class_in(inner)) is None
 
 
 def test_attributes_of_a_function_are_in_order_with_those_that_it_assigns() -> None:
     method = class_in(pipeline_of(CLASS)).attributes["forward"]
     assert isinstance(method, Function)
-    assert written_names.attributes_used(method) == ["first", "second", "first"]
-    assert written_names.attributes_assigned(method) == {"second"}
+    assert script_text.attributes_used(method) == ["first", "second", "first"]
+    assert script_text.attributes_assigned(method) == {"second"}
 
 
 def test_keys_are_read_by_the_assignments_of_a_function() -> None:
@@ -107,7 +107,7 @@ def test_keys_are_read_by_the_assignments_of_a_function() -> None:
     pipeline = pipeline_of(code)
     loss = class_in(pipeline).attributes["loss"]
     assert isinstance(loss, Function)
-    found = written_names.keys_always_read(pipeline, loss, "inputs")
+    found = script_text.keys_always_read(pipeline, loss, "inputs")
     assert [(key, pipeline.code(location)) for key, location in found] == [
         ("one", 'inputs["one"]'),
         ("two", 'inputs.pop("two")'),

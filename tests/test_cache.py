@@ -14,8 +14,8 @@ import pytest
 
 import lintrain._version
 import lintrain.cli
-from lintrain.cache import runs, stamps
-from lintrain.cache.stamps import SECOND
+from lintrain.cache import runs, whole_files
+from lintrain.cache.whole_files import SECOND
 from lintrain.rulebook import find_rules
 from lintrain.settings.settings import FORMATS
 from tests.conftest import ROOT
@@ -45,8 +45,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose files are old enough to be told from changed ones."""
     monkeypatch.setenv("LINTRAIN_CACHE_DIR", str(tmp_path / "cache"))
     find_rules.cache_clear()  # a new process finds them itself
-    now = stamps.NOW
-    monkeypatch.setattr(stamps, "NOW", lambda: now() + 10 * SECOND)
+    now = whole_files.NOW
+    monkeypatch.setattr(whole_files, "NOW", lambda: now() + 10 * SECOND)
     folder = tmp_path / "around" / "project"
     folder.mkdir(parents=True)
     (folder / ".git").mkdir()
@@ -231,7 +231,7 @@ def test_what_changed_a_moment_ago_vouches_for_nothing(
     project: Path, ask: Ask, read_afresh: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = (project / "train.py").stat().st_mtime_ns
-    monkeypatch.setattr(stamps, "NOW", lambda: changed + stamps.FRESH // 2)
+    monkeypatch.setattr(whole_files, "NOW", lambda: changed + whole_files.FRESH // 2)
     ask()
     ask()
     assert len(read_afresh) == 2
@@ -396,7 +396,7 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(
 
 LATER = """\
 import sys
-import lintrain.cache.stamps as stamps
+import lintrain.cache.whole_files as stamps
 
 now = stamps.NOW
 stamps.NOW = lambda: now() + 10 * stamps.SECOND

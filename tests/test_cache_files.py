@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.cache import runs, stamps, store
-from lintrain.cache.stamps import SECOND
-from lintrain.cache.whole_files import SEAL, make_folder, sealed, unsealed
+from lintrain.cache import runs, store, whole_files
+from lintrain.cache.whole_files import SEAL, SECOND, make_folder, sealed, unsealed
 from lintrain.check import executor
-from lintrain.check.plain_values import as_plain, from_plain
+from lintrain.check.result import as_plain, from_plain
 from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -257,10 +256,10 @@ def test_without_the_cache_nothing_is_kept_or_taken(project: Path, ask: Ask, rea
 def test_what_changes_while_it_is_read_is_not_kept(
     project: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch, read_afresh: list[str]
 ) -> None:
-    now = stamps.NOW
-    monkeypatch.setattr(stamps, "NOW", lambda: now() - 20 * SECOND)
+    now = whole_files.NOW
+    monkeypatch.setattr(whole_files, "NOW", lambda: now() - 20 * SECOND)
     ask()
-    monkeypatch.setattr(stamps, "NOW", now)
+    monkeypatch.setattr(whole_files, "NOW", now)
     read_afresh.clear()
     ask()
     assert sorted(read_afresh) == ALL
@@ -327,7 +326,7 @@ def test_a_file_that_lintrain_failed_on_is_read_again(
 def plain_processes(project: Path) -> Callable[[int], Answer]:
     """Asks in a process of its own; every other one of them has changed a file before."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    later = "import sys, lintrain.cache.stamps as s; n = s.NOW; s.NOW = lambda: n() + 10 * s.SECOND; "
+    later = "import sys, lintrain.cache.whole_files as s; n = s.NOW; s.NOW = lambda: n() + 10 * s.SECOND; "
     command = [
         sys.executable,
         "-c",

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from lintrain.cache.noted import Memory, note, note_asked, note_listed, noted_files
-from lintrain.cache.stamps import FOLDER
 from lintrain.cache.watch import Watch
-from lintrain.check.check_request import CheckRequest
+from lintrain.cache.whole_files import FOLDER
 from lintrain.check.files import FileReader
-from lintrain.check.selection import Selection, known_names
+from lintrain.check.selection import CheckRequest, Selection, known_names
 from lintrain.knowledge.versions import VersionFinder
 from lintrain.rulebook import find_rules, rule_folder
 from lintrain.source.project import TREES

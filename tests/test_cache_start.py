@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.cache.own_code import ENOUGH, digest_of_code, digest_of_program
 from lintrain.cache.store import Store
+from lintrain.cache.whole_files import ENOUGH, digest_of_code, digest_of_program
 from tests.support.kept_project import Ask, ask, project, put
 
 __all__ = ["ask", "project"]

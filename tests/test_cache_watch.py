@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.cache import stamps
-from lintrain.cache.stamps import ABSENT, FILE, FOLDER, LINK, LISTED, SECOND
+from lintrain.cache import whole_files
 from lintrain.cache.watch import Watch
+from lintrain.cache.whole_files import ABSENT, FILE, FOLDER, LINK, LISTED, SECOND
 
 
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = stamps.NOW
-    monkeypatch.setattr(stamps, "NOW", lambda: now() + 10 * SECOND)
+    now = whole_files.NOW
+    monkeypatch.setattr(whole_files, "NOW", lambda: now() + 10 * SECOND)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_the_first_look_counts(folder: Path) -> None:
         file.write_text("other text")
         file.read_text()
     assert watch.seen == before
-    assert stamps.stamp_of(os.fsencode(file), FILE) != before[os.fsencode(file), FILE]
+    assert whole_files.stamp_of(os.fsencode(file), FILE) != before[os.fsencode(file), FILE]
 
 
 @pytest.mark.parametrize("begin", [lambda: subprocess.run([sys.executable, "-c", ""]), lambda: os.system("")])

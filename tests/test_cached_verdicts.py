@@ -10,8 +10,8 @@ import pytest
 
 from lintrain.cache.folder import FOLDER_VARIABLE
 from lintrain.cli import run
-from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location

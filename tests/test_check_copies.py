@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check import copies, files
+from lintrain.check import files
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import Reading, check_source
 from lintrain.check.result import Crash
@@ -179,7 +179,7 @@ def _given(reading: Reading, find_targets: Callable[[], TargetVersions]) -> Read
 
 
 def test_a_reading_that_failed_is_no_answer_for_others(course: Path) -> None:
-    kept = copies.Copies(copies.QuestionedProject())
+    kept = files.Copies(files.QuestionedProject())
     for name in COURSE:
         failed = Reading(crashes=(Crash(name, "seed", "KeyError: 1"),))
         assert kept.reading_of(read_file(name), frozenset(), TargetVersions, partial(_given, failed)) is failed
@@ -215,7 +215,7 @@ def test_all_notebooks_made_of_the_fixtures_get_their_own_answers(
         code = (ROOT / "fixtures" / "course" / f"{Path(name).stem}.py").read_text()
         write(name, notebook(*code.split("\n\n\n")))
     given = read(*names)
-    monkeypatch.setattr(copies.Copies, "_holds_for", never)
+    monkeypatch.setattr(files.Copies, "_holds_for", never)
     assert [file.reading for file in given] == [file.reading for file in read(*names)]
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.names import ruff
 from lintrain.check.names.ruff import start_search
 from lintrain.check.result import CheckResult
-from lintrain.check.selection import Choice, choose, known_names
+from lintrain.check.selection import CheckRequest, Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions
 from tests.support.notebooks import notebook
 

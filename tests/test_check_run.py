@@ -10,11 +10,10 @@ import pytest
 
 import lintrain.check.names.ruff
 import lintrain.read
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.result import CheckResult
-from lintrain.check.selection import Choice, choose, known_names
+from lintrain.check.selection import CheckRequest, Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import RuleFile, load_rules

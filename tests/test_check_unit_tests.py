@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.selection import Choice, choose, known_names
+from lintrain.check.selection import CheckRequest, Choice, choose, known_names
 from lintrain.knowledge.versions import exactly
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source

@@ -14,12 +14,11 @@ import pytest
 
 import lintrain.check.executor
 import lintrain.check.workers
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.executor import SerialExecutor, executor_for, processors
 from lintrain.check.files import FileReader
 from lintrain.check.result import CheckResult
-from lintrain.check.selection import Choice, choose, known_names
+from lintrain.check.selection import CheckRequest, Choice, choose, known_names
 from lintrain.check.workers import Workers, portions
 from lintrain.cli._check import report_text
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
@@ -193,8 +192,8 @@ main()
 
 PIPES_ALLOWED = """
 import stat
-from lintrain.source import plain_files
-plain_files.AT_ONCE = 0
+from lintrain.source import reading
+reading.AT_ONCE = 0
 stat.S_ISREG = lambda mode: True
 """
 """Pipes are read like files, which no check does: so the test knows when a process is at work."""

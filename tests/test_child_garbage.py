@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lintrain.runtime.child.garbage import RARELY, Thresholds
+from lintrain.runtime.child.surroundings import RARELY, Thresholds
 
 
 @pytest.fixture(autouse=True)

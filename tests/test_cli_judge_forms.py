@@ -10,8 +10,8 @@ import pytest
 from junitparser import JUnitXml
 
 from lintrain.cli import run
-from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.model.location import Location
 from lintrain.runtime.parent.record import SCHEMA, Record, write_record
 from lintrain.settings.settings import FORMATS

@@ -11,7 +11,7 @@ import pytest
 
 from lintrain._version import __version__
 from lintrain.cli import run
-from lintrain.evidence.ending import Ending, EndingKind
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location

@@ -8,8 +8,8 @@ from dataclasses import fields
 from typing import Any
 
 from lintrain._version import __version__
-from lintrain.runtime.parent.extras import ALL, EXTRAS
-from lintrain.server.client_settings import ClientSettings, ProbeSettings
+from lintrain.runtime.parent.pass_request import ALL, EXTRAS
+from lintrain.server.project import ClientSettings, ProbeSettings
 from tests.support.node_programs import NODE, ROOT, needs_packages, passes
 
 EXTENSION = ROOT / "editors" / "vscode"

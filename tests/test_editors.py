@@ -202,7 +202,7 @@ def with_lintrain(folder: Path) -> dict[str, str]:
 def test_the_guide_names_every_setting() -> None:
     from dataclasses import fields
 
-    from lintrain.server.client_settings import ClientSettings, ProbeSettings, camel
+    from lintrain.server.project import ClientSettings, ProbeSettings, camel
 
     named = set(re.findall(r"^\| `([\w.]+)`", GUIDE, re.MULTILINE))
     probe = {f"probe.{camel(each.name)}" for each in fields(ProbeSettings)}

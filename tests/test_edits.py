@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lintrain.check.edits import TextEdits
+from lintrain.check.fixing import TextEdits
 from lintrain.fix import Tree, read_tree
 from lintrain.model.fixes import AddImport, Fix, InsertBefore, RemoveArgument, Replace
 from lintrain.model.location import Location

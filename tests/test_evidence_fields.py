@@ -11,8 +11,8 @@ import pytest
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import Evidence, StageName, StageText
 from lintrain.runtime.child.frames import BETWEEN
-from lintrain.runtime.parent.extras import EXTRAS
-from lintrain.runtime.parent.stream import Assembly, UnknownFieldError
+from lintrain.runtime.parent.events import Assembly, UnknownFieldError
+from lintrain.runtime.parent.pass_request import EXTRAS
 
 STARTED = {"script": "train.py", "framework": "torch", "device": "cpu", "versions": {}}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.cache import stamps
+from lintrain.cache import whole_files
 from lintrain.cache.runs import _needed
-from lintrain.cache.stamps import ABSENT, FILE, SECOND
 from lintrain.cache.watch import Watch
+from lintrain.cache.whole_files import ABSENT, FILE, SECOND
 from tests.test_cache import CHECK, TRAIN, Ask, ask, project
 
 __all__ = ["ask", "project"]
@@ -25,13 +25,13 @@ def test_no_jump_of_the_clock_gives_an_answer_of_before_a_change(
 ) -> None:
     uncached = ("check", "--no-cache", *CHECK[1:])
     first = ask()
-    now, seconds = stamps.NOW, time.time
-    monkeypatch.setattr(stamps, "NOW", lambda: now() + days * DAY * SECOND)
+    now, seconds = whole_files.NOW, time.time
+    monkeypatch.setattr(whole_files, "NOW", lambda: now() + days * DAY * SECOND)
     monkeypatch.setattr(time, "time", lambda: seconds() + days * DAY)
     assert ask() == ask() == first
     for name in ("nothing", "anybody"):
         (project / "train.py").write_text(TRAIN.replace("nowhere", name))
-        changed = stamps.NOW()
+        changed = whole_files.NOW()
         os.utime(project / "train.py", ns=(changed, changed))
         assert ask() == ask() == ask(*uncached)
         assert name in ask()[1]
@@ -58,7 +58,7 @@ def test_a_file_that_may_change_again_within_a_tick_of_the_clock_vouches_for_not
     file.touch()
     os.utime(file, ns=(SECOND, SECOND + (not is_whole)))
     changed = file.stat().st_ctime_ns
-    monkeypatch.setattr(stamps, "NOW", lambda: changed + int(later * SECOND))
+    monkeypatch.setattr(whole_files, "NOW", lambda: changed + int(later * SECOND))
     watch = Watch()
     watch.note(str(file))
     assert watch.is_spoilt == is_spoilt

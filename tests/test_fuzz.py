@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import lintrain.check.one_file
-from lintrain.knowledge.plain_yaml import read_yaml
-from lintrain.knowledge.yaml_values import NotPlainError
+from lintrain.knowledge.plain_yaml import NotPlainError, read_yaml
 from lintrain.runtime.parent.record import EvidenceFileError, read_record
 from lintrain.server.positions import Units, changed, line_edits, split_lines
 from lintrain.settings.loading import load_settings

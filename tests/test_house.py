@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.import_graph import circles, import_graph
 
 ROOT = Path(__file__).parent.parent
-LONGEST_FILE = 300
+LONGEST_FILE = 400
 LISTS = {"lintrain/__init__.py"}
 """Files that only list names: nobody reads them from top to bottom."""
 

@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from lintrain.cli import run
-from lintrain.settings.new_project import hook_entry, with_hook
+from lintrain.cli.init import hook_entry, with_hook
 from tests.support.notebooks import notebook
 
 HOOK = {

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.selection import Choice, choose
-from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence, Failure, ForwardEvidence, Stage, StageName
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location

@@ -11,8 +11,9 @@ import pytest
 from lintrain.knowledge import checkpoint_facts as checkpoints
 from lintrain.knowledge import dataset_facts as data_sets
 from lintrain.knowledge import optimizers
+from lintrain.knowledge.checkpoint_facts import checkpoint_facts
+from lintrain.knowledge.dataset_facts import dataset_facts
 from lintrain.knowledge.files import hub_cache
-from lintrain.knowledge.hub import checkpoint_facts, dataset_facts
 from lintrain.knowledge.versions import exactly
 
 KINDS = {"text", "integer", "float", "class label", "list", "image", "audio", "unknown"}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lintrain.evidence.run import TargetAlignment
-from lintrain.runtime.measure.alignment import alignment, ids_and_mask
+from lintrain.runtime.measure.replay import alignment, ids_and_mask
 
 IDS = torch.arange(24).reshape(3, 8)
 IGNORED = -100

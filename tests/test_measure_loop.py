@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from lintrain.evidence.run import OptimizerUse, ScheduleUse
-from lintrain.runtime.frameworks.loop.ledger import Ledger
-from lintrain.runtime.frameworks.loop.schedules import Schedules
+from lintrain.runtime.frameworks.loop.effects import Ledger
+from lintrain.runtime.frameworks.loop.loop_state import Schedules
 
 
 class Loop:

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch, first_non_finite
-from lintrain.runtime.measure.updates import Frozen, updates
-from lintrain.runtime.measure.weights import snapshot
+from lintrain.runtime.measure.weights import Frozen, snapshot, updates
 from tests.support.recorded import RecordedRun
 
 

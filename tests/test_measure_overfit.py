@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lintrain.runtime.frameworks.loop.remaking import CannotRemakeError, Recipe
+from lintrain.runtime.frameworks.loop.overfit import CannotRemakeError, Recipe
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall
 
 torch: Any = import_module("torch")

@@ -10,7 +10,7 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from lintrain.report.text.checklist import open_checklist
+from lintrain.report.text.stages import open_checklist
 from tests.conftest import ROOT
 
 EVENTS: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ from lintrain.evidence.run import DeterminismEvidence, Evidence
 from lintrain.model.location import Location
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.timeline import Timeline, TimelineStep
-from lintrain.runtime.passes.determinism import starts_evidence
+from lintrain.runtime.passes.checkpoint import starts_evidence
 from tests.support.probing import path_for_lintrain, probe
 
 LOOP = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.runtime.sandbox.files.kernel import allow_writing_only_in
+from lintrain.runtime.sandbox.files.keeper import allow_writing_only_in
 from tests.conftest import ROOT
 
 START = """
@@ -34,8 +34,8 @@ HELD = (
         [
             sys.executable,
             "-c",
-            "import sys; from lintrain.runtime.sandbox.files import kernel\n"
-            "sys.exit(not kernel.allow_writing_only_in(['/tmp']))",
+            "import sys; from lintrain.runtime.sandbox.files import keeper\n"
+            "sys.exit(not keeper.allow_writing_only_in(['/tmp']))",
         ],
         cwd=ROOT,
         check=False,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.runtime.parent import interpreter
-from lintrain.runtime.parent.interpreter import NoInterpreterError, choose_interpreter, needed_libraries
+from lintrain.runtime.parent import environment
+from lintrain.runtime.parent.environment import NoInterpreterError, choose_interpreter, needed_libraries
 
 
 def asks_for(folder: Path, script: str) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def choice(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, *found: s
     def find(name: str) -> object:
         return object() if name in found else None
 
-    monkeypatch.setattr(interpreter, "find_spec", find)
+    monkeypatch.setattr(environment, "find_spec", find)
     try:
         return choose_interpreter(None, folder / "train.py")
     except NoInterpreterError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.runtime.parent import warden
+from lintrain.runtime.parent import processes
 from lintrain.runtime.parent.processes import Adoption
 from lintrain.runtime.parent.supervisor import LONGEST_END, own_children
 from tests.conftest import ROOT
@@ -141,7 +141,7 @@ def test_a_probe_ends_with_the_server_that_started_it(tmp_path: Path, temporary:
 REPRODUCES = """
 import sys
 import time
-from lintrain.cli._probe_files import kept_failure
+from lintrain.cli._probe import kept_failure
 from lintrain.evidence.run import Failure
 from lintrain.report.reproduction import SCRIPT, _verify_error
 
@@ -178,7 +178,7 @@ def test_a_number_that_is_no_process_ends_nothing(
     monkeypatch.setattr(os, "killpg", note)
     monkeypatch.setattr(os, "kill", note)
     (tmp_path / "folder" / "pass").mkdir(parents=True)
-    (tmp_path / "folder" / f"pass{warden.STARTED}").write_text(written)
-    warden.end_what_is_left(str(tmp_path / "folder"), time.time())
+    (tmp_path / "folder" / f"pass{processes.STARTED}").write_text(written)
+    processes.end_what_is_left(str(tmp_path / "folder"), time.time())
     assert killed == []
     assert not (tmp_path / "folder").exists()

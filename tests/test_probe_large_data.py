@@ -10,7 +10,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
 from lintrain.runtime.child.label_rows import one_of_every_label, sample_by_label, spread
-from lintrain.runtime.child.side_effects import side_effect
+from lintrain.runtime.child.quick_datasets import side_effect
 from tests.support.probing import HEAD, REST, Probed, path_for_lintrain, probe
 
 COUNTER: Counter[str] = Counter()

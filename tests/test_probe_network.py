@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.runtime.parent.stopped import notes_of_stopped
-from lintrain.runtime.sandbox.network import kernel, policy
-from lintrain.runtime.sandbox.network.gate import FILE, Gate, StoppedError, refusal
+from lintrain.runtime.parent.launcher import notes_of_stopped
+from lintrain.runtime.sandbox.network import gate, network
+from lintrain.runtime.sandbox.network.gate import FILE, Gate, StoppedError, is_secret, refusal, without_secrets
 from lintrain.runtime.sandbox.network.programs import is_watched
-from lintrain.runtime.sandbox.network.secrets import is_secret, without_secrets
 from lintrain.runtime.sandbox.network.sockets import Stream
 
 HUB = "huggingface.co"
@@ -24,12 +23,12 @@ GUARDED = {"LINTRAIN_PROBE_REQUEST": "request.json", "PYTHONPATH": "site"}
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "CONNECT"])
 def test_what_reads_passes(method: str) -> None:
-    assert policy.only_reads(method, HUB, "/api/models/user/repo")
+    assert gate.only_reads(method, HUB, "/api/models/user/repo")
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "MKCOL", "get", "PROPFIND", "POST", "TRACE", ""])
 def test_every_other_method_is_stopped(method: str) -> None:
-    assert not policy.only_reads(method, HUB, "/api/models/user/repo")
+    assert not gate.only_reads(method, HUB, "/api/models/user/repo")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def test_every_other_method_is_stopped(method: str) -> None:
     ],
 )
 def test_the_posts_that_read_are_listed(host: str, target: str) -> None:
-    assert policy.only_reads("POST", host, target)
+    assert gate.only_reads("POST", host, target)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +66,14 @@ def test_the_posts_that_read_are_listed(host: str, target: str) -> None:
     ],
 )
 def test_posts_that_look_like_them_are_stopped(host: str, target: str) -> None:
-    assert not policy.only_reads("POST", host, target)
+    assert not gate.only_reads("POST", host, target)
 
 
 def test_a_report_shows_no_query_no_key_and_no_control_character() -> None:
-    shown = policy.shown("POST", "user:password@hooks.example:443", "/services/T0123/aB3dE5gH7jK9mN1pQ3sT5?token=x")
+    shown = gate.shown("POST", "user:password@hooks.example:443", "/services/T0123/aB3dE5gH7jK9mN1pQ3sT5?token=x")
     assert shown == "POST hooks.example:443/services/T0123/…"
-    assert policy.shown("PUT", "a\x1b]0;b", "/c`d\n") == "PUT a?]0;b/c?d?"
-    assert len(policy.shown("PUT", HUB, "/a b" * 1000)) == 120
+    assert gate.shown("PUT", "a\x1b]0;b", "/c`d\n") == "PUT a?]0;b/c?d?"
+    assert len(gate.shown("PUT", HUB, "/a b" * 1000)) == 120
 
 
 @pytest.mark.parametrize(
@@ -199,15 +198,15 @@ def test_a_file_that_is_no_file_says_nothing(tmp_path: Path) -> None:
     assert notes_of_stopped(tmp_path, ()) == ()
 
 
-@pytest.mark.parametrize("machine", list(kernel.MACHINES))
+@pytest.mark.parametrize("machine", list(network.MACHINES))
 @pytest.mark.parametrize("secret", [0, 2**63 - 1])
 def test_every_jump_of_the_filter_stays_in_it(machine: str, secret: int) -> None:
-    steps = kernel.filter_steps(machine, secret)
+    steps = network.filter_steps(machine, secret)
     for number, (code, yes, no, value) in enumerate(steps):
         if code & 7 == 5:  # a jump
             targets = (number + 1 + value,) if code == 5 else (number + 1 + yes, number + 1 + no)
             assert max(targets) < len(steps)
-    assert steps[-1][0] == kernel.RETURN
+    assert steps[-1][0] == network.RETURN
 
 
 def test_offline_is_passed_on_to_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,5 +224,5 @@ def test_offline_is_passed_on_to_the_script(tmp_path: Path, monkeypatch: pytest.
 
 def test_this_machine_is_one_that_the_filter_knows() -> None:
     known = sys.platform.startswith("linux") and platform.machine() in ("x86_64", "aarch64")
-    assert kernel.is_possible() == known
+    assert network.is_possible() == known
     assert os.sep == "/" or not known

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
-from lintrain.runtime.frameworks.loop.bounds import Bounds
+from lintrain.runtime.frameworks.loop.loop_state import Bounds
 from tests.support.probing import WARM_PYTHON, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 

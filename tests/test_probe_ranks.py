@@ -16,7 +16,7 @@ import torch
 from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredError
 from lintrain.runtime.passes.ranks import demand_of_all, ranks_evidence
 from lintrain.runtime.timeline.facts import TimelineFacts
-from lintrain.runtime.timeline.rows import Rows
+from lintrain.runtime.timeline.follower import Rows
 from tests.support.probing import ROOT, path_for_lintrain, probe
 
 LOOP = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.runtime.parent import remains
-from lintrain.runtime.parent.room import Room
+from lintrain.runtime.parent.environment import Room
 
 
 class Usage:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.runtime.child.channel import EVENTS, Channel
-from lintrain.runtime.child.signing import Signer, take_key, take_named_key
+from lintrain.runtime.child.channel import EVENTS, Channel, Signer, take_key, take_named_key
 from lintrain.runtime.parent.events import EventFile, UntrustworthyError
 
 

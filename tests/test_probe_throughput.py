@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.evidence.memory import ThroughputEvidence
 from lintrain.evidence.run import Evidence
-from lintrain.evidence.throughput import ThroughputEvidence
 from lintrain.report.text.stage_numbers import numbers
 from tests.support.probing import MENDED, probe
 from tests.test_probe_memory import LIGHTNING

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lintrain._version import __version__
-from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.fix import apply
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
@@ -18,10 +18,9 @@ from lintrain.model.verdict import Verdict
 from lintrain.report.text.findings import fix_text_of
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import SCHEMA, Record
-from lintrain.server.measured import measured_findings
+from lintrain.server.probes import measured_findings
 from lintrain.source.source import Source
-from lintrain.verdicts.judgement import judge_record
-from lintrain.verdicts.probed_fix import probed_fix
+from lintrain.verdicts.judgement import judge_record, probed_fix
 from lintrain.verdicts.static_findings import check_script
 from tests.support.mending import location_of
 from tests.support.probing import probe

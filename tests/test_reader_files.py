@@ -11,9 +11,8 @@ import pytest
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Frame, Reader
 from lintrain.interpreter.core.scope import Scope
-from lintrain.knowledge.plain_yaml import read_yaml
+from lintrain.knowledge.plain_yaml import UNREAD, NotPlainError, read_yaml
 from lintrain.knowledge.versions import TargetVersions
-from lintrain.knowledge.yaml_values import UNREAD, NotPlainError
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value
 from lintrain.read import load

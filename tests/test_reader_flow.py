@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from lintrain.interpreter.comprehensions import MOST_ITEMS
-from lintrain.pipeline.callers import given_back, handed_on, spread_names
+from lintrain.interpreter.loops import MOST_ITEMS
+from lintrain.pipeline.blocks import given_back, handed_on, spread_names
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Mapping, Sequence
 from lintrain.source.source import Source

@@ -17,9 +17,9 @@ from lintrain.interpreter.core.reader import DEEPEST, ITEMS_A_STEP, Frame, Reade
 from lintrain.interpreter.core.scope import MOST_STARS, Scope
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.record import Pipeline
-from lintrain.pipeline.values.files import FilePath
+from lintrain.pipeline.values.loading import FilePath
 from lintrain.pipeline.values.python import Constant, Library, Literal, Mapping, Sequence, Slice, Unknown, Value, join
-from lintrain.pipeline.values.tokens import MOST_PARTS
+from lintrain.pipeline.values.tensors import MOST_PARTS
 from lintrain.read import load, read_pipeline
 from lintrain.source.source import Source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.analysis.lightning_logs import logged_values
+from lintrain.analysis.lightning_modules import logged_values
 from tests.support.loops import lines_of, pipeline_of
 
 SCRIPT = """

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.knowledge import parquet_files, parquet_pages
-from lintrain.knowledge.parquet_files import parquet_facts
-from lintrain.knowledge.parquet_pages import OddHeaderError, page_sizes
+from lintrain.knowledge import parquet_files
+from lintrain.knowledge.parquet_files import OddHeaderError, page_sizes, parquet_facts
 from tests.support.probing import ROOT
 from tests.trapped.bombs import signed, write_empty_parts
 
@@ -50,7 +49,7 @@ def what_was_read(path: Path) -> str:
 def test_a_column_that_unfolds_beyond_its_claims_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_bomb(tmp_path / "f")
     assert what_was_read(tmp_path / "f") == SCHEMA
-    monkeypatch.setattr(parquet_pages, "MOST_UNFOLDED", 1 << 40)
+    monkeypatch.setattr(parquet_files, "MOST_UNFOLDED", 1 << 40)
     assert what_was_read(tmp_path / "f") == "all 100 rows of f"
 
 
@@ -69,17 +68,17 @@ def test_what_writers_make_is_read(tmp_path: Path, compression: str, version: st
 def test_the_pages_of_all_groups_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pyarrow.table({"label": [0, 1] * 5000})
     parquet.write_table(table, tmp_path / "f", row_group_size=1000, use_dictionary=False)
-    monkeypatch.setattr(parquet_pages, "MOST_UNFOLDED", 81_000)
+    monkeypatch.setattr(parquet_files, "MOST_UNFOLDED", 81_000)
     assert what_was_read(tmp_path / "f") == "all 10000 rows of f"
-    monkeypatch.setattr(parquet_pages, "MOST_UNFOLDED", 79_000)
+    monkeypatch.setattr(parquet_files, "MOST_UNFOLDED", 79_000)
     assert what_was_read(tmp_path / "f") == SCHEMA
 
 
 def test_a_column_of_many_pages_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet.write_table(pyarrow.table({"label": [0, 1] * 500}), tmp_path / "f", row_group_size=100)
-    monkeypatch.setattr(parquet_pages, "MOST_PAGES", 19)
+    monkeypatch.setattr(parquet_files, "MOST_PAGES", 19)
     assert what_was_read(tmp_path / "f") == SCHEMA
-    monkeypatch.setattr(parquet_pages, "MOST_PAGES", 20)
+    monkeypatch.setattr(parquet_files, "MOST_PAGES", 20)
     assert what_was_read(tmp_path / "f") == "all 1000 rows of f"
 
 

@@ -7,7 +7,7 @@ from lintrain.knowledge.versions import exactly
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import Constant
-from lintrain.pipeline.values.tokens import SpecialToken
+from lintrain.pipeline.values.tensors import SpecialToken
 from lintrain.read import read_pipeline
 from lintrain.source.source import Source
 

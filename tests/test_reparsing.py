@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.source.parsing import parse
-from lintrain.source.reparsing import LatestTree, tree_of
+from lintrain.source.parsing import LatestTree, parse, tree_of
 from lintrain.source.source import Source
 
 ROOT = Path(__file__).parent.parent

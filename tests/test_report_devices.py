@@ -11,7 +11,7 @@ import pytest
 
 from lintrain.evidence.run import BackwardEvidence, DeviceEvidence, Evidence, ForwardEvidence, MemoryEvidence
 from lintrain.report.text.stages import device_lines
-from lintrain.runtime.measure.accelerator import measure_device
+from lintrain.runtime.measure.pace import measure_device
 from lintrain.runtime.parent.environment import script_environment
 
 GIB = 2**30

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from lintrain.check.result import Reported
-from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
@@ -31,7 +30,7 @@ from lintrain.evidence.run import (
     StepEvidence,
     TensorEvidence,
 )
-from lintrain.evidence.stages import ALWAYS_MEASURED
+from lintrain.evidence.stages import ALWAYS_MEASURED, Ending, EndingKind
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location

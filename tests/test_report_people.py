@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.report.machine.document import ProbeEntry
-from lintrain.report.page.checked import checked_page
+from lintrain.report.page.findings import checked_page
 from lintrain.report.page.markup import POLICY
 from lintrain.report.text.findings import people_blocks
 from lintrain.report.text.style import Style

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from lintrain.report.python_code import in_docstring, literal
+from lintrain.report.markdown import in_docstring, literal
 
 PIECES = [
     '"',

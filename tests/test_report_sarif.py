@@ -14,7 +14,7 @@ import pytest
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.document import CheckReport, ProbeEntry, without_suppressed
 from lintrain.report.machine.entries import check_report
-from lintrain.report.machine.paths import file_uri, folder_uri, relative, uri_in
+from lintrain.report.machine.wording import file_uri, folder_uri, relative, uri_in
 from lintrain.report.markdown import markdown
 from lintrain.report.text.pages import pages
 from lintrain.rulebook import load_rules

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import Evidence, Failure, Stage, StageName
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.report.reproduction import NoReproductionError, write_reproduction
 from lintrain.runtime.parent.record import SCHEMA, Record
-from lintrain.runtime.reproduction.definitions import definitions_of
+from lintrain.runtime.reproduction.reproducer import definitions_of
 from tests.support.probing import MENDED, command, path_for_lintrain, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 

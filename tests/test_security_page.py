@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lintrain.check import one_file
-from lintrain.knowledge import parquet_files, parquet_pages
+from lintrain.knowledge import parquet_files
 from lintrain.settings import loading
-from lintrain.source import git, outputs, source
+from lintrain.source import git, notebook, source
 from tests.attacks.attack import all_attacks
 from tests.conftest import ROOT
 
@@ -30,10 +30,10 @@ NUMBERS = {
     f"Parquet files of at most {parquet_files.LARGEST // MIB} MiB": "the largest Parquet file",
     f"with at most {parquet_files.LARGEST_END // KIB} KiB about themselves": "its metadata",
     f"Each file has {one_file.SECONDS:g} seconds of CPU time": "the clock of a file",
-    f"A notebook of more than {outputs.SMALL // MIB} MiB": "the smallest large notebook",
-    f"hold {'two million' if outputs.MOST_VALUES == 2_000_000 else '?'} JSON values": "the values of a notebook",
+    f"A notebook of more than {notebook.SMALL // MIB} MiB": "the smallest large notebook",
+    f"hold {'two million' if notebook.MOST_VALUES == 2_000_000 else '?'} JSON values": "the values of a notebook",
     f"({parquet_files.SAFE_VERSION} or newer)": "the oldest pyarrow",
-    f"promise at most {parquet_pages.MOST_UNFOLDED // MIB} MiB": "what is decompressed",
+    f"promise at most {parquet_files.MOST_UNFOLDED // MIB} MiB": "what is decompressed",
 }
 
 

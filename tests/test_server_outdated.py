@@ -14,8 +14,7 @@ from lintrain.model.finding import Finding
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import load_rules
 from lintrain.server.checking import OutdatedError, Snapshot, check
-from lintrain.server.client_settings import ClientSettings
-from lintrain.server.project import Projects
+from lintrain.server.project import ClientSettings, Projects
 from tests.test_server import LOOP
 
 LONG = LOOP + "    print(step)\n" * 3_000

@@ -125,7 +125,7 @@ def test_what_only_a_run_shows_can_be_mended(connect: Connect, tmp_path: Path, m
 
 def test_a_verdict_on_what_the_text_shows_is_kept(connect: Connect, tmp_path: Path) -> None:
     from lintrain._version import __version__
-    from lintrain.evidence.ending import Ending, EndingKind
+    from lintrain.evidence.stages import Ending, EndingKind
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
     from lintrain.model.location import Location
@@ -206,7 +206,7 @@ def test_what_is_not_saved_is_not_probed(connect: Connect, tmp_path: Path, monke
 
 
 def test_the_settings_go_to_the_probe() -> None:
-    from lintrain.server.client_settings import ProbeSettings
+    from lintrain.server.project import ProbeSettings
 
     settings = ProbeSettings("py", ["--lr", "1"], ["memory", "ranks"], 9.0)
     command = probes.command_of("train.py", settings, "x.toml")

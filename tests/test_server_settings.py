@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.server.client_settings import ClientSettings, ProbeSettings, read_client_settings
+from lintrain.server.project import ClientSettings, ProbeSettings, read_client_settings
 from tests.support.language_client import Json, span
 from tests.test_server import LOOP, Connect, connect, rules, written
 

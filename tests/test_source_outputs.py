@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from lintrain.source import outputs
-from lintrain.source.notebook import NotebookError, join_cells, written_sources
-from lintrain.source.outputs import TooManyValuesError, without_outputs
+from lintrain.source import notebook as notebook_source
+from lintrain.source.notebook import NotebookError, TooManyValuesError, join_cells, without_outputs, written_sources
 from lintrain.source.reading import read_file
 from lintrain.source.writing import edited_text
 
@@ -35,7 +34,7 @@ def some_value(chance: random.Random, depth: int = 4) -> Any:
 
 @pytest.fixture
 def all_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs, "SMALL", 0)
+    monkeypatch.setattr(notebook_source, "SMALL", 0)
 
 
 @pytest.mark.usefixtures("all_large")
@@ -73,12 +72,12 @@ def test_outputs_without_an_end_are_no_notebook(end: str) -> None:
 
 
 def test_too_many_values_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(outputs, "SMALL", 0)
-    monkeypatch.setattr(outputs, "MOST_VALUES", 50)
+    monkeypatch.setattr(notebook_source, "SMALL", 0)
+    monkeypatch.setattr(notebook_source, "MOST_VALUES", 50)
     text = json.dumps(notebook(*(cell("x", [1] * 100) for _ in range(4)), more=[[]] * 60))
     with pytest.raises(TooManyValuesError):
         without_outputs(text)
-    with pytest.raises(NotebookError, match="more than 2,000,000 JSON values"):
+    with pytest.raises(NotebookError, match="more than 50 JSON values"):
         join_cells(text)
 
 

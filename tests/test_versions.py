@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.knowledge import statements, versions
-from lintrain.knowledge.specifiers import allowed_versions
 from lintrain.knowledge.tables import covered_versions
-from lintrain.knowledge.versions import find_versions
+from lintrain.knowledge.versions import allowed_versions, find_versions
 
 NEWEST = covered_versions("transformers")[-1]
 

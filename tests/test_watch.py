@@ -12,7 +12,7 @@ import pytest
 
 from lintrain.cli import run
 from lintrain.cli._options import CheckOptions
-from lintrain.cli._watch import filter_of
+from lintrain.cli._request import filter_of
 from lintrain.settings.settings import Settings
 
 ROOT = Path(__file__).parent.parent

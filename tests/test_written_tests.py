@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.evidence.ending import Ending, EndingKind
 from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
@@ -21,6 +20,7 @@ from lintrain.evidence.run import (
     StageName,
     TensorEvidence,
 )
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.report.written_tests import NoTestsError, pipeline_tests
 from lintrain.runtime.parent.record import SCHEMA, Record
 from tests.support.probing import MENDED, probe

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from benchmarks.accuracy.code import Code
 from lintrain.builtin import BUILTINS
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.selection import Choice, choose, known_names
+from lintrain.check.selection import CheckRequest, Choice, choose, known_names
 from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.model.finding import Finding
 from lintrain.rulebook import RuleFile, load_rules

@@ -15,10 +15,10 @@ from benchmarks.accuracy.checking import request_of, written
 from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.mutants import Mutant, load_injections, mutants_of
 from benchmarks.untouched import strays, strays_of_file
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.fixing import fix_files
 from lintrain.check.result import CheckResult, FileOutcome, Reported
+from lintrain.check.selection import CheckRequest
 from lintrain.fix import FixError, apply
 from lintrain.source.reading import read_bytes
 from lintrain.source.writing import editable_text

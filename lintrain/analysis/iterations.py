@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis.escapes import parts_shared
+from lintrain.analysis.expressions import parts_shared
 from lintrain.analysis.training_loops import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import modules_in

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lintrain.model.location import Location
-from lintrain.pipeline.callers import PlainFunction, given_back, given_names, plain_functions
+from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
 from lintrain.startup.lazy_dataclass import dataclass
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lintrain.knowledge.api import State, keyword_state, signature
-from lintrain.knowledge.succession import takes_calls
+from lintrain.knowledge.renames import takes_calls
 from lintrain.knowledge.versions import exactly
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddArgument, Fix, RemoveArgument

@@ -1,15 +1,19 @@
-"""Lightning: the schedules that `configure_optimizers` of a module returns, in every documented form."""
+"""Lightning: the schedules that `configure_optimizers` of a module returns, in every documented form.
+
+Lightning: the names that the modules of a script log values under.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
+from lintrain.analysis.script_text import mentions, nodes_of_kind
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import ABSENT, Class, Mapping, Sequence, Value, literal, options_of
+from lintrain.pipeline.values.python import ABSENT, Class, Instance, Mapping, Sequence, Value, literal, options_of
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -126,3 +130,115 @@ def _schedule(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
             scheduler = option.entries.get("scheduler")
             if isinstance(scheduler, Scheduler):
                 yield scheduler, option
+
+
+ENDINGS = ("_step", "_epoch", "/dataloader_idx_")
+"""Suffixes that Lightning may add to the name of a logged value."""
+
+OTHER_LOGS = frozenset({"math", "np", "numpy", "torch", "tf", "jnp", "cmath", "wandb", "mlflow"})
+"""Objects with a `log` method that does not reach callbacks."""
+
+HARMLESS = frozenset({"super", "isinstance", "hasattr", "type", "id", "print", "len"})
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """The name of a logged value, and the location of the call."""
+
+    name: str
+    location: Location
+
+    def gives(self, watched: str) -> bool:
+        """Whether the logged value may be available under a name."""
+        return watched == self.name or watched.startswith(tuple(self.name + ending for ending in ENDINGS))
+
+
+def logged_values(pipeline: Pipeline) -> list[Logged] | None:
+    """All values that the script logs for callbacks; None if a name is unknown."""
+    if mentions(pipeline, r"callback_metrics|logged_metrics|\blog_fn\b") or not _are_fitted_modules_plain(pipeline):
+        return None
+    found: list[Logged] = []
+    understood = set[ast.AST]()
+    for source in pipeline.sources.values():
+        for node in source.nodes_of(ast.Call):
+            if isinstance(node.func, ast.Attribute) and _is_logging(node.func):
+                understood.add(node.func)
+                names = _names_in(node) or _names_read(pipeline, source, node)
+                if names is None:
+                    return None
+                found.extend(Logged(name, source.location(node)) for name in names)
+    others = (node for node in nodes_of_kind(pipeline, ast.Attribute) if _is_logging(node))
+    return found if found and all(node in understood for node in others) else None
+
+
+def _is_logging(function: ast.Attribute) -> bool:
+    owner = ast.unparse(function.value)
+    is_other = owner.partition(".")[0] in OTHER_LOGS or "logger" in owner.lower()
+    return function.attr in {"log", "log_dict"} and not is_other
+
+
+def _names_in(call: ast.Call) -> list[str] | None:
+    """The names in a call of `log` or `log_dict`; None unless they are literal."""
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    given = call.args[0] if call.args else keywords.get("name", keywords.get("dictionary"))
+    match given:
+        case ast.Constant(value=str(name)):
+            return [name]
+        case ast.Dict(keys=keys):
+            names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+            return names if len(names) == len(keys) else None
+        case _:
+            return None
+
+
+def _names_read(pipeline: Pipeline, source: Source, call: ast.Call) -> list[str] | None:
+    """The names in all evaluations of a call, if its function is only ever called."""
+    location = source.location(call)
+    read = [each.names for each in pipeline.lightning_logs if each.location == location]
+    known = [names for names in read if names is not None]
+    functions = [node for node in source.nodes_of(ast.FunctionDef) if source.location(node).holds(location)]
+    is_called = all(_is_only_called(pipeline, function.name) for function in functions)
+    return sorted({name for names in known for name in names}) if known and known == read and is_called else None
+
+
+def _is_only_called(pipeline: Pipeline, name: str) -> bool:
+    """Whether a method of this name is never used as a value, so that all of its calls are known."""
+    called = {id(node.func) for node in nodes_of_kind(pipeline, ast.Call)}
+    return all(id(node) in called for node in nodes_of_kind(pipeline, ast.Attribute) if node.attr == name)
+
+
+def _are_fitted_modules_plain(pipeline: Pipeline) -> bool:
+    """Whether every `fit` gets a module of the script without other base classes or hidden logging."""
+    fits = [
+        (source, node) for source in pipeline.sources.values() for node in source.nodes_of(ast.Call) if _is_fit(node)
+    ]
+    classes = [_class_given(pipeline, source, node) for source, node in fits]
+    return bool(fits) and all(cls is not None and _logs_only_itself(cls) for cls in classes)
+
+
+def _is_fit(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "fit"
+
+
+def _class_given(pipeline: Pipeline, source: Source, fit: ast.Call) -> Class | None:
+    """The class of the module that a `fit` certainly gets."""
+    given = fit.args[0] if fit.args else next((each.value for each in fit.keywords if each.arg == "model"), None)
+    read = [each.module for each in pipeline.lightning_fits if each.location == source.location(fit)]
+    named = [binding.value for binding in pipeline.bindings if isinstance(given, ast.Name) and binding.name == given.id]
+    values = read or named
+    classes = {id(value.cls): value.cls for value in values if isinstance(value, Instance)}
+    is_known = len(classes) == 1 and all(isinstance(value, Instance) for value in values)
+    return next(iter(classes.values())) if is_known else None
+
+
+def _logs_only_itself(cls: Class) -> bool:
+    """Whether a module is never passed to code that could log for it."""
+    is_plain = is_lightning_module(cls) and not cls.has_unknown_base and set(cls.library_bases) <= MODULES
+    nodes = (node for owner in cls.lineage() for node in ast.walk(owner.node))
+    return is_plain and not any(isinstance(node, ast.Call) and _passes_itself(node) for node in nodes)
+
+
+def _passes_itself(call: ast.Call) -> bool:
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    is_given = any(isinstance(part, ast.Name) and part.id == "self" for part in given)
+    return is_given and not (isinstance(call.func, ast.Name) and call.func.id in HARMLESS)

@@ -10,10 +10,10 @@ from lintrain.analysis.training_loops import TrainingLoop, training_loops
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.counts import Count
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Constant, Sequence, Unknown, literal, options_of
+from lintrain.pipeline.values.tensors import Count
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 

@@ -1,13 +1,22 @@
-"""Searches in the text and the names of a script and its modules, for questions that need no interpreter."""
+"""Searches in the text and the names of a script and its modules, for questions that need no interpreter.
+
+Names and attributes as a file, a class or a function writes them, whatever value they have.
+
+Calls found by how they are written: by the code of what is called, in a method, and in a piece of code.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from lintrain.analysis import trainer_methods
+from lintrain.analysis.expressions import Expression, calls_in_file, parsed
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import Class, Function
+from lintrain.source.parsing import expression_of
 from lintrain.source.source import Node, Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -110,3 +119,158 @@ def attribute_uses(source: Source, owner: str, attribute: str) -> list[Location]
         for node in source.nodes_of(ast.Attribute)
         if node.attr == attribute and isinstance(node.value, ast.Name) and node.value.id == owner
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class NameUse:
+    """One use of a name; `is_read` is False where it is assigned or deleted."""
+
+    location: Location
+    is_read: bool
+
+
+def uses_of(source: Source, name: str) -> Sequence[NameUse]:
+    """The uses of a plain name in all scopes of a file, where it may mean several things."""
+    return source.cached(_uses).get(name, ())
+
+
+def _uses(source: Source) -> dict[str, list[NameUse]]:
+    found = dict[str, list[NameUse]]()
+    for node in source.nodes_of(ast.Name):
+        found.setdefault(node.id, []).append(NameUse(source.location(node), isinstance(node.ctx, ast.Load)))
+    return found
+
+
+def variables(source: Source) -> frozenset[str]:
+    """The names of a file, without attributes, keywords and definitions."""
+    return frozenset(node.id for node in source.nodes_of(ast.Name))
+
+
+def may_be_taken(source: Source, name: str) -> bool:
+    """Whether a variable of a file, or the code of a function, contains a name that a fix would define."""
+    if any(name in variable for variable in variables(source)):
+        return True
+    return any(name in ast.unparse(node) for node in source.nodes_of(ast.FunctionDef))
+
+
+def names_beside_attribute(source: Source, attribute: str) -> frozenset[str]:
+    """The names and attributes in all statements that mention an attribute, except classes as a whole."""
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt) and not isinstance(node, ast.ClassDef))
+    return frozenset(name for node in statements if _mentions(node, attribute) for name in _bound_names(node))
+
+
+def names_in_class(cls: Class) -> frozenset[str]:
+    """The names and attributes in the code of a class."""
+    return frozenset(_bound_names(cls.node))
+
+
+def is_used_after_init(cls: Class, attribute: str) -> bool:
+    """Whether a method of a class other than `__init__` mentions an attribute."""
+    methods = (node for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name != "__init__")
+    return any(_mentions(node, attribute) for node in methods)
+
+
+def _mentions(node: ast.AST, attribute: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in ast.walk(node))
+
+
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute):
+            yield each.attr
+        elif isinstance(each, ast.Name):
+            yield each.id
+
+
+def at_top_level(source: Source, cls: Class) -> Location | None:
+    """The location of a class that a file defines at its top level; None for other classes."""
+    return source.location(cls.node) if cls.node in source.tree.body else None
+
+
+def attributes_used(function: Function) -> Sequence[str]:
+    """The names of the attributes in a function's body, in the order of its nodes."""
+    return [node.attr for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Attribute)]
+
+
+def attributes_assigned(function: Function) -> frozenset[str]:
+    """The names of the attributes that a function assigns."""
+    used = (node for node in trainer_methods.nodes_of(function) if isinstance(node, ast.Attribute))
+    return frozenset(node.attr for node in used if isinstance(node.ctx, ast.Store))
+
+
+def keys_always_read(pipeline: Pipeline, function: Function, name: str) -> Iterator[tuple[str, Location]]:
+    """The keys that `name["key"]` and `name.pop("key")` read in assignments that every call of a function executes."""
+    source = pipeline.source_of(function.origin) if function.origin else pipeline.source
+    body = function.node.body
+    for statement in body if isinstance(body, list) else ():
+        for node in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
+            key = _key(node, name)
+            if key is not None and isinstance(node, ast.expr):
+                yield key, source.location(node)
+
+
+def _key(node: ast.AST, owner: str) -> str | None:
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+            return key if name == owner else None
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=name), attr="pop"), args=[ast.Constant(value=str(key))], keywords=[]
+        ):
+            return key if name == owner else None
+        case _:
+            return None
+
+
+def calls_of(source: Source, pattern: str) -> Sequence[Expression]:
+    """The calls of a file in whose callee's code a regular expression matches, outer ones first."""
+    return [call for callee, call in source.cached(_calls_by_callee) if re.search(pattern, callee)]
+
+
+def _calls_by_callee(source: Source) -> list[tuple[str, Expression]]:
+    """The calls of a file with the code of what they call, which takes long to write."""
+    return [(call.callee.code, call) for call in calls_in_file(source) if call.callee]
+
+
+def called_names(source: Source) -> frozenset[str]:
+    """The last part of each name that a file calls: `save` of `torch.save(…)`."""
+    callees = (node.func for node in source.nodes_of(ast.Call))
+    return frozenset(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in callees
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
+
+
+def methods_called_as_statements(source: Source) -> frozenset[str]:
+    """The methods that a file calls in statements of their own, so that their results are discarded."""
+    values = (node.value for node in source.nodes_of(ast.Expr))
+    callees = (value.func for value in values if isinstance(value, ast.Call))
+    return frozenset(callee.attr for callee in callees if isinstance(callee, ast.Attribute))
+
+
+def calls_in_method(pipeline: Pipeline, cls: Class, method: str) -> Iterator[Expression]:
+    """The calls in a method of a class, except in statements of its body that are an `if` or a `try`."""
+    body = next(
+        (node.body for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name == method),
+        list[ast.stmt](),
+    )
+    source = pipeline.source_of(cls.origin) if cls.origin else pipeline.source
+    for statement in body:
+        for node in ast.walk(statement) if not isinstance(statement, ast.If | ast.Try) else ():
+            if isinstance(node, ast.Call):
+                yield Expression(source, node)
+
+
+def only_argument_in(code: str, name: str) -> str | None:
+    """The code of the only argument of a call, if it is passed by position or by this name; None for other code."""
+    call = parsed(code)
+    if call.keywords.keys() - {name}:
+        return None
+    given = [*call.arguments, *call.keywords.values()]
+    return given[0].written_code if len(given) == 1 else None
+
+
+def keywords_in(code: str) -> frozenset[str]:
+    """The names of the keyword arguments of all calls in an expression, which may have several lines."""
+    names = (node.arg for node in ast.walk(expression_of(f"({code})")) if isinstance(node, ast.keyword))
+    return frozenset(name for name in names if name is not None)

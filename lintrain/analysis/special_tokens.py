@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
-from lintrain.knowledge.facts import CheckpointFacts
+from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Either, Sequence, Value, literal
-from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text, TokenSetting
+from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, TokenSetting
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 PAD_SETTINGS = frozenset({"pad_token", "pad_token_id"})

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.model.location import Location
-from lintrain.pipeline.callers import spread_names
+from lintrain.pipeline.blocks import spread_names
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
 from lintrain.pipeline.values.training import TrainerRun

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
-from lintrain.analysis.escapes import escapes_of, touched_by
+from lintrain.analysis.expressions import escapes_of, touched_by
 from lintrain.model.finding import Related
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import is_module, modules_in, overlap

@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
-from lintrain.knowledge.facts import CheckpointFacts
+from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.libraries.torch.freezing import dtype_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event

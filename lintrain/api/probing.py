@@ -1,24 +1,39 @@
-"""`lintrain.probe(…)`: measure a run in this process, and judge it."""
+"""`lintrain.probe(…)`: measure a run in this process, and judge it.
+
+Probe a script from Python, in a process of its own, as `lintrain probe` does.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from lintrain.api.judging import Question, judged
-from lintrain.api.report import Report
+from lintrain.api.report import Question, Report, judged
 from lintrain.model.location import NOWHERE, Location
 from lintrain.runtime.child.frames import frame_location, is_users, shown, users_frame
 from lintrain.runtime.child.library import loaded
-from lintrain.runtime.in_process.lightning import is_lightning_trainer, measure_fit
-from lintrain.runtime.in_process.loop import measure_parts
-from lintrain.runtime.in_process.parts import NoLossError, Parts
+from lintrain.runtime.in_process.parts import (
+    NoLossError,
+    Parts,
+    is_lightning_trainer,
+    is_trainer,
+    measure_fit,
+    measure_parts,
+    measure_trainer,
+)
 from lintrain.runtime.in_process.session import InProcessSession, RunEnded
-from lintrain.runtime.in_process.trainer import is_trainer, measure_trainer
-from lintrain.runtime.parent.extras import OVERFIT_STEPS, read_extras
+from lintrain.runtime.parent.entry import Entry
+from lintrain.runtime.parent.events import Event
+from lintrain.runtime.parent.launcher import Bounds
+from lintrain.runtime.parent.pass_request import OVERFIT_STEPS, read_extras
+from lintrain.runtime.parent.prober import Wanted, probe_script
+from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.static_findings import check_script
 
 Measure = Callable[[InProcessSession, Location | None], None]
 
@@ -133,3 +148,31 @@ def _running_file() -> str | None:
             return shown(path)
         frame = frame.f_back
     return None
+
+
+def probe_path(
+    script: str | os.PathLike[str],
+    arguments: Sequence[str] = (),
+    *,
+    timeout: float = 300.0,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    offline: bool = False,
+) -> Report:
+    """Run a script or a notebook up to its training call, by this Python, and judge its findings there.
+
+    `timeout` is in seconds; `offline` lets the script reach no other machine. Raises FileNotFoundError if there is no
+    such file.
+    """
+    path = Path(script)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such script")
+    static = check_script(str(path), select, ignore)
+    wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, Bounds(timeout, None), offline=offline)
+    record = probe_script(wanted, _ignore)
+    record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
+    return Report(judge_record(record, static))
+
+
+def _ignore(_event: Event) -> None:
+    """The stages are not shown while they run."""

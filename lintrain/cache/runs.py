@@ -12,8 +12,20 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lintrain.cache.folder import folder_for, is_ours, store_folder
-from lintrain.cache.stamps import ABSENT, FILE, FOLDER, LISTED, stamp_of
-from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kept, sealed, unsealed
+from lintrain.cache.whole_files import (
+    ABSENT,
+    FILE,
+    FOLDER,
+    HEADS,
+    LISTED,
+    digest,
+    make_folder,
+    put,
+    read_kept,
+    sealed,
+    stamp_of,
+    unsealed,
+)
 
 MAGIC = HEADS["answers"]
 VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "CI_PROJECT_DIR", "PATH", "HOME", "XDG_CACHE_HOME")

@@ -3,21 +3,119 @@
 One file of the store covers the files of one folder. It is JSON, so reading it executes nothing. A damaged file, or one
 for another environment (`key`), counts as missing. If two runs write the same file at once, the later one stays, and
 the results of the other are computed again.
+
+The current state of the paths that results depend on: each is examined once in a run.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, NamedTuple
 
-from lintrain.cache.file_states import FileAccess, FileStates, looks_of
+from lintrain.cache import whole_files
 from lintrain.cache.folder import is_ours
 from lintrain.cache.noted import Noted
 from lintrain.cache.removal import prune
-from lintrain.cache.watch import unheard
-from lintrain.cache.whole_files import HEADS, digest, make_folder, put, read_kept, sealed, unsealed
+from lintrain.cache.watch import tell_listed, unheard
+from lintrain.cache.whole_files import (
+    FILE,
+    HEADS,
+    LISTED,
+    digest,
+    is_fresh,
+    make_folder,
+    put,
+    read_kept,
+    sealed,
+    stamp_of,
+    unsealed,
+)
+
+LARGEST = 16 * 1024 * 1024
+"""The largest file whose content is compared, in bytes: for a larger one, which is data, the stamp must be equal."""
+
+ASKED, READ, NAMES = "asked", "read", "names"
+
+
+class FileAccess(NamedTuple):
+    """One path, the kind of access, and for a folder the names that matter."""
+
+    kind: str
+    path: str
+    patterns: str = ""
+
+
+def looks_of(noted: Noted) -> Iterator[FileAccess]:
+    """What was recorded, one access after the other."""
+    yield from map(partial(FileAccess, ASKED), noted.asked)
+    yield from map(partial(FileAccess, READ), noted.read)
+    yield from (FileAccess(NAMES, folder, patterns) for folder, patterns in noted.listed)
+
+
+class FileStates:
+    """The state of paths in one run, which began at `since`; what changed after that is not trusted."""
+
+    def __init__(self) -> None:
+        self.since = whole_files.NOW()
+        self._stamps: dict[FileAccess, str] = {}
+        self._contents: dict[FileAccess, str] = {}
+        self._changed: dict[str, bool] = {}
+
+    def stamp(self, look: FileAccess) -> str:
+        """The stamp of the path; for a path whose existence was checked, only whether it exists."""
+        if look not in self._stamps:
+            if look.kind == NAMES:
+                tell_listed(look.path)
+            stamp = stamp_of(os.fsencode(look.path), LISTED if look.kind == NAMES else FILE)
+            self._stamps[look] = (stamp[:1] if look.kind == ASKED else stamp).decode("ascii")
+        return self._stamps[look]
+
+    def content(self, look: FileAccess) -> str:
+        """A digest of the file, or of the names; empty if it is missing or too large."""
+        if look not in self._contents:
+            self._contents[look] = _content(look) if self.stamp(look).startswith(("f", "l")) else ""
+        return self._contents[look]
+
+    def holds(self, look: FileAccess, stamp: str, content: str) -> bool:
+        """Whether a path is unchanged: by its stamp, otherwise by its content."""
+        return self.stamp(look) == stamp or (content != "" and self.content(look) == content)
+
+    def vouches(self, look: FileAccess) -> bool:
+        """Whether the path has not changed since the run began."""
+        if look.path not in self._changed:
+            self._changed[look.path] = _has_changed(look.path, self.since)
+        return not self._changed[look.path]
+
+
+def _content(look: FileAccess) -> str:
+    try:
+        if look.kind == NAMES:
+            patterns = look.patterns.split("\n")
+            names = sorted(name for name in os.listdir(look.path) if any(fnmatchcase(name, each) for each in patterns))
+            return digest("\0".join(names).encode("utf-8", "surrogateescape")).decode("ascii")
+        if os.stat(look.path).st_size > LARGEST:
+            return ""
+        with open(look.path, "rb") as file:
+            return digest(file.read()).decode("ascii")
+    except OSError:
+        return ""
+
+
+def _has_changed(path: str, since: int) -> bool:
+    """For a missing path, its folder shows whether it existed before."""
+    if "\0" in path:
+        return False
+    try:
+        state = os.stat(path)
+    except OSError:
+        around = os.path.dirname(path)
+        return around != path and _has_changed(around, since)
+    return is_fresh(state, since)
+
 
 MAGIC = HEADS["files"]
 

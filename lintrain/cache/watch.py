@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
-from lintrain.cache.stamps import ABSENT, FILE, LINK, LISTED, is_fresh, written
+from lintrain.cache.whole_files import ABSENT, FILE, LINK, LISTED, is_fresh, written
 
 CHILDREN = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"})
 """Events that start a process whose accesses are not recorded."""

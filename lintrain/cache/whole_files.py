@@ -1,10 +1,17 @@
-"""Files of the cache: replaced as a whole, and protected by a digest."""
+"""Files of the cache: replaced as a whole, and protected by a digest.
+
+The stamp of a path: short enough to be taken of thousands of files at every start.
+
+What distinguishes one state of lintrain's own code from another.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import time
+from collections.abc import Iterable, Iterator
 
 from lintrain.cache.folder import WRITABLE, is_private
 
@@ -121,3 +128,92 @@ def digest(content: bytes) -> bytes:
     except ImportError:
         from hashlib import blake2b
     return blake2b(content, digest_size=16).hexdigest().encode("ascii")
+
+
+ABSENT = b"-"
+FOLDER = b"d"
+"""A folder whose existence was checked: its content does not matter."""
+FILE = b"f"
+OTHER = b"o"
+"""A device or a pipe: what is read from it cannot be cached."""
+LISTED = b"l"
+"""A folder whose names were read: they are unchanged while its modification time is."""
+LINK = b"k"
+"""A symbolic link itself; its target is recorded under the same path."""
+
+SECOND = 1_000_000_000
+NOW = time.time_ns
+
+FRESH = SECOND // 10
+"""Nanoseconds within which a second change may leave the same time: file systems tick ten times faster."""
+
+
+def stamp_of(path: bytes, kind: bytes) -> bytes:
+    """The current state of a path, as a stamp of the same kind."""
+    try:
+        state = os.lstat(path) if kind == LINK else os.stat(path)
+    except (OSError, ValueError):
+        return ABSENT
+    return written(state, kind)
+
+
+def written(state: os.stat_result, kind: bytes = FILE) -> bytes:
+    """A state in a few bytes, its kind first: two equal ones mean the same file with the same content."""
+    if kind in (LISTED, LINK):
+        return b"%b%d %d %d %d" % (kind, state.st_mtime_ns, state.st_ino, state.st_dev, state.st_mode)
+    if stat.S_ISDIR(state.st_mode):
+        return FOLDER
+    if not stat.S_ISREG(state.st_mode):
+        return OTHER
+    return b"f%d %d %d %d %d" % (state.st_mtime_ns, state.st_ctime_ns, state.st_size, state.st_ino, state.st_dev)
+
+
+def is_fresh(state: os.stat_result, since: int | None = None) -> bool:
+    """Whether another change, now or since a moment, could leave the same stamp: then it is not trusted.
+
+    Some file systems store whole seconds, or multiples of two.
+    """
+    latest = max(state.st_mtime_ns, state.st_ctime_ns)
+    tick = 2 * SECOND + FRESH if state.st_mtime_ns % SECOND == 0 else FRESH
+    return (NOW() if since is None else since) - latest < tick
+
+
+ENOUGH = 256 * 1024
+"""Bytes of a program that are compared: its first ones name its build."""
+
+
+def digest_of_code(package: str, rules: str, version: str) -> str:
+    """For an installed lintrain the hashes in its list of files, otherwise the stamps of all code."""
+    record = os.path.join(os.path.dirname(package), f"lintrain-{version}.dist-info", "RECORD")
+    try:
+        with open(record, "rb") as file:
+            lines = [line for line in file.read().split(b"\n") if line.startswith(b"lintrain/") and b".pyc" not in line]
+        return _text_of(digest(b"\n".join(sorted(lines))))
+    except OSError:
+        return _text_of(digest(repr(sorted(_stamps([package, rules]))).encode("utf-8", "surrogateescape")))
+
+
+def digest_of_program(program: str) -> str:
+    """What distinguishes one build of a program from another."""
+    with open(program, "rb", buffering=0) as file:
+        return f"{_text_of(digest(file.read(ENOUGH)))} {os.fstat(file.fileno()).st_size}"
+
+
+def _text_of(digested: bytes) -> str:
+    return digested.decode("ascii")
+
+
+def _stamps(folders: Iterable[str]) -> Iterator[tuple[str, int, int]]:
+    """The files that decide the result of a script: code, and the tables of knowledge."""
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith((".py", ".json")):
+                    state = entry.stat()
+                    yield entry.path, state.st_mtime_ns, state.st_size
+                elif entry.name not in NOT_ASKED and "." not in entry.name and entry.is_dir():
+                    yield from _stamps([entry.path])
+
+
+NOT_ASKED = frozenset({"__pycache__", "callbacks", "cli", "fix", "inside", "probe", "report", "server", "settings"})
+"""Folders of code that does not affect the result of a single file."""

@@ -7,13 +7,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
-from lintrain.api.judging import Question, judged
 from lintrain.api.probing import is_one_of_several
-from lintrain.api.report import MistakesError, Report
+from lintrain.api.report import MistakesError, Question, Report, judged
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.random_state import same_random_numbers
+from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.in_process.first_steps import FirstSteps
 from lintrain.runtime.in_process.session import InProcessSession
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 from lintrain.builtin import UNCONDITIONAL
 from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.settings.settings import UsageError
-from lintrain.source.plain_files import read_plain, read_plain_text
+from lintrain.source.reading import read_plain, read_plain_text
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 

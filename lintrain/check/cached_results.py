@@ -17,7 +17,7 @@ from lintrain.source.project import as_shown
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
 if TYPE_CHECKING:
-    from lintrain.check.check_request import CheckRequest
+    from lintrain.check.selection import CheckRequest
 
 
 class CachedResults:
@@ -77,7 +77,7 @@ class CachedResults:
         }
         if is_silent:
             return said
-        from lintrain.check.plain_values import as_plain
+        from lintrain.check.result import as_plain
 
         words = (reading.reported, reading.training, file.suppressions, file.names, file.notes)
         return {**said, "modules": list(reading.modules), "words": as_plain(words)}
@@ -118,7 +118,7 @@ def _file(path: str, said: Any) -> ReadFile:
     if "words" not in said:
         reading = Reading(is_exhausted=said["is_exhausted"], is_broken=said["is_broken"], unjudged=unjudged)
         return ReadFile(path, reading, source)
-    from lintrain.check.plain_values import from_plain
+    from lintrain.check.result import from_plain
 
     reported, training, suppressions, names, notes = from_plain(said["words"])
     modules = {each: read_bytes(each, load_bytes(each)) for each in said["modules"]}

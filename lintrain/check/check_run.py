@@ -1,28 +1,35 @@
-"""A whole run: every file read while ruff checks names, and suppressions applied."""
+"""A whole run: every file read while ruff checks names, and suppressions applied.
+
+Findings in another file than the one that was read: a script may show what is wrong in its modules.
+
+What the comments of a file silence, and which of them silence nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.builtin import UNDEFINED_NAME, UNUSED_SUPPRESSION
+from lintrain.builtin import UNCONDITIONAL, UNDEFINED_NAME, UNUSED_SUPPRESSION
 from lintrain.check.executor import executor_for
 from lintrain.check.files import FileReader, ReadFile
-from lintrain.check.modules import Elsewhere
 from lintrain.check.one_file import Reading
-from lintrain.check.result import CheckResult, FileOutcome, Reported
-from lintrain.check.suppressing import NOTHING, LookedFor, apply_suppressions
+from lintrain.check.result import CheckResult, FileOutcome, Reported, Silenced
+from lintrain.check.selection import nearest
 from lintrain.check.tiers import names_library
 from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.check.cached_results import CachedResults
-    from lintrain.check.check_request import CheckRequest
     from lintrain.check.names.ruff import Clue, NameSearch
+    from lintrain.check.selection import CheckRequest
+    from lintrain.model.finding import Finding
+    from lintrain.model.location import Location
     from lintrain.source.source import Source
+    from lintrain.source.suppression import Suppression
 
 
 @dataclass(eq=False)
@@ -196,3 +203,144 @@ def _ordered(reported: Sequence[Reported]) -> tuple[Reported, ...]:
     """By line, column and rule, each claim once."""
     once = {(one.finding.rule, one.finding.location, one.finding.message): one for one in reversed(reported)}
     return tuple(sorted(once.values(), key=lambda one: (one.finding.location, one.finding.rule, one.finding.message)))
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The findings of a run by module, and the modules that contain findings or related locations."""
+
+    found: Mapping[str, list[Reported]] = field(default_factory=dict[str, list[Reported]])
+    shown: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
+
+    @classmethod
+    def of(cls, readings: Iterable[tuple[str, Reading]]) -> Elsewhere:
+        """The findings of these results in other files than their own."""
+        found: dict[str, list[Reported]] = {}
+        shown: dict[str, Source] = {}
+        for path, reading in readings:
+            for one in reading.reported:
+                locations = (one.finding.location, *(reason.location for reason in one.finding.related))
+                shown.update(
+                    {
+                        location.path: reading.modules[location.path]
+                        for location in locations
+                        if location.path in reading.modules
+                    }
+                )
+                if one.finding.location.path != path:
+                    found.setdefault(one.finding.location.path, []).append(one)
+        return cls(found, shown)
+
+    def joined(self, path: str, reading: Reading) -> Reading:
+        """A file's result with the findings of others in it, each mistake once; the file's own come first."""
+        own = [one for one in reading.reported if one.finding.location.path == path]
+        said = {_claim(one) for one in own}
+        others = () if reading.is_broken else _once(self.found.get(path, ()))
+        return replace(reading, reported=(*own, *(one for one in others if _claim(one) not in said)))
+
+    def readings(self, asked_for: Collection[str]) -> Iterator[tuple[str, Source, Reading]]:
+        """The modules with findings that were not requested, in order."""
+        for path in sorted(self.found.keys() - asked_for):
+            if path in self.shown:
+                yield path, self.shown[path], Reading(_once(self.found[path]))
+
+
+def _once(reported: Iterable[Reported]) -> tuple[Reported, ...]:
+    first: dict[tuple[str, Location, str | None], Reported] = {}
+    for one in reported:
+        first.setdefault(_claim(one), one)
+    return tuple(first.values())
+
+
+def _claim(one: Reported) -> tuple[str, Location, str | None]:
+    """What is equal if two scripts show the same mistake in a module."""
+    return one.finding.rule, one.finding.location, one.finding.subject
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The findings that are left, those that were silenced, and the comments that silenced nothing."""
+
+    kept: tuple[Reported, ...]
+    silenced: tuple[Silenced, ...]
+    unused: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookedFor:
+    """The rules that a run has decided for a file, whether those are all that it can, and all the known ones."""
+
+    decided: frozenset[str]
+    everything: bool
+    known: frozenset[str]
+
+
+NOTHING = LookedFor(frozenset(), False, frozenset())
+
+
+def apply_suppressions(
+    reported: Sequence[Reported], suppressions: Sequence[Suppression], looked_for: LookedFor
+) -> Heard:
+    """Leave out what the comments silence; a comment is only called unused if its rule ran."""
+    near = _by_line(suppressions)
+    used: dict[int, set[str]] = {}
+    kept: list[Reported] = []
+    silenced: list[Silenced] = []
+    for one in reported:
+        covering = [each for each in near(one.finding.location) if each.covers(one.finding.rule, one.finding.location)]
+        for comment in covering:
+            used.setdefault(id(comment), set()).add(one.finding.rule)
+        if covering:
+            silenced.append(Silenced(one, covering[0]))
+        else:
+            kept.append(one)
+    unused = [
+        finding
+        for comment in suppressions
+        for finding in _complaints(comment, used.get(id(comment), set()), looked_for)
+    ]
+    heard = [finding for finding in unused if not _is_silenced(finding, near(finding.location))]
+    return Heard(tuple(kept), tuple(silenced), tuple(heard))
+
+
+def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Location], list[Suppression]]:
+    """Finds the comments that may apply to a location, in order: generated code may hold thousands of them."""
+    lines: dict[int | None, list[int]] = {}
+    for position, comment in enumerate(suppressions):
+        lines.setdefault(comment.line, []).append(position)
+
+    def near(location: Location) -> list[Suppression]:
+        found = {position for line in (None, location.line, location.end_line) for position in lines.get(line, ())}
+        return [suppressions[position] for position in sorted(found)]
+
+    return near
+
+
+def _is_silenced(finding: Finding, suppressions: Sequence[Suppression]) -> bool:
+    """Whether a comment asks for silence about unused comments; it must name them: `ignore` alone would hide itself."""
+    return any(
+        finding.rule in comment.rules and comment.covers(finding.rule, finding.location) for comment in suppressions
+    )
+
+
+def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> Iterator[Finding]:
+    if comment.flaw:
+        yield _unused(comment, comment.flaw, "write `# lintrain: ignore[rule] -- reason`")
+    elif not comment.rules and not used and looked_for.everything:
+        yield _unused(comment, "nothing is suppressed by this comment", "take the comment out")
+    for rule in () if comment.flaw else comment.rules:
+        if rule not in looked_for.known:
+            near = nearest(rule, looked_for.known)
+            yield _unused(
+                comment, f"no rule is called `{rule}`", f"write `{near}`" if near else "`lintrain rules` lists them"
+            )
+        elif rule in UNCONDITIONAL:
+            yield _unused(comment, f"no comment silences `{rule}`", f"take `{rule}` out of the comment")
+        elif rule in looked_for.decided and rule not in used and rule != UNUSED_SUPPRESSION.name:
+            yield _unused(comment, f"no `{rule}` is found here to suppress", f"take `{rule}` out of the comment")
+
+
+def _unused(comment: Suppression, message: str, cure: str) -> Finding:
+    from lintrain.model.finding import Finding
+
+    return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.location, message, help=cure)

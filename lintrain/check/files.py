@@ -1,24 +1,39 @@
-"""Reads the files of a run, one after the other, and says what remains of each."""
+"""Reads the files of a run, one after the other, and says what remains of each.
+
+The versions of libraries that scripts are written for.
+
+The result of one notebook is used for its copies: a course in twelve languages has its code twelve times.
+
+A result is used again only if it cannot have come out different. It follows from the code, the versions that it is
+written for, and what the reader looked at. So the code of a copy is the same, its versions are, the project knows no
+module of its imports either, and all else that was looked at is the same file for both or is there for neither.
+"""
+
+# Every copy has its looks compared, and a `Path` costs ten times a string.
+# ruff: noqa: PTH100, PTH118, PTH120
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lintrain.cache.noted import Memory, Noted, note, noted_files
-from lintrain.check.copies import Copies, QuestionedProject
+from lintrain.cache.noted import Memory, Noted, note, note_all, noted_apart, noted_files
 from lintrain.check.one_file import Reading, check_source, unreadable
 from lintrain.check.result import Reported
+from lintrain.model.location import Location
+from lintrain.settings.settings import Settings
+from lintrain.source.project import ModuleFile, Project
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.check.check_request import CheckRequest
-    from lintrain.knowledge.versions import TargetVersions
+    from lintrain.check.selection import CheckRequest
+    from lintrain.knowledge.versions import TargetVersions, VersionFinder
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
 
@@ -51,8 +66,8 @@ class FileReader:
     copies: Copies = field(init=False)
 
     def __post_init__(self) -> None:
-        given = {os.path.abspath(path): raw for path, raw in self.request.given.items()}  # noqa: PTH100
-        shown = {os.path.abspath(path): path for path in self.request.files}  # noqa: PTH100
+        given = {os.path.abspath(path): raw for path, raw in self.request.given.items()}
+        shown = {os.path.abspath(path): path for path in self.request.files}
         self.project = QuestionedProject(given, shown)
         self.copies = Copies(self.project)
 
@@ -93,7 +108,7 @@ class FileReader:
         notes.update(dict.fromkeys(targets.notes))
         if source.notebook is None:
             return targets
-        from lintrain.knowledge.installs import with_installs
+        from lintrain.knowledge.versions import with_installs
 
         return with_installs(targets, source.notebook.masked.values())
 
@@ -106,3 +121,214 @@ def _shown_modules(reading: Reading) -> Mapping[str, Source]:
         for location in (one.finding.location, *(reason.location for reason in one.finding.related))
     }
     return {path: source.without_tree() for path, source in reading.modules.items() if path in paths}
+
+
+@dataclass(eq=False)
+class Targets:
+    """The versions of the libraries that the scripts of a folder are written for; each folder is examined once."""
+
+    settings: Settings
+    _finder: VersionFinder | None = None
+
+    def __call__(self, folder: Path) -> TargetVersions:
+        """The versions for the scripts of a folder."""
+        if self._finder is None:
+            from lintrain.knowledge.versions import VersionFinder
+
+            self._finder = VersionFinder(self.settings.target_versions)
+        return self._finder.find(folder)
+
+
+Question = Callable[[Project, str, str], ModuleFile | None]
+
+LOCATION_FIELDS = {"path", "line", "column", "end_line", "end_column"}
+MOST_KNOWN = 4
+"""Results of the same code in different folders."""
+
+
+@dataclass(eq=False)
+class Questions:
+    """The names that a reading asked the project for, and how; `is_answered` where one of them means a module of it.
+
+    `looks` is what was looked at to find out: in which folders, depends on where the script lies and how deep.
+    """
+
+    names: dict[tuple[Question, str], None] = field(default_factory=dict[tuple[Question, str], None])
+    is_answered: bool = False
+    looks: Noted = field(default_factory=Noted)
+
+
+@dataclass(eq=False)
+class QuestionedProject(Project):
+    """A project that records which names are requested from it, while a recording is active."""
+
+    questions: Questions | None = field(init=False, default=None)
+
+    def find(self, script: str, name: str) -> ModuleFile | None:
+        """As in Project."""
+        return self._hear(Project.find, script, name)
+
+    def find_beside(self, script: str, name: str) -> ModuleFile | None:
+        """As in Project."""
+        return self._hear(Project.find_beside, script, name)
+
+    @contextmanager
+    def questioned(self) -> Generator[Questions]:
+        """Record what is requested in the meantime."""
+        self.questions = Questions()
+        try:
+            yield self.questions
+        finally:
+            self.questions = None
+
+    def _hear(self, question: Question, script: str, name: str) -> ModuleFile | None:
+        asked = self.questions
+        if asked is None:
+            return question(self, script, name)
+        if (question, name) in asked.names:
+            return None
+        with noted_apart(asked.looks):
+            found = question(self, script, name)
+        if found is None:
+            asked.names[question, name] = None
+        asked.is_answered |= found is not None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The reading of a notebook and what it followed from; `looks` served neither names nor versions."""
+
+    path: str
+    reading: Reading
+    targets: TargetVersions | None
+    questions: Questions
+    looks: Noted
+
+    @property
+    def is_for_others(self) -> bool:
+        """Whether it may be used again: it depends on no module, and nothing failed."""
+        return not (self.reading.modules or self.reading.crashes or self.reading.unjudged or self.questions.is_answered)
+
+
+@dataclass(eq=False)
+class Copies:
+    """The readings of a run's notebooks; `project` is the one that they are read with."""
+
+    project: QuestionedProject
+    _known: dict[tuple[bytes, frozenset[str]], list[Known]] = field(
+        default_factory=dict[tuple[bytes, frozenset[str]], list[Known]]
+    )
+
+    def reading_of(
+        self,
+        source: Source,
+        rules: frozenset[str],
+        find_targets: Callable[[], TargetVersions],
+        read: Callable[[Callable[[], TargetVersions]], Reading],
+    ) -> Reading:
+        """The findings of a notebook, read now unless a copy of it was; `read` receives what finds the versions."""
+        alike = self._known.setdefault((_code_of(source), rules), [])
+        for known in alike:
+            reading = _moved(known, source.path) if self._holds_for(known, source, find_targets) else None
+            if reading is not None:
+                return reading
+        known = self._read(source, find_targets, read)
+        if known.is_for_others and len(alike) < MOST_KNOWN:
+            alike.append(known)
+        return known.reading
+
+    def _read(
+        self,
+        source: Source,
+        find_targets: Callable[[], TargetVersions],
+        read: Callable[[Callable[[], TargetVersions]], Reading],
+    ) -> Known:
+        found: list[tuple[TargetVersions, Noted]] = []
+
+        def find_apart() -> TargetVersions:
+            with noted_apart() as looks:
+                found.append((find_targets(), looks))
+            return found[-1][0]
+
+        with noted_apart() as looks, self.project.questioned() as questions:
+            reading = read(find_apart)
+        for each in (looks, questions.looks, *(looks for _, looks in found)):
+            note_all(each)
+        return Known(source.path, reading, found[0][0] if found else None, questions, looks)
+
+    def _holds_for(self, known: Known, source: Source, find_targets: Callable[[], TargetVersions]) -> bool:
+        """Whether a reading cannot have come out different for a copy; what this rests on is noted."""
+        if any(question(self.project, source.path, name) is not None for question, name in known.questions.names):
+            return False
+        if known.targets is not None and find_targets() != known.targets:
+            return False
+        seen = _seen_from(known, source.path)
+        if seen is None:
+            return False
+        note_all(known.looks)
+        note_all(seen)
+        return True
+
+
+def _code_of(source: Source) -> bytes:
+    """A digest of the code, of where its cells begin and end, and of what stands in its masked lines."""
+    from hashlib import blake2b
+
+    notebook = source.notebook
+    cells = [(cell.number, cell.first_line, cell.last_line) for cell in notebook.cells] if notebook else []
+    masked = dict(notebook.masked) if notebook else {}
+    digest = blake2b(repr((cells, masked)).encode("utf-8", "surrogatepass"))
+    digest.update(source.text.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def _seen_from(known: Known, path: str) -> Noted | None:
+    """What was looked at, from the folder of another file; None where that is something else.
+
+    No path says whether it was made of the script's folder: each has to be the same for both, if it was and if not.
+    """
+    here, there = (os.path.dirname(os.path.abspath(each)) for each in (known.path, path))
+    if here == there:
+        return known.looks
+    moved = {each: os.path.normpath(os.path.join(there, _relative(each, here))) for each in set(known.looks)}
+    if any(each != other and (os.path.lexists(each) or os.path.lexists(other)) for each, other in moved.items()):
+        return None
+    seen = Noted()
+    seen.asked = {moved[each] for each in known.looks.asked}
+    seen.read = {moved[each] for each in known.looks.read}
+    seen.listed = {(moved[each], patterns) for each, patterns in known.looks.listed}
+    return seen
+
+
+def _relative(path: str, folder: str) -> str:
+    """A path from a folder; one on another drive stays as it is."""
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:
+        return path
+
+
+def _moved(known: Known, path: str) -> Reading | None:
+    """The reading of a notebook with its places in a copy; None if a rule put something else into a finding."""
+    from lintrain.check.result import as_plain, from_plain
+
+    try:
+        words = as_plain((known.reading.reported, known.reading.training))
+    except TypeError:
+        return None
+    reported, training = from_plain(_renamed(words, known.path, path))
+    return replace(known.reading, reported=reported, training=training)
+
+
+def _renamed(plain: Any, old: str, new: str) -> Any:  # Any: what JSON holds
+    """Plain values with another path in the locations; those of claims are objects with the fields' names."""
+    if plain.__class__ is dict:
+        moved = {name: _renamed(each, old, new) for name, each in plain.items()}
+        is_here = moved.keys() == LOCATION_FIELDS and moved["path"] == old
+        return {**moved, "path": new} if is_here else moved
+    if plain.__class__ is not list:
+        return plain
+    if plain[0] == Location.__name__:
+        return [plain[0], new if plain[1] == old else plain[1], *plain[2:]]
+    return [_renamed(each, old, new) for each in plain]

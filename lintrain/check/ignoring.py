@@ -1,20 +1,24 @@
-"""Comments `# lintrain: ignore[rule] -- reason` for findings, each written where it applies and changes no code."""
+"""Comments `# lintrain: ignore[rule] -- reason` for findings, each written where it applies and changes no code.
+
+Lines that go on in the next one without a bracket: no comment can end them.
+"""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import zip_longest
 from typing import cast
 
 from lintrain.builtin import UNCONDITIONAL, UNUSED_SUPPRESSION
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.result import CheckResult
+from lintrain.check.selection import CheckRequest
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
-from lintrain.source.open_lines import open_lines
 from lintrain.source.parsing import parse
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import MARK, Source
@@ -147,3 +151,27 @@ def _with_rules(line: str, comment: Suppression, rules: list[str]) -> str:
     """A line with more rules in the brackets of its comment."""
     start = comment.location.column - 1
     return line[:start] + line[start:].replace("]", f", {', '.join(rules)}]", 1)
+
+
+STARTS = {getattr(tokenize, name) for name in ("FSTRING_START", "TSTRING_START") if hasattr(tokenize, name)}
+ENDS = {getattr(tokenize, name) for name in ("FSTRING_END", "TSTRING_END") if hasattr(tokenize, name)}
+"""Since Python 3.12, strings with code in them are several tokens."""
+
+
+def open_lines(text: str) -> frozenset[int]:
+    """The lines, from 1, that end inside a string or with a backslash; the text is one that Python can parse."""
+    found: set[int] = set()
+    begun: list[int] = []
+    end = (1, 0)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        # A backslash at the end of a line is no token: the next one stands on a later line than this ended on.
+        found.update(range(end[0], token.start[0]))
+        if token.type in STARTS:
+            begun.append(token.start[0])
+        elif token.type in ENDS:
+            found.update(range(begun.pop(), token.end[0]))
+        elif token.type == tokenize.STRING:
+            found.update(range(token.start[0], token.end[0]))
+        ends_line = token.type in (tokenize.NEWLINE, tokenize.NL)
+        end = (token.end[0] + 1, 0) if ends_line else token.end
+    return frozenset(found)

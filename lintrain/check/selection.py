@@ -1,8 +1,11 @@
-"""Which findings a run reports."""
+"""Which findings a run reports.
+
+What a run should do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +14,16 @@ from lintrain.builtin import BUILTINS, UNCONDITIONAL
 from lintrain.model.level import Level
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
+from lintrain.source.reading import load_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from lintrain.cache.store import Store
+    from lintrain.check.baseline import Baseline
+    from lintrain.knowledge.versions import TargetVersions
     from lintrain.model.finding import Finding
     from lintrain.rulebook import RuleFile
+
 
 ALL = "ALL"
 
@@ -179,3 +187,43 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     near = get_close_matches(name.lower().replace("_", "-"), list(dict.fromkeys(known)), n=1, cutoff=0.5)
     return near[0] if near else None
+
+
+def _none(_path: str) -> bool:
+    return False
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
+
+    `find_targets` returns the versions that scripts of a folder use: a repository may hold several projects.
+    `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
+    With `shows_verdicts`, findings have the verdicts of the last probe. Findings in the `baseline` are hidden.
+    `check_cancelled` is called regularly; what it raises ends the run, and must not be an Exception, which would count
+    as a fault of one file or rule.
+    Findings may be in modules that the files import: `excludes` says which modules are not reported, and without
+    `reports_modules` only findings in the files themselves are. At most `jobs` processes read at once. Results of
+    unchanged files are taken from the `store`, and new ones are cached there.
+    """
+
+    files: Sequence[str]
+    rules: Sequence[RuleFile]
+    selection: Selection
+    find_targets: Callable[[Path], TargetVersions]
+    given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    excludes: Callable[[str], bool] = _none
+    reports_modules: bool = True
+    shows_verdicts: bool = False
+    baseline: Baseline | None = None
+    check_cancelled: Callable[[], None] = _nothing
+    jobs: int = 1
+    store: Store | None = None
+
+    def load(self, path: str) -> bytes:
+        """The bytes of a file; raises UnreadableError where it may not be read."""
+        return self.given[path] if path in self.given else load_bytes(path)

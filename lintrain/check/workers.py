@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import cast
 
 from lintrain.cache.watch import Told, add_told, is_watched, telling_children, watch_in_child
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
 from lintrain.check.result import Crash
+from lintrain.check.selection import CheckRequest
 from lintrain.startup.lazy_dataclass import dataclass
 
 PORTION = 150_000

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from lintrain.check.baseline import Baseline, may_be_written, read_baseline
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash
+from lintrain.check.selection import CheckRequest
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._output import CommandError, say, write_report
 from lintrain.cli._request import files_of, request_of
-from lintrain.report.text.summary import count
+from lintrain.report.text.judgement import count
 from lintrain.rulebook import RuleFileError, find_rules
 from lintrain.settings.loading import BASELINE_FILE, find_baseline
 from lintrain.settings.settings import Settings, UsageError

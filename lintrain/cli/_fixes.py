@@ -6,16 +6,16 @@ import os
 import sys
 from dataclasses import replace
 
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.result import CheckResult
+from lintrain.check.selection import CheckRequest
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
 from lintrain.report.text.diff import diff
+from lintrain.report.text.judgement import count, shown_fixes
 from lintrain.report.text.style import Style, style_of
-from lintrain.report.text.summary import count, shown_fixes
 from lintrain.source.reading import read_bytes
 
 

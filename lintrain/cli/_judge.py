@@ -23,8 +23,7 @@ from lintrain.rulebook import RuleFileError
 from lintrain.runtime.parent.record import EvidenceFileError, Record, read_record
 from lintrain.settings.settings import FOR_PEOPLE, UsageError
 from lintrain.source.discovery import MissingPathError
-from lintrain.source.plain_files import read_plain
-from lintrain.source.reading import LARGEST_FILE
+from lintrain.source.reading import LARGEST_FILE, read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings

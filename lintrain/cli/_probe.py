@@ -1,4 +1,7 @@
-"""The run of `lintrain probe`."""
+"""The run of `lintrain probe`.
+
+What a probe writes besides its report: evidence, a page, tests, a reproduction.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import dataclasses
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,27 +17,21 @@ from pathlib import Path
 from types import FrameType
 
 from lintrain.cli._judge import as_command_errors, format_of, report_crashes, write_judgement
-from lintrain.cli._output import CommandError, check_writable, say
-from lintrain.cli._probe_files import (
-    check_new_folder,
-    kept_failure,
-    write_evidence,
-    write_page,
-    write_repro,
-    write_tests,
-)
-from lintrain.report.text.checklist import open_checklist
+from lintrain.cli._output import CommandError, check_writable, say, write_named, write_report
+from lintrain.report.text.judgement import judgement_page
+from lintrain.report.text.stages import open_checklist
 from lintrain.runtime.parent.entry import Entry, NoEntryError, file_of_module
-from lintrain.runtime.parent.extras import NoExtraError, read_extras
-from lintrain.runtime.parent.interpreter import NoInterpreterError, choose_interpreter
+from lintrain.runtime.parent.environment import NoInterpreterError, choose_interpreter
 from lintrain.runtime.parent.kept_verdicts import keep_verdicts
 from lintrain.runtime.parent.launcher import GIB, Bounds, NoRoomError
 from lintrain.runtime.parent.launchers import Launched, LaunchError, read_launch
+from lintrain.runtime.parent.pass_request import NoExtraError, read_extras
 from lintrain.runtime.parent.prober import Wanted, probe_script
-from lintrain.runtime.parent.record import Record
+from lintrain.runtime.parent.processes import warden
+from lintrain.runtime.parent.record import Record, record_json
 from lintrain.source.reading import UnreadableError
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.sizes import read_size
+from lintrain.text.shown import read_size
 from lintrain.verdicts.conclusion import NOT_JUDGED
 from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.static_findings import StaticFindings, start_check
@@ -221,3 +219,62 @@ def _show_output(options: ProbeOptions, record: Record, judgement: Judgement) ->
         say("last lines of the script's output:")
         for line in record.ending.output.splitlines():
             say(f"  {line}")
+
+
+def check_new_folder(folder: Path | None) -> None:
+    """Raise CommandError before the run if a folder is not empty or cannot be created."""
+    check_writable(folder)
+    if folder is None or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise CommandError(f"{folder}: is a file; name a new folder")
+    if any(folder.iterdir()):
+        raise CommandError(f"{folder}: is not empty; name a new folder")
+
+
+@contextmanager
+def kept_failure(*, is_wanted: bool) -> Generator[Path | None]:
+    """A temporary folder for what a failing stage needs to fail again; None if it is not wanted."""
+    if not is_wanted:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="lintrain-kept-"))
+    with warden(folder):
+        yield folder
+
+
+def write_evidence(record: Record, file: Path) -> None:
+    """Write the evidence; raises CommandError if the file cannot be written."""
+    write_named(file, record_json(record))
+
+
+def write_page(judgement: Judgement, file: Path) -> None:
+    """Write the report as an HTML page."""
+    write_report(judgement_page(judgement), file)
+
+
+def write_tests(record: Record, file: Path, *, module: str | None) -> None:
+    """Write tests of the pipeline, or report why there are none: the tests run a script, not a module."""
+    from lintrain.report.written_tests import NoTestsError, pipeline_tests
+
+    if module is not None:
+        say(f"lintrain: no tests written to {file}: they run a script, but this is the module `{module}`")
+        return
+    try:
+        write_report(pipeline_tests(record, file), file)
+    except NoTestsError as error:
+        say(f"lintrain: no tests written to {file}: {error}")
+    else:
+        say(f"lintrain: wrote {file}; run it with `python -m pytest {file}`")
+
+
+def write_repro(record: Record, kept: Path, folder: Path) -> None:
+    """Write a reproduction of the failing stage, or report why there is none."""
+    from lintrain.report.reproduction import NoReproductionError, write_reproduction
+
+    try:
+        failure = write_reproduction(record, kept, folder)
+    except NoReproductionError as error:
+        say(f"lintrain: no reproduction written to {folder}: {error}")
+    else:
+        say(f"lintrain: wrote {folder}; `python {folder / 'repro.py'}` raises the same {failure.type}")

@@ -1,22 +1,28 @@
-"""The files that a check reads and the request that it runs, from options and settings."""
+"""The files that a check reads and the request that it runs, from options and settings.
+
+`lintrain check --watch`: check again whenever a file of the project changes.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.executor import processors
-from lintrain.check.selection import Selection
-from lintrain.check.targets import Targets
-from lintrain.cli._options import STDIN, CheckOptions
+from lintrain.check.files import Targets
+from lintrain.check.selection import CheckRequest, Selection
+from lintrain.cli._options import STDIN, CheckOptions, check_consistency, settings_of
+from lintrain.cli._output import CommandError, say, write_report
 from lintrain.rulebook import RuleFile, rule_folder
 from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Discovery, Excludes
 from lintrain.source.reading import LARGEST_FILE
+from lintrain.text.shown import trusted
 
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
@@ -49,10 +55,10 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     """The results of earlier runs with the same versions and settings; None if ruff is not installed."""
     from lintrain._version import __version__
     from lintrain.cache.folder import store_folder
-    from lintrain.cache.own_code import digest_of_code, digest_of_program
     from lintrain.cache.runs import python_and_variables
     from lintrain.cache.store import Store
     from lintrain.cache.watch import unheard
+    from lintrain.cache.whole_files import digest_of_code, digest_of_program
     from lintrain.check.names.ruff import find_ruff
 
     ruff = find_ruff()
@@ -81,9 +87,8 @@ def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:
 
 def only_changed(options: CheckOptions, revision: str, files: Sequence[str]) -> list[str]:
     """The files that changed, and files that import changed ones; raises UsageError."""
-    from lintrain.source.changed import changed_files
+    from lintrain.source.changed import Importers, changed_files
     from lintrain.source.git import GitError
-    from lintrain.source.importers import Importers
 
     try:
         changed = changed_files(common_folder(options.named), revision)
@@ -118,3 +123,68 @@ def read_stdin() -> bytes:
     if len(raw) > LARGEST_FILE:
         raise UsageError(f"standard input is larger than {LARGEST_FILE // 2**20} MiB")
     return raw
+
+
+CLEAR = trusted("\x1b[H\x1b[2J\x1b[3J")
+WATCHED = (".py", ".ipynb", ".toml", ".yaml", ".yml", ".json")
+"""What a check reads: code, its configuration, and the configuration of scripts."""
+
+TICK = 100
+"""Milliseconds between two looks for changes, in which Ctrl-C is noticed."""
+
+
+def watch(options: CheckOptions, check: Callable[[], int]) -> int:
+    """Check now and after every change until Ctrl-C; the exit code is 0."""
+    try:
+        from watchfiles import watch as watch_files
+    except ImportError as error:
+        raise CommandError('--watch needs watchfiles: `pip install "lintrain[watch]"`') from error
+    try:
+        check_consistency(options)
+        settings = settings_of(options)
+    except UsageError as error:
+        raise CommandError(str(error)) from error
+    changes = watch_files(
+        *_folders(options, settings),
+        watch_filter=filter_of(options, settings),
+        step=50,
+        debounce=400,
+        rust_timeout=TICK,
+        yield_on_timeout=True,
+    )
+    try:
+        next(changes)  # from here on no change is missed, also during the first check
+        _check_once(check)
+        for changed in changes:
+            if changed:
+                _check_once(check)
+    except KeyboardInterrupt:
+        pass
+    if sys.stdout.isatty():
+        say("")  # the terminal shows `^C` on the line of the prompt
+    return 0
+
+
+def _check_once(check: Callable[[], int]) -> None:
+    """One check; a usage error may be gone after the next change."""
+    if sys.stdout.isatty():
+        write_report(CLEAR)
+    try:
+        check()
+    except CommandError as error:
+        error.show()
+    say(f"lintrain: checked at {time.strftime('%H:%M:%S')}; waiting for changes, Ctrl-C stops")
+
+
+def _folders(options: CheckOptions, settings: Settings) -> list[Path]:
+    """The folders to watch: those of the named paths, and the project's if it has a configuration."""
+    named = [Path(os.path.realpath(path)) for path in options.searched]
+    folders = [path if path.is_dir() else path.parent for path in named]
+    return list(dict.fromkeys([*folders, *([settings.root] if settings.file else [])]))
+
+
+def filter_of(options: CheckOptions, settings: Settings) -> Callable[[object, str], bool]:
+    """Whether a changed file can change the report: not excluded, and not the report itself."""
+    excludes = excludes_of(settings)
+    report = options.output_file.resolve() if options.output_file else None
+    return lambda _, path: path.endswith(WATCHED) and Path(path) != report and not excludes.leave_out_within(path)

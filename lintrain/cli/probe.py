@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lintrain.runtime.parent.extras import EXTRAS
+from lintrain.runtime.parent.pass_request import EXTRAS
 from lintrain.settings.settings import FORMATS
 
 MEASUREMENTS = "\b\nMeasurements for --also:\n" + "\n".join(f"  {name:<12} {what}" for name, what in EXTRAS.items())

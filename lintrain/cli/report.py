@@ -15,13 +15,13 @@ from lintrain.report.machine.document import FORMAT, CheckReport, without_suppre
 from lintrain.report.machine.merging import join, open_sources, reopened
 from lintrain.report.machine.wording import unjudged_files
 from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.judgement import summary
 from lintrain.report.text.style import Style, style_of
-from lintrain.report.text.summary import summary
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import LARGEST_EVIDENCE
 from lintrain.settings.loading import load_settings
 from lintrain.settings.settings import FOR_PEOPLE, FORMATS, WITH_SUPPRESSED, UsageError
-from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
 CLEAN, FOUND, FAILED = 0, 1, 2
@@ -75,7 +75,7 @@ def _people_text(name: str, report: CheckReport, options: MergeOptions) -> str:
 def _program_text(name: str, report: CheckReport) -> str:
     sources = open_sources(report)
     if name == "html":
-        from lintrain.report.page.checked import checked_page
+        from lintrain.report.page.findings import checked_page
 
         reported = reopened(report.findings, sources)
         closing = summary(reported, report.summary.files)

@@ -1,7 +1,13 @@
-"""What a probe measures by calling the model again: the same rows in eval mode, with one thing changed at a time."""
+"""What a probe measures by calling the model again: the same rows in eval mode, with one thing changed at a time.
+
+What the evaluation stage measures: two batches through the metrics of a run.
+"""
 
 from __future__ import annotations
 
+from dataclasses import field
+
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -62,3 +68,95 @@ class ResponseEvidence:
     mask: MaskEvidence | None = None
     future: FutureEvidence | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricUse:
+    """The arguments and results of a metric of scikit-learn, evaluate or torchmetrics at one location of the script.
+
+    `classes` counts the distinct references that are whole numbers, `ignored` those of -100 among `references`
+    entries; None if they are not whole numbers, or too many to count. `options` are the names of other arguments,
+    `values` the numbers that were returned (a bare one under ""), those of the last of `calls`. `error` is the type
+    and `message` the text of what it raised. `is_training`: it was called before the evaluation.
+    """
+
+    library: str
+    function: str
+    predictions_shape: tuple[int, ...] = ()
+    predictions_dtype: str = ""
+    references_shape: tuple[int, ...] = ()
+    references_dtype: str = ""
+    references: int = 0
+    classes: int | None = None
+    ignored: int | None = None
+    options: tuple[str, ...] = ()
+    values: dict[str, float] = field(default_factory=dict[str, float])
+    error: str = ""
+    message: str = ""
+    location: Location | None = None
+    calls: int = 1
+    is_training: bool = False
+
+    def raises(self, *texts: str) -> bool:
+        """Whether it raised an error that holds one of the texts."""
+        return bool(self.error) and any(text in self.message for text in texts)
+
+    def is_at(self, path: str, first: int, last: int) -> bool:
+        """Whether it was called on one of these lines of a file."""
+        return self.location is not None and self.location.path == path and first <= self.location.line <= last
+
+    @property
+    def got(self) -> str:
+        """Its arguments, in words."""
+        if not self.predictions_dtype:
+            return "nothing with a shape"
+        return f"predictions of shape {list(self.predictions_shape)} ({self.predictions_dtype})"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEvidence:
+    """Two evaluation batches: through a Trainer's own metric function, or in an evaluation that was followed.
+
+    `is_followed`: a loop of the script's own, Lightning or Keras runs it after some steps; there is no metric function
+    of a Trainer then. Of such an evaluation, `batches` and `passes` of the model were counted,
+    `passes_in_training_mode` with some dropout or batch norm in this mode (for Keras the calls of such layers),
+    `recorded_passes` recorded by autograd; `losses` are those that were computed, and `metric_uses` are the calls of
+    metrics that libraries have. `predictions_shape` is that of the last logits or outputs there.
+
+    Of a metric function: `wanted`: the run evaluates while it trains. `predictions` is the type that the metric
+    function got and `returned` that of what it gave. `label_classes` counts the distinct labels that are scored,
+    `ignored_labels` the entries of -100 among `labels` entries, and `change_by_ignored` is the most that a metric
+    changes when there are twice as many of them; None where the labels are no one array of whole numbers.
+    `number_of_rows` is the size of the whole evaluation set; `free_memory` what the machine has left, in bytes.
+    """
+
+    wanted: bool
+    has_metric_function: bool
+    metric_function_called: bool = False
+    argument: str = "eval_dataset"
+    rows: int = 0
+    predictions: str = ""
+    predictions_are_tuple: bool = False
+    predictions_shape: tuple[int, ...] = ()
+    returned: str = ""
+    labels: int = 0
+    ignored_labels: int | None = None
+    label_classes: int | None = None
+    change_by_ignored: float | None = None
+    number_of_rows: int | None = None
+    bytes_per_row: float | None = None
+    free_memory: int | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict[str, float | None])
+    non_finite: tuple[str, ...] = ()
+    is_followed: bool = False
+    batches: int = 0
+    passes: int = 0
+    passes_in_training_mode: int = 0
+    recorded_passes: int = 0
+    losses: tuple[float, ...] = ()
+    metric_uses: tuple[MetricUse, ...] = ()
+
+    def used_at(self, path: str, first: int, last: int) -> tuple[MetricUse, ...]:
+        """The calls of metrics on some lines of a file; those that raised come first."""
+        found = [use for use in self.metric_uses if use.is_at(path, first, last)]
+        return tuple(sorted(found, key=lambda use: not use.error))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import field
 
 from lintrain.evidence.data import ColumnEvidence as ColumnEvidence
+from lintrain.evidence.data import EdgeEvidence as EdgeEvidence
 from lintrain.evidence.data import LabelConflicts as LabelConflicts
+from lintrain.evidence.data import LabelEvidence as LabelEvidence
 from lintrain.evidence.data import Sample as Sample
+from lintrain.evidence.data import ScoredTokens as ScoredTokens
 from lintrain.evidence.data import SharedRows as SharedRows
 from lintrain.evidence.data import SplitEvidence as SplitEvidence
-from lintrain.evidence.evaluation import EvaluationEvidence as EvaluationEvidence
-from lintrain.evidence.evaluation import MetricUse as MetricUse
-from lintrain.evidence.keras import KerasEvidence as KerasEvidence
-from lintrain.evidence.keras import WatchedNames as WatchedNames
+from lintrain.evidence.data import TokenizerEvidence as TokenizerEvidence
 from lintrain.evidence.loop import LoaderUse as LoaderUse
 from lintrain.evidence.loop import LoopEvidence as LoopEvidence
 from lintrain.evidence.loop import LossEvidence as LossEvidence
@@ -24,6 +24,7 @@ from lintrain.evidence.loop import TargetAlignment as TargetAlignment
 from lintrain.evidence.memory import DeviceEvidence as DeviceEvidence
 from lintrain.evidence.memory import MemoryEvidence as MemoryEvidence
 from lintrain.evidence.memory import ResidentModel as ResidentModel
+from lintrain.evidence.memory import ThroughputEvidence as ThroughputEvidence
 from lintrain.evidence.objects import CopiedRows as CopiedRows
 from lintrain.evidence.objects import EncodedChat as EncodedChat
 from lintrain.evidence.objects import LearnedRows as LearnedRows
@@ -33,14 +34,16 @@ from lintrain.evidence.objects import ObjectEvidence as ObjectEvidence
 from lintrain.evidence.objects import SplitRows as SplitRows
 from lintrain.evidence.objects import StateLoad as StateLoad
 from lintrain.evidence.objects import StepStop as StepStop
-from lintrain.evidence.ranks import RankGather as RankGather
-from lintrain.evidence.ranks import RankSchedule as RankSchedule
-from lintrain.evidence.ranks import RanksEvidence as RanksEvidence
-from lintrain.evidence.ranks import RankWrite as RankWrite
 from lintrain.evidence.repeats import CheckpointEvidence as CheckpointEvidence
 from lintrain.evidence.repeats import DeterminismEvidence as DeterminismEvidence
+from lintrain.evidence.repeats import RankGather as RankGather
+from lintrain.evidence.repeats import RankSchedule as RankSchedule
+from lintrain.evidence.repeats import RanksEvidence as RanksEvidence
+from lintrain.evidence.repeats import RankWrite as RankWrite
+from lintrain.evidence.responses import EvaluationEvidence as EvaluationEvidence
 from lintrain.evidence.responses import FutureEvidence as FutureEvidence
 from lintrain.evidence.responses import MaskEvidence as MaskEvidence
+from lintrain.evidence.responses import MetricUse as MetricUse
 from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
 from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
 from lintrain.evidence.stages import Failure as Failure
@@ -48,16 +51,12 @@ from lintrain.evidence.stages import Stage as Stage
 from lintrain.evidence.stages import StageName as StageName
 from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StageText as StageText
-from lintrain.evidence.throughput import ThroughputEvidence as ThroughputEvidence
-from lintrain.evidence.tokens import EdgeEvidence as EdgeEvidence
-from lintrain.evidence.tokens import LabelEvidence as LabelEvidence
-from lintrain.evidence.tokens import ScoredTokens as ScoredTokens
-from lintrain.evidence.tokens import TokenizerEvidence as TokenizerEvidence
 from lintrain.evidence.training import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
 from lintrain.evidence.training import AccumulationEvidence as AccumulationEvidence
 from lintrain.evidence.training import BackwardEvidence as BackwardEvidence
 from lintrain.evidence.training import BatchEvidence as BatchEvidence
 from lintrain.evidence.training import ForwardEvidence as ForwardEvidence
+from lintrain.evidence.training import KerasEvidence as KerasEvidence
 from lintrain.evidence.training import LayerGradient as LayerGradient
 from lintrain.evidence.training import LayerUpdate as LayerUpdate
 from lintrain.evidence.training import ModelEvidence as ModelEvidence
@@ -66,6 +65,7 @@ from lintrain.evidence.training import OptimizerGroup as OptimizerGroup
 from lintrain.evidence.training import OverfitEvidence as OverfitEvidence
 from lintrain.evidence.training import StepEvidence as StepEvidence
 from lintrain.evidence.training import TensorEvidence as TensorEvidence
+from lintrain.evidence.training import WatchedNames as WatchedNames
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 

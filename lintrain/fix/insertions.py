@@ -22,8 +22,7 @@ from lintrain.fix.statements import (
     with_wrapped_body,
     wrapped_in,
 )
-from lintrain.fix.step import Change, Step
-from lintrain.fix.tree import FixError, Tree
+from lintrain.fix.tree import Change, FixError, Step, Tree
 from lintrain.model.fixes import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
 
 SUITE = "suite"

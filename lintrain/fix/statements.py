@@ -7,8 +7,7 @@ from typing import TypeGuard, TypeVar
 
 import libcst as cst
 
-from lintrain.fix.step import Step
-from lintrain.fix.tree import FixError, Tree
+from lintrain.fix.tree import FixError, Step, Tree
 from lintrain.model.fixes import MoveAfter, MoveBefore
 
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement

@@ -11,8 +11,8 @@ from lintrain.interpreter.core.registry import expression
 from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
+from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Dataset, DatasetDict
-from lintrain.pipeline.values.frames import Series
 from lintrain.pipeline.values.model import Parameters
 from lintrain.pipeline.values.python import (
     ABSENT,

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Callable
 
 from lintrain.interpreter import functions, project_modules
-from lintrain.interpreter.autograd import is_without_grad
-from lintrain.interpreter.classes import sole_base, transfer_of
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import DEPTH_BUDGET, Flow, Frame, Reader
@@ -18,6 +16,8 @@ from lintrain.interpreter.core.registry import (
     method_of,
 )
 from lintrain.interpreter.core.scope import Scope
+from lintrain.interpreter.functions import sole_base, transfer_of
+from lintrain.interpreter.tracing import is_without_grad
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall

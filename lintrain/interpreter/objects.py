@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from lintrain.interpreter import invocation
-from lintrain.interpreter.classes import (
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import BASE_CALLS, INSTANCES_CALLED, attribute_of, callee
+from lintrain.interpreter.functions import (
     ENVIRONMENT_CLASSES,
     fields_of,
     has_own_constructor,
@@ -11,10 +15,6 @@ from lintrain.interpreter.classes import (
     kinds_of,
     transfer_of,
 )
-from lintrain.interpreter.core import dispatch
-from lintrain.interpreter.core.call import Call, escape
-from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import BASE_CALLS, INSTANCES_CALLED, attribute_of, callee
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.values.python import (

@@ -11,7 +11,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
-from lintrain.pipeline.callers import given_back, given_names
+from lintrain.pipeline.blocks import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Value
 from lintrain.source.nodes import children

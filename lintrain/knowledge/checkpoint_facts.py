@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain.knowledge.facts import CheckpointFacts
 from lintrain.knowledge.files import Json, as_int, as_object, as_text, as_texts, cached_snapshots, is_folder, read_json
+from lintrain.knowledge.tables import CheckpointFacts
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_source_positions")
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lintrain.cache.noted import note
-from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import as_object
-from lintrain.source.plain_files import read_start
+from lintrain.knowledge.tables import ColumnFacts, DatasetFacts
+from lintrain.source.reading import read_start
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 

@@ -1,4 +1,9 @@
-"""Data set facts from a saved data set, the cache of prepared data sets, or the shipped table."""
+"""Facts about data sets by name: from a folder that the script names, a cache on this machine, or the shipped table.
+
+They are asked in this order. Every answer names its source; unknown facts are None.
+
+    dataset_facts("glue", "mnli").columns["label"].class_names       ("entailment", "neutral", "contradiction")
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain.knowledge.facts import ColumnFacts, DatasetFacts
 from lintrain.knowledge.files import (
     Json,
     as_int,
@@ -21,6 +25,7 @@ from lintrain.knowledge.files import (
     is_folder,
     read_json,
 )
+from lintrain.knowledge.tables import ColumnFacts, DatasetFacts
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 _COLUMN = lazy_pattern(r"([\w-]+):([a-z-]+)(?:\(([^)]*)\)|#(\d+))?")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lintrain.cache.noted import note, note_asked, note_listed
-from lintrain.source.plain_files import read_plain_text
+from lintrain.source.reading import read_plain_text
 
 Json = Mapping[str, object]
 

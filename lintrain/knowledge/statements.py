@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lintrain.cache.noted import note, note_asked, note_listed
-from lintrain.source.plain_files import read_plain_text
+from lintrain.source.reading import read_plain_text
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 _LARGEST_FILE = 16 * 1024 * 1024

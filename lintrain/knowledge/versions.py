@@ -4,22 +4,29 @@ Asked in this order: the settings, lock files, requirements, pyproject, the proj
 runs lintrain. The first to name a version decides; one that only names a range is narrowed by those that follow, as far
 as they agree with it. Where nothing names a package, the newest version that the tables cover is taken. In the
 repository of a library itself, that library is of no published version, and nothing is said of it.
+
+Which minor versions a version specifier allows: `>=4.40,<5`, `~=4.46.1`, `==4.*`, and poetry's `^4.40` and `~4.40`.
+
+Written here rather than taken from `packaging`: a minor version is allowed as soon as one of its patches is.
+
+What a notebook installs for itself: `!pip install transformers==4.56.2` in one of its cells.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
 from lintrain.cache.noted import Memory, note_asked
-from lintrain.knowledge.specifiers import allowed_versions, lowest_version
 from lintrain.knowledge.statements import Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 __all__ = ["Target", "TargetVersions", "Version", "VersionFinder", "exactly", "find_versions"]
 
@@ -175,3 +182,75 @@ def _allowed(package: str, statement: Statement) -> tuple[Version, ...]:
     lowest = lowest_version(statement.specifier)
     newest = covered_version(package, lowest) if lowest else None
     return (newest,) if newest is not None and newest == covered[-1] else ()
+
+
+_CLAUSE = lazy_pattern(r"(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?")
+
+
+def allowed_versions(specifier: str, versions: Iterable[Version]) -> tuple[Version, ...]:
+    """Those of the versions that every clause of the specifier allows; all of them where it has no clause."""
+    clauses = [found for part in specifier.split(",") if (found := _CLAUSE.match(part.strip())) is not None]
+    return tuple(version for version in versions if all(_allows(clause, version) for clause in clauses))
+
+
+def lowest_version(specifier: str) -> str | None:
+    """The version that a specifier starts from or pins; None where it only has an upper bound."""
+    found = (_CLAUSE.match(part.strip()) for part in specifier.split(","))
+    return next((each[2] for each in found if each is not None and each[1] not in ("<", "<=", "!=")), None)
+
+
+def _allows(clause: re.Match[str], version: Version) -> bool:
+    release = tuple(map(int, clause[2].split(".")))
+    start = (release[0], release[1] if len(release) > 1 else 0)
+    match clause[1] or "==":
+        case ">=" | ">":
+            return version >= start
+        case "<":
+            return version < start or (version == start and any(release[2:]))
+        case "<=":
+            return version <= start
+        case "!=":
+            return not (clause[3] and version[: len(release)] == release[:2])
+        case "~=":
+            return version == start if len(release) > 2 else version >= start and version[0] == start[0]
+        case "^":
+            return version >= start and (version[0] == start[0] if start[0] else version == start)
+        case "~":
+            return version == start if len(release) > 1 else version[0] == start[0]
+        case _:
+            return version[0] == start[0] if clause[3] and len(release) == 1 else version == start
+
+
+_INSTALL = lazy_pattern(r"\s*[!%]?\s*(?:uv\s+)?(?:pip3?|mamba|conda)\s+install\b(?P<rest>.*)")
+_NAMES = "|".join(COVERED_PACKAGES)
+_PINNED = lazy_pattern(rf"(?<![\w./-])({_NAMES})(?:\[[^\]]*\])?\s*((?:[=<>!~]=?=?\s*[\w.*+!]+,?)+)", re.IGNORECASE)
+_FROM_SOURCE = lazy_pattern(rf"git\+\S*/({_NAMES})(?:\.git)?(?=[@#\s\"']|$)", re.IGNORECASE)
+
+
+def with_installs(targets: TargetVersions, lines: Iterable[str]) -> TargetVersions:
+    """The targets of a notebook: its installs override those of the project, and settings override both.
+
+    A package that is installed from its repository is of no published version, and has no target.
+    """
+    decisions = dict(targets.targets)
+    for statement in installs_in(lines):
+        known = decisions.get(statement.package)
+        if known is not None and known.source.startswith("settings"):
+            continue
+        target = decided(statement.package, [statement]) if statement.specifier else None
+        if target is None:
+            decisions.pop(statement.package, None)
+        else:
+            decisions[statement.package] = target
+    return replace(targets, targets=decisions)
+
+
+def installs_in(lines: Iterable[str]) -> Iterator[Statement]:
+    """The versions that lines of a notebook install; an empty specifier for one that comes from a repository."""
+    for line in lines:
+        if found := _INSTALL.match(line):
+            wanted = found["rest"].replace('"', " ").replace("'", " ")
+            for pinned in _PINNED.finditer(wanted):
+                yield Statement(pinned[1].lower(), pinned[2].strip(","), "an install in this notebook")
+            for built in _FROM_SOURCE.finditer(wanted):
+                yield Statement(built[1].lower(), "", "an install in this notebook")

@@ -15,7 +15,7 @@ from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encodi
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
-from lintrain.pipeline.values.tokens import SpecialToken, Text
+from lintrain.pipeline.values.tensors import SpecialToken, Text
 from lintrain.pipeline.values.training import (
     KerasRun,
     LightningFit,
@@ -30,7 +30,7 @@ from lintrain.pipeline.values.training import (
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.knowledge.facts import CheckpointFacts
+    from lintrain.knowledge.tables import CheckpointFacts
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.source.source import Source
 

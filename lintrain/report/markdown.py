@@ -1,12 +1,17 @@
-"""A rule's page as Markdown: for SARIF, for editors, and for the documentation."""
+"""A rule's page as Markdown: for SARIF, for editors, and for the documentation.
+
+Python code that lintrain writes: formatted by ruff, with text from the user safely quoted.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from itertools import groupby
 from textwrap import dedent
 
+from lintrain.check.names.ruff import find_ruff
 from lintrain.report.text.pages import Page
 from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.text.shown import shown
@@ -74,3 +79,27 @@ def _marked(lines: list[str]) -> Iterator[tuple[bool, str]]:
         if line.strip():
             is_code = line.startswith("    ")
         yield is_code, line
+
+
+SORTED = ("check", "--fix-only", "--quiet", "--select", "I,F401,F811")
+SHAPED = ("format", "--line-length", "100")
+
+
+def formatted(text: str) -> str:
+    """The code formatted, with imports sorted and unused ones removed; unchanged without ruff."""
+    program = find_ruff()
+    for command in (SORTED, SHAPED) if program else ():
+        words = [program or "", *command, "--isolated", "-"]
+        done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+        text = done.stdout if done.returncode == 0 and done.stdout else text
+    return text
+
+
+def literal(text: str) -> str:
+    """A string literal of the text, in ASCII and double quotes."""
+    return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
+
+
+def in_docstring(text: str) -> str:
+    """The text escaped for a line of a docstring."""
+    return shown(text).replace("\\", "\\\\").replace('"', '\\"')

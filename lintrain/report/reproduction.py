@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 from lintrain.evidence.run import Evidence, Failure
-from lintrain.report.python_code import formatted, in_docstring, literal
+from lintrain.report.markdown import formatted, in_docstring, literal
 from lintrain.runtime.parent.entry import Entry
-from lintrain.runtime.parent.kept_files import copy_plain_files
 from lintrain.runtime.parent.launcher import Bounds
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.runtime.parent.record import Record
-from lintrain.source.plain_files import read_plain
+from lintrain.runtime.parent.remains import copy_plain_files
+from lintrain.source.reading import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
 RECIPE, SCRIPT = "recipe.json", "repro.py"

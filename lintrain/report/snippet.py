@@ -13,7 +13,7 @@ from lintrain.report.text.frame import frame
 from lintrain.report.text.stage_numbers import numbers
 from lintrain.report.text.stages import failure_lines, samples
 from lintrain.report.text.style import Style
-from lintrain.source.written_places import FindSource, location_of
+from lintrain.source.source import FindSource, location_of
 
 COLOURS = {"confirmed": "#c62828", "failed": "#c62828", "refuted": "#2e7d32", "passed": "#2e7d32"}
 OTHER = "#b26a00"

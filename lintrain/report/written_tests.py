@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lintrain.evidence.run import BatchEvidence, Evidence, TensorEvidence
-from lintrain.report.python_code import formatted, in_docstring, literal
+from lintrain.report.markdown import formatted, in_docstring, literal
 from lintrain.runtime.parent.record import Record
 from lintrain.text.shown import shown
 

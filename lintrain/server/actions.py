@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from lsprotocol import types as lsp
 
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.fixing import fix_files
 from lintrain.check.ignoring import BEYOND_COMMENTS, Comments
 from lintrain.check.result import Reported
+from lintrain.check.selection import CheckRequest
 from lintrain.model.verdict import Outcome
 from lintrain.server.checking import Checked, request_of
 from lintrain.server.editor_session import EditorSession

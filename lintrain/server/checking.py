@@ -9,9 +9,9 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from lintrain.cache.noted import noted_files
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported
+from lintrain.check.selection import CheckRequest
 from lintrain.server.project import EffectiveConfiguration, Projects
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass

@@ -1,20 +1,28 @@
-"""The client's settings and folders, and the files that the client watches."""
+"""The client's settings and folders, and the files that the client watches.
+
+The user's consent to run the Python that a project or its settings choose for a probe.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import field
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from lsprotocol import types as lsp
 
-from lintrain.server.client_settings import SECTION, read_client_settings
-from lintrain.server.consent import Consent
+from lintrain.runtime.parent.environment import planned_interpreter
 from lintrain.server.editor_session import EditorSession
-from lintrain.server.paths import file_of, uri_of
-from lintrain.server.project import CONFIGURATION_FILES, VERSION_FILES
+from lintrain.server.positions import file_of, uri_of
+from lintrain.server.project import CONFIGURATION_FILES, SECTION, VERSION_FILES, read_client_settings
 from lintrain.server.publishing import Publisher
+from lintrain.server.worker import Urgency
+from lintrain.source.bounds import find_program
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import shown
 
 READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "csv", "tsv", "parquet")
 """Extensions of scripts and of files that they read."""
@@ -124,3 +132,72 @@ def _section(given: object, name: str) -> object:
 
 def _registration(method: str, options: object) -> lsp.Registration:
     return lsp.Registration(id=f"lintrain {method}", method=method, register_options=options)
+
+
+START, CANCEL = "Probe", "Cancel"
+
+
+class NoProgramError(Exception):
+    """The setting names a program that does not exist."""
+
+
+@dataclass(eq=False)
+class Consent:
+    """The interpreters that the user allows probes to run.
+
+    Settings and `.venv` may come from the workspace, so a program that they name is run only after the user has seen
+    its path and agreed, once per program and session. A client with workspace trust reports it in
+    `initializationOptions`, which no file of a workspace can set: then nothing is asked, and an untrusted workspace is
+    never probed.
+    """
+
+    session: EditorSession
+    is_trusted: bool | None = None
+    _accepted: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def take(self, options: object) -> None:
+        """Read whether the client trusts the workspace."""
+        if isinstance(options, Mapping):
+            trusted = cast("Mapping[str, object]", options).get("trusted")
+            self.is_trusted = trusted if isinstance(trusted, bool) else None
+
+    async def python_for(self, script: str, folder: str, asked: str | None) -> str | None:
+        """The Python to run, or None if the user declined; raises NoProgramError."""
+        planned = partial(planned_interpreter, Path(script), Path(folder))
+        plan = await self.session.worker.do(Urgency.NOW, planned) if asked is None else None
+        if plan is not None and not plan.is_of_project:
+            return plan.python
+        python = _program(asked, folder) if asked is not None else plan.python if plan else ""
+        if self.is_trusted or await self._agrees(script, python):
+            return python
+        return None
+
+    async def _agrees(self, script: str, python: str) -> bool:
+        key = (python, os.path.realpath(python))
+        if key in self._accepted:
+            return True
+        params = lsp.ShowMessageRequestParams(
+            type=lsp.MessageType.Warning,
+            message=f"lintrain: probe {shown(os.path.basename(script))} with {shown(python)}? "  # noqa: PTH119 - paths are strings here
+            "The project or a setting names this program, and a probe runs it.",
+            actions=[lsp.MessageActionItem(title=START), lsp.MessageActionItem(title=CANCEL)],
+        )
+        try:
+            answer = await self.session.client.server.window_show_message_request_async(params)
+        except Exception:  # noqa: BLE001 - a client that cannot ask does not agree
+            return False
+        if getattr(answer, "title", None) != START:
+            return False
+        self._accepted.add(key)
+        return True
+
+
+def _program(asked: str, folder: str) -> str:
+    """The program that a setting names: a path relative to the workspace, or a name on PATH."""
+    if os.path.dirname(asked):  # noqa: PTH120 - as above
+        found: str | None = os.path.abspath(os.path.join(folder, os.path.expanduser(asked)))  # noqa: PTH100, PTH111, PTH118
+    else:
+        found = find_program(asked, folder)
+    if found is None or "\0" in found or not os.path.isfile(found):  # noqa: PTH113 - as above
+        raise NoProgramError(f"`probe.python`: no program `{asked}`")
+    return found

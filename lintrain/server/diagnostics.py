@@ -16,8 +16,7 @@ from lintrain.report.text.pages import address_of
 from lintrain.server.checking import Checked
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import TextRange
-from lintrain.server.paths import uri_of
-from lintrain.server.positions import Units, lsp_range
+from lintrain.server.positions import Units, lsp_range, uri_of
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
 

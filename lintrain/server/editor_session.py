@@ -12,11 +12,10 @@ from typing import Any
 from lintrain.check.result import Reported
 from lintrain.server.checking import Checked, OutdatedError, Snapshot, check, digest_of
 from lintrain.server.client import Client
-from lintrain.server.client_settings import ClientSettings
 from lintrain.server.diagnostics import Viewer
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import Document
-from lintrain.server.project import Projects
+from lintrain.server.project import ClientSettings, Projects
 from lintrain.server.worker import Urgency, Worker
 from lintrain.startup.lazy_dataclass import dataclass
 

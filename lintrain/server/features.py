@@ -14,15 +14,14 @@ from typing import Any
 from lsprotocol import types as lsp
 
 from lintrain.report.markdown import markdown
-from lintrain.server import actions, hovers, lenses
+from lintrain.server import actions, hovers
 from lintrain.server.client import Client
-from lintrain.server.configuration import Configuration
-from lintrain.server.consent import Consent
+from lintrain.server.configuration import Configuration, Consent
 from lintrain.server.documents import OpenDocuments, is_ours
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.hovers import page_of, written_page
 from lintrain.server.notebook import OpenNotebook
-from lintrain.server.paths import file_of, uri_of
+from lintrain.server.positions import file_of, uri_of
 from lintrain.server.probes import Probes
 from lintrain.server.protocol import TOO_LARGE, Server
 from lintrain.server.publishing import Publisher
@@ -157,7 +156,7 @@ class Features:
 
     async def code_lens(self, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
         """The code lenses of training calls."""
-        return await lenses.code_lenses(self.session, given)
+        return await hovers.code_lenses(self.session, given)
 
     # Commands
 
@@ -223,7 +222,7 @@ def make_server() -> Server:
     def explain(rule: str) -> str | None:
         return mine.explain(rule)
 
-    server.command(lenses.PROBE)(probe)
+    server.command(hovers.PROBE)(probe)
     server.command(actions.EXPLAIN)(explain)
     return server
 

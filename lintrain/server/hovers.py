@@ -1,6 +1,8 @@
 """Hovers: the last verdict and the rule's page for a finding, and the page for a rule in a suppression comment.
 
 The message of the finding is left out, since editors show the diagnostic in the same window.
+
+The code lens above each training call, which probes the script.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from lintrain.report.markdown import brief_markdown, escaped_markdown
 from lintrain.report.text.pages import Page, pages
 from lintrain.rulebook import load_rules
 from lintrain.server.editor_session import EditorSession
-from lintrain.server.positions import split_lines
+from lintrain.server.positions import file_of, split_lines
 from lintrain.source.source import MARK
+from lintrain.source.training_syntax import runs_itself
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 RULE_NAME = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -96,3 +99,29 @@ def written_page(name: str, text: str) -> str | None:
 @cache
 def _by_name() -> dict[str, Page]:
     return {page.name: page for page in pages(load_rules())}
+
+
+PROBE = "lintrain.probe"
+TITLE = "Probe this training run"
+
+
+async def code_lenses(session: EditorSession, given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+    """A lens above each training call of a script; at the top if the call is in an imported module."""
+    uri = given.text_document.uri
+    document = session.documents.find(uri)
+    if document is None or file_of(document.uri) is None or not session.settings_for(document.path).code_lens:
+        return []
+    checked = await session.checked(document)
+    source = checked.file.source if checked else None
+    if checked is None or source is None:
+        return []
+    locations = checked.file.training
+    mine = [location for location in locations if location.path == checked.path]
+    if not runs_itself(source) and not any(source.lines[location.line - 1][:1].strip() for location in mine):
+        return []
+    where = [at.range for location in mine if (at := session.viewer.locate(checked, location)) and at.uri == uri]
+    if locations and not mine and uri == document.texts[0].uri:
+        where = [lsp.Range(start=lsp.Position(line=0, character=0), end=lsp.Position(line=0, character=0))]
+    lines = {each.start.line: each.start for each in where}
+    command = lsp.Command(title=TITLE, command=PROBE, arguments=[document.uri])
+    return [lsp.CodeLens(range=lsp.Range(start=start, end=start), command=command) for start in lines.values()]

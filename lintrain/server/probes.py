@@ -1,4 +1,7 @@
-"""Probes started from the editor: `lintrain probe` in its own process, with progress and cancellation."""
+"""Probes started from the editor: `lintrain probe` in its own process, with progress and cancellation.
+
+The findings and verdicts in a probe's report, by file.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,35 @@ import os
 import signal
 import sys
 import uuid
+from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
+from typing import Any
 
 from lsprotocol import types as lsp
 
+from lintrain.check.result import Reported
+from lintrain.model.finding import Finding, Related
+from lintrain.model.level import Level
+from lintrain.model.location import Location
+from lintrain.model.verdict import Outcome, Verdict
+from lintrain.rule import Rule
+from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.kept_verdicts import NOT_KEPT
+from lintrain.server.checking import digest_of
 from lintrain.server.client import Client
-from lintrain.server.client_settings import ProbeSettings
-from lintrain.server.consent import Consent, NoProgramError
+from lintrain.server.configuration import Consent, NoProgramError
 from lintrain.server.editor_session import EditorSession
-from lintrain.server.measured import measured_findings
 from lintrain.server.open_text import Document
+from lintrain.server.project import ProbeSettings
 from lintrain.server.publishing import Publisher
 from lintrain.server.worker import Urgency
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
 from lintrain.verdicts.conclusion import CONFIRMED, NOTHING_CONFIRMED
+from lintrain.verdicts.judgement import probed_fix
 
 PROGRESS_MARK = "probe: "
 INTERRUPTED = 130
@@ -205,3 +220,57 @@ class Progress:
     def _send(self, value: lsp.WorkDoneProgressBegin | lsp.WorkDoneProgressReport | lsp.WorkDoneProgressEnd) -> None:
         if self.is_shown:
             self.client.server.progress(lsp.ProgressParams(token=self.token, value=value))
+
+
+Json = Mapping[str, Any]  # Any: JSON
+
+
+def measured_findings(report: Json, folder: str) -> dict[str, tuple[str, list[Reported]]]:
+    """The findings of a report by file, with the digest of the text that was probed.
+
+    Paths are relative to the folder that the probe was started in. Findings of the static check are included.
+    """
+    found: dict[str, list[Json]] = {}
+    for one in report["findings"]:
+        path = os.path.normpath(os.path.join(folder, one["location"]["path"]))  # noqa: PTH118 - paths are strings here
+        found.setdefault(path, []).append(one)
+    rules = {rule.name: rule.rule for rule in load_rules()}
+    return {path: each for path, entries in found.items() if (each := _of_file(path, entries, rules))}
+
+
+def _of_file(path: str, entries: list[Json], rules: Mapping[str, Rule]) -> tuple[str, list[Reported]] | None:
+    try:
+        raw = load_bytes(path)
+        source = read_bytes(path, raw)
+    except UnreadableError:
+        return None
+    return digest_of(raw), [_reported(source, one, rules) for one in entries]
+
+
+def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
+    finding = Finding(
+        one["rule"],
+        Level(one["level"]),
+        _location(source, one["location"]),
+        one["message"],
+        one["why"],
+        one["help"],
+        tuple(_reason(source, each) for each in one["related"] if each["location"]["path"] == one["location"]["path"]),
+        claim=one["claim"],
+    )
+    given = one["verdict"]
+    verdict = Verdict(Outcome(given["outcome"]), given["reason"], given["measured"]) if given else None
+    rule = rules.get(finding.rule) if verdict and verdict.outcome is Outcome.CONFIRMED else None
+    return Reported(finding, probed_fix(rule, finding, source) if rule else None, verdict, is_measured=True)
+
+
+def _reason(source: Source, each: Json) -> Related:
+    return Related(_location(source, each["location"]), each["note"], each["role"])
+
+
+def _location(source: Source, at: Json) -> Location:
+    """The location in the source; lines of a notebook count in the joined cells."""
+    cells = source.notebook.cells if source.notebook else ()
+    above = next((cell.first_line - 1 for cell in cells if cell.number == at["cell"]), 0)
+    line, end_line = above + at["line"], above + at["end_line"]
+    return Location(source.path, line, at["column"], end_line, at["end_column"])

@@ -13,7 +13,7 @@ from lsprotocol import types as lsp
 
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.open_text import Document
-from lintrain.server.paths import uri_of
+from lintrain.server.positions import uri_of
 from lintrain.server.worker import Urgency
 from lintrain.startup.lazy_dataclass import dataclass
 

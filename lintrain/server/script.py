@@ -11,8 +11,7 @@ from lsprotocol import types as lsp
 
 from lintrain.model.location import Location
 from lintrain.server.open_text import Disk, OpenText, TextRange, change_text
-from lintrain.server.paths import file_of, name_of
-from lintrain.server.positions import Units, lsp_range, split_lines
+from lintrain.server.positions import Units, file_of, lsp_range, name_of, split_lines
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lintrain.settings.settings import Settings, UsageError
-from lintrain.source.plain_files import read_plain_text
+from lintrain.source.reading import read_plain_text
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 OWN_FILES = (".lintrain.toml", "lintrain.toml")

@@ -4,10 +4,12 @@ git gets a folder of its own in place of `.git`: with a configuration that we wr
 and the places of its objects and its index. It sees no configuration of the repository, the user or the system, no
 hooks and no attributes, and an empty folder as work tree. So nothing that it reads can name a program, and no file of
 the work tree passes through it. Its time, memory and output are bounded.
+
+The files of a repository that git may open: regular files only. A pipe would block, and a device has no end.
 """
 
-# ruff: noqa: PTH102, PTH110, PTH112, PTH114, PTH115, PTH118, PTH120, PTH208, PTH211
-# Paths are strings here, as in the walk that compares them.
+# Paths are strings here: a repository has thousands of objects, and a `Path` costs ten times a string.
+# ruff: noqa: PTH102, PTH110, PTH112, PTH114, PTH115, PTH118, PTH120, PTH208, PTH211, PTH113, PTH116
 
 from __future__ import annotations
 
@@ -23,8 +25,7 @@ from pathlib import Path
 from threading import Timer
 
 from lintrain.source.bounds import find_program
-from lintrain.source.git_files import UnfitError, demand_plain_files, demand_plain_objects
-from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import read_plain
 from lintrain.source.repository import LONGEST_LINE, Repository
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -297,3 +298,63 @@ def _variables(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     for number, (name, value) in enumerate(pairs):
         found |= {f"GIT_CONFIG_KEY_{number}": os.fsdecode(name), f"GIT_CONFIG_VALUE_{number}": os.fsdecode(value)}
     return found
+
+
+MOST_ENTRIES = 2_000_000
+DEEPEST = 50
+MOST_ALTERNATES = 100
+LARGEST_LIST = 2**20
+OBJECT_FOLDERS = lazy_pattern(r"pack|info|[0-9a-f]{2}")
+
+
+class UnfitError(Exception):
+    """A file of the repository that git must not open; the text says which and why."""
+
+
+def demand_plain_files(path: str, largest: int | None = None) -> None:
+    """Do nothing if a path is not there, a plain file of this size or a folder of such; else raise UnfitError."""
+    for count, (found, is_plain) in enumerate(_below(path, 0)):
+        if not is_plain:
+            raise UnfitError(f"{found}: a pipe or a device, not a file")
+        if largest is not None and os.path.exists(found) and os.stat(found).st_size > largest:
+            raise UnfitError(f"{found}: larger than {largest >> 20} MiB")
+        if count >= MOST_ENTRIES:
+            raise UnfitError(f"{path}: holds more than {MOST_ENTRIES:,} files")
+
+
+def demand_plain_objects(folder: str) -> None:
+    """Do the same for a folder of objects, and for the other ones that it names."""
+    waiting, seen = [folder], set[str]()
+    while waiting:
+        objects = os.path.realpath(waiting.pop())
+        if objects in seen or not os.path.isdir(objects):
+            continue
+        seen.add(objects)
+        if len(seen) > MOST_ALTERNATES:
+            raise UnfitError(f"{folder}: names more than {MOST_ALTERNATES} other folders of objects")
+        for name in filter(OBJECT_FOLDERS.fullmatch, os.listdir(objects)):
+            demand_plain_files(os.path.join(objects, name))
+        waiting.extend(_alternates(objects))
+
+
+def _alternates(objects: str) -> Iterator[str]:
+    file = os.path.join(objects, "info", "alternates")
+    if os.path.exists(file):
+        for line in read_plain(file, LARGEST_LIST).splitlines():
+            if line and not line.startswith(b"#") and b"\0" not in line:
+                yield os.path.join(objects, os.fsdecode(line))
+
+
+def _below(path: str, depth: int) -> Iterator[tuple[str, bool]]:
+    """Every file at or below a path, and whether it is plain; a link that leads nowhere is none."""
+    if not os.path.isdir(path):
+        yield path, os.path.isfile(path) or not os.path.exists(path)
+        return
+    if depth >= DEEPEST:
+        raise UnfitError(f"{path}: nested too deeply")
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                yield entry.path, True
+            else:
+                yield from _below(entry.path, depth + 1)

@@ -1,15 +1,22 @@
-"""Notebooks: their code cells joined into one text, and the way back to the lines of the .ipynb file."""
+"""Notebooks: their code cells joined into one text, and the way back to the lines of the .ipynb file.
+
+A large notebook without its outputs: what only the screen needs is never decoded.
+
+An output of one byte can take twenty-four in memory, and most of the bytes of a large notebook are outputs.
+
+The positions of a notebook's code in its .ipynb file, after the quotes and escapes of its JSON.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import cast
 
-from lintrain.source.cells import INDENTED, MARKER, Cell, Notebook
-from lintrain.source.magics import mask_cell
-from lintrain.source.outputs import MOST_VALUES, TooManyValuesError, without_outputs
+from lintrain.source.magics import INDENTED, MARKER, Cell, Notebook, mask_cell
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -152,3 +159,136 @@ def _values(text: str, position: int, first: str) -> Iterator[tuple[int, object,
 def _skip_gap(text: str, position: int) -> int:
     gap = GAP.match(text, position)
     return gap.end() if gap else position
+
+
+SMALL = 4 * 2**20
+"""Characters of a notebook that is decoded whole."""
+
+DEEPEST = 1_000
+"""Values inside of one another in an output; json gives up there as well."""
+
+MOST_VALUES = 2_000_000
+"""JSON values without the outputs; decoded they take less than 300 MB."""
+
+OUTPUT_KEY = lazy_pattern(r'"(?:outputs|attachments|widgets)"[ \t\r\n]*:[ \t\r\n]*(?=[\[{])')
+"""Inside of a string, the quotes of such a key have a backslash before them."""
+
+UP_TO_BRACKET = lazy_pattern(
+    r"""(?:[^"\[\]{}]++|"(?:[^"\\]++|\\[\s\S])*+"|\[[^"\[\]{}]*+\]|\{(?:[^"\[\]{}]++|"(?:[^"\\]++|\\[\s\S])*+")*+\})*+"""
+    r"(?P<bracket>[\[\]{}])"
+)
+"""Past strings, numbers, and the arrays and objects that hold nothing deeper."""
+
+
+class TooManyValuesError(Exception):
+    """A notebook with more values, outputs excluded, than are decoded."""
+
+
+def is_large_notebook(path: str) -> bool:
+    """Whether a path names a notebook that is not decoded whole."""
+    try:
+        return path.endswith(".ipynb") and os.stat(path).st_size > SMALL  # noqa: PTH116 - paths are strings here
+    except (OSError, ValueError):
+        return False
+
+
+def without_outputs(text: str) -> str:
+    """The JSON of a notebook in which blanks stand for the outputs, each character and line at its place.
+
+    Text that is broken inside of an output goes unnoticed. Small notebooks stay as they are.
+    Raises TooManyValuesError, and RecursionError as json does.
+    """
+    if len(text) <= SMALL:
+        return text
+    pieces = list[str]()
+    behind = 0
+    while key := OUTPUT_KEY.search(text, behind):
+        end = _end_of_value(text, key.end())
+        pieces += (text[behind : key.end()], _blanked(text[key.end() : end]))
+        behind = end
+    slim = "".join([*pieces, text[behind:]])
+    if sum(map(slim.count, ",[{")) > MOST_VALUES:
+        raise TooManyValuesError
+    return slim
+
+
+def _end_of_value(text: str, start: int) -> int:
+    """Where the array or object ends that starts there; the end of the text where it has none."""
+    depth, position = 1, start + 1
+    while found := UP_TO_BRACKET.match(text, position):
+        position = found.end()
+        depth += 1 if found["bracket"] in "[{" else -1
+        if depth == 0:
+            return position
+        if depth > DEEPEST:
+            raise RecursionError("nested too deeply")
+    return len(text)
+
+
+def _blanked(value: str) -> str:
+    """An empty value with as many characters and lines; nothing for one without an end, so that JSON refuses it."""
+    if value[-1:] not in {"]", "}"}:
+        return ""
+    blanks = "\n".join(" " * len(line) for line in value[1:-1].split("\n"))
+    return value[0] + blanks + ("]" if value[0] == "[" else "}")
+
+
+LINE_END = lazy_pattern(r"\r\n|\r|\n")
+ESCAPE = lazy_pattern(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL
+)
+"""What stands for one character in a JSON string: those outside the basic plane may take two escapes."""
+
+
+def point_in_json(notebook: Notebook, sources: Mapping[int, WrittenSource], line: int, column: int) -> tuple[int, int]:
+    """Line and column of the file for those of the joined text, all from 1; the first line where none is known."""
+    cell = notebook.cell_at(line)
+    written = sources.get(cell.number) if cell else None
+    if cell is None or written is None or not written.strings:
+        return 1, 1
+    code = "".join(string for _, string in written.strings)
+    offset = _offset(notebook.json, written.strings, _index(code, line - cell.first_line, column - 1))
+    return notebook.json.count("\n", 0, offset) + 1, offset - notebook.json.rfind("\n", 0, offset)
+
+
+def line_in_json(notebook: Notebook, sources: Mapping[int, WrittenSource], line: int) -> int:
+    """The line of the file for one of the joined text; the same number if none is known.
+
+    A string that holds several lines of a cell has them all on one line of the file.
+    """
+    cell = notebook.cell_at(line)
+    written = sources.get(cell.number) if cell else None
+    if cell is None or written is None:
+        return line
+    offset, first = None, cell.first_line
+    for start, string in written.strings:
+        behind = first + string.count("\n")
+        if first <= line < behind + (string[-1:] not in {"", "\n"}):
+            offset = start
+        first = behind
+    return line if offset is None else notebook.json.count("\n", 0, offset) + 1
+
+
+def _index(code: str, line: int, column: int) -> int:
+    """The character of a cell's code at a line and column from 0, at most the end of that line."""
+    ends = list(LINE_END.finditer(code))
+    start = 0 if line == 0 else ends[line - 1].end() if line <= len(ends) else len(code)
+    stop = ends[line].start() if line < len(ends) else len(code)
+    return min(start + column, max(start, stop))
+
+
+def _offset(text: str, strings: Sequence[tuple[int, str]], index: int) -> int:
+    """The offset in the file of a character of a cell's code."""
+    for number, (quote, string) in enumerate(strings):
+        if index < len(string) or number == len(strings) - 1:
+            return _past(text, quote + 1, min(index, len(string)))
+        index -= len(string)
+    return 0
+
+
+def _past(text: str, offset: int, characters: int) -> int:
+    """The offset after so many characters of a JSON string."""
+    for _ in range(characters):
+        match = ESCAPE.match(text, offset)
+        offset = match.end() if match else offset + 1
+    return offset

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 
 from lintrain.source.bounds import is_within
-from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
 LONGEST_LINE = 8192

@@ -1,4 +1,7 @@
-"""One script, notebook or buffer as the interpreter reads it."""
+"""One script, notebook or buffer as the interpreter reads it.
+
+A location as people and editors write it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
-from lintrain.source.reparsing import tree_of
+from lintrain.source.parsing import tree_of
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
+from lintrain.text.shown import shown
 
 if TYPE_CHECKING:
-    from lintrain.source.cells import CellLocation, Notebook
+    from lintrain.source.magics import CellLocation, Notebook
     from lintrain.source.notebook import WrittenSource
     from lintrain.source.suppression import Suppression
+
 
 Node = TypeVar("Node", bound=ast.AST)
 Answer = TypeVar("Answer")
@@ -213,7 +218,7 @@ class Source:
 
     def locate(self, location: Location) -> CellLocation:
         """The location as people see it: cell and line of a notebook, and the line of the file itself."""
-        from lintrain.source.cells import CellLocation
+        from lintrain.source.magics import CellLocation
 
         cell = self.notebook.cell_at(location.line) if self.notebook else None
         if cell is None:
@@ -235,7 +240,7 @@ class Source:
         return Location(location.path, *start, *self._point_in_file(location.end_line, location.end_column))
 
     def _point_in_file(self, line: int, column: int) -> tuple[int, int]:
-        from lintrain.source.json_points import point_in_json
+        from lintrain.source.notebook import point_in_json
 
         return point_in_json(self.notebook, self._written, line, column) if self.notebook else (line, column)
 
@@ -252,7 +257,7 @@ class Source:
 
     def _statements_of_cells(self) -> Iterator[ast.stmt]:
         """The statements of the file, those of a cell that starts indented without the `if` that stands above it."""
-        from lintrain.source.cells import INDENTED, MARKER
+        from lintrain.source.magics import INDENTED, MARKER
 
         for statement in self.tree.body:
             is_ours = isinstance(statement, ast.If) and self.lines[statement.lineno - 1].startswith(INDENTED + MARKER)
@@ -274,10 +279,29 @@ class Source:
         }
 
     def _file_line(self, line: int) -> int:
-        from lintrain.source.json_points import line_in_json
+        from lintrain.source.notebook import line_in_json
 
         return line_in_json(self.notebook, self._written, line) if self.notebook else line
 
     def _character(self, line: int, byte: int) -> int:
         text = self.lines[line - 1]
         return byte if text.isascii() else len(text.encode()[:byte].decode(errors="replace"))
+
+
+FindSource = Callable[[str], Source | None]
+
+
+def location_of(location: Location, find_source: FindSource) -> str:
+    """A location as people and editors write it: `path:line:column`, in a notebook `path:cell 2:line:column`."""
+    source = find_source(location.path)
+    if source is None:
+        return shown(str(location))
+    at = source.locate(location)
+    cell = f"cell {at.cell}:" if at.cell is not None else ""
+    return f"{shown(location.path)}:{cell}{at.line}:{at.column}"
+
+
+def line_of(location: Location, find_source: FindSource) -> str:
+    """The line of a location: `path:line`, in a notebook `path:cell 2:line`."""
+    where = location_of(location, find_source)
+    return where.rpartition(":")[0] or where

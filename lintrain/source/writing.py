@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import cast
 
-from lintrain.source.cells import INDENTED, MARKER, Notebook
+from lintrain.source.magics import INDENTED, MARKER, Notebook
 from lintrain.source.notebook import WrittenSource, written_sources
 from lintrain.source.source import MIXED, Source, Writing
 from lintrain.startup.lazy_pattern import lazy_pattern

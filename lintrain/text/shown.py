@@ -4,12 +4,19 @@ A file name may contain any character but a slash. Printed unchanged, an escape 
 line break starts a line that a CI runner may execute as a command, and a bidirectional mark reverses the visible text.
 `shown` writes such characters as their Python escapes. `for_terminal` is the second line of defence: all text that
 lintrain prints passes it, and of the control characters only line breaks, tabs and the styles of `trusted` text remain.
+
+Quantities as people write and read them: `24GiB` as bytes, bytes as `1.5 GiB`, seconds as `12 ms`.
+
+Values for strict JSON.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from collections.abc import Mapping
+from typing import cast
 
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -90,3 +97,49 @@ def _json_escape(found: re.Match[str]) -> str:
 def _xml_reference(found: re.Match[str]) -> str:
     code = ord(found[0])
     return "\ufffd" if 0xD800 <= code < 0xE000 else f"&#x{code:x};"
+
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+PATTERN = lazy_pattern(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)", re.IGNORECASE)
+
+
+def read_size(text: str) -> int | None:
+    """The bytes of a size like `24GiB`, `80GB` or `24G` (powers of 1,024); None for anything else."""
+    found = PATTERN.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, unit, is_binary, in_bytes = found.groups()
+    units = DECIMAL if in_bytes and not is_binary else UNITS
+    return int(float(number) * units[unit.upper()]) or None
+
+
+def show_size(size: float) -> str:
+    """Bytes in the largest fitting unit, with three significant digits."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        whole = size / UNITS[unit[0]]
+        if whole >= 1:
+            return f"{whole:.0f} {unit}" if whole >= 100 else f"{whole:.3g} {unit}"
+    return f"{size:.0f} bytes"
+
+
+def duration(seconds: float) -> str:
+    """Seconds with three significant digits, in s or ms."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
+def rounded(number: float) -> str:
+    """A number with three significant digits, or a whole number from 1,000 on."""
+    return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
+
+
+def plain(value: object) -> object:
+    """A value with non-finite numbers as strings, as strict JSON requires."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value)
+        return {str(name): plain(inner) for name, inner in entries.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in cast("list[object]", value)]
+    return value

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lintrain.evidence.ending import EndingKind
 from lintrain.evidence.run import Evidence, Stage
-from lintrain.evidence.stages import BEFORE_TRAINING
+from lintrain.evidence.stages import BEFORE_TRAINING, EndingKind
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome

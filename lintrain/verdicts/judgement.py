@@ -1,23 +1,33 @@
-"""A probe's record judged: every finding with its verdict, and the conclusion."""
+"""A probe's record judged: every finding with its verdict, and the conclusion.
+
+The fix of a finding that only a run shows: the run gives the location, and the text the code.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lintrain.check.one_file import first_paragraph
 from lintrain.check.result import Reported
 from lintrain.model.finding import Finding
 from lintrain.model.verdict import Outcome
 from lintrain.runtime.parent.record import Record
-from lintrain.source.source import Source
-from lintrain.source.written_places import line_of
+from lintrain.source.calls import callee_in
+from lintrain.source.source import Source, line_of
+from lintrain.source.writing import editable_text
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.verdicts.conclusion import Conclusion, conclude
 from lintrain.verdicts.judging import Judged, judge
-from lintrain.verdicts.probed_fix import probed_fix
 from lintrain.verdicts.static_findings import StaticFindings
+
+if TYPE_CHECKING:
+    from lintrain.model.fixes import Fix
+    from lintrain.rule import Rule
+
 
 ORDER = {Outcome.CONFIRMED: 0, Outcome.INCONCLUSIVE: 1, Outcome.REFUTED: 2}
 
@@ -79,3 +89,26 @@ def _sources(record: Record, static: StaticFindings) -> dict[str, Source]:
             ):
                 sources.setdefault(location.path, script)
     return sources
+
+
+def probed_fix(rule: Rule, finding: Finding, source: Source | None) -> Fix | None:
+    """The fix of such a finding, if it is at a call and the edit can be written; it is never applied without asking.
+
+    The run took one path through the script, and other paths to the same location may be correct.
+    """
+    if source is None or finding.location.end_line > len(source.lines):
+        return None
+    at_call = replace(rule.restored(finding), code=source.code(finding.location))
+    if callee_in(at_call) is None:
+        return None
+    fix = rule.fix(at_call)
+    return replace(fix, safe=False) if fix and _can_be_written(fix, source) else None
+
+
+def _can_be_written(fix: Fix, source: Source) -> bool:
+    from lintrain.fix import FixError, apply
+
+    try:
+        return apply(editable_text(source), [fix]) != editable_text(source)
+    except FixError:
+        return False

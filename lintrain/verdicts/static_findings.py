@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
+from lintrain.check.files import Targets
 from lintrain.check.result import Crash, Reported, Unjudged
-from lintrain.check.selection import Selection, asked, chosen_for
-from lintrain.check.targets import Targets
+from lintrain.check.selection import CheckRequest, Selection, asked, chosen_for
 from lintrain.model.finding import Finding
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.runtime.parent.record import Record

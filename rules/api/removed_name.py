@@ -54,7 +54,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import library_arguments, prescreen, statements, written_names
+from lintrain.analysis import library_arguments, prescreen, script_text, statements
 from lintrain.knowledge import api, renames, successors, versions
 from lintrain.pipeline.record import LibraryName
 from lintrain.rule import (
@@ -187,7 +187,7 @@ def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
     """Every use of an imported name in the script."""
     if not used.is_import:
         return []
-    uses = written_names.uses_of(pipeline.source_of(used.location), used.bound_as)
+    uses = script_text.uses_of(pipeline.source_of(used.location), used.bound_as)
     return [use.location for use in uses[:MOST_USES]]
 
 

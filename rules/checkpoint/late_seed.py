@@ -121,8 +121,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, tuning, written_calls
-from lintrain.pipeline import blocks, callers, modules
+from lintrain.analysis import script_text, tuning
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Model, Module, Task
@@ -168,7 +168,7 @@ class LateSeed(Rule[Claim]):
         if not seeds or not seeds[0].is_certain or script_text.mentions(pipeline, REINITIALIZES):
             return
         seed = seeds[0]
-        ways = [location for _, location in callers.way_out(pipeline, seed.location)]
+        ways = [location for _, location in blocks.way_out(pipeline, seed.location)]
         if any(loop.location.holds(location) for loop in pipeline.loops for location in ways):
             return
         for module in _trained(pipeline):
@@ -248,10 +248,10 @@ def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
     """Whether a module is certainly created before the seed is set, in a scope that leads to both."""
     if made.path != seed.location.path:
         return False
-    leading = {id(scope): location for scope, location in callers.way_out(pipeline, made)}
+    leading = {id(scope): location for scope, location in blocks.way_out(pipeline, made)}
     shared = [
         (leading[id(scope)], location)
-        for scope, location in callers.way_out(pipeline, seed.location)
+        for scope, location in blocks.way_out(pipeline, seed.location)
         if id(scope) in leading
     ]
     return bool(shared) and shared[0][0] < shared[0][1]
@@ -260,9 +260,9 @@ def _is_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
 def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> bool:
     """Whether a call named after a seed runs before the seed, or may run: in functions that are called elsewhere."""
     others = {call.location for call in pipeline.calls if call.path in OF_OTHERS}
-    ends = {id(scope): location for scope, location in callers.way_out(pipeline, seed.location)}
+    ends = {id(scope): location for scope, location in blocks.way_out(pipeline, seed.location)}
     default = seed.location if blocks.is_one_scope(pipeline, made, seed.location) else None
-    calls = [call for source in pipeline.sources.values() for call in written_calls.calls_of(source, NAMED_AFTER_SEED)]
+    calls = [call for source in pipeline.sources.values() for call in script_text.calls_of(source, NAMED_AFTER_SEED)]
     for location in [call.location for call in calls if call.callee and "Generator" not in call.callee.code]:
         end = ends.get(id(blocks.scope_of(pipeline, location)), default)
         if location not in others and location not in ends.values() and (end is None or location.line < end.line):

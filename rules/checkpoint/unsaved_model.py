@@ -61,8 +61,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, script_text, trainer_methods, written_calls, written_names
-from lintrain.pipeline import blocks, callers
+from lintrain.analysis import evaluation_schedule, script_text, trainer_methods
+from lintrain.pipeline import blocks
 from lintrain.pipeline.values.python import Value, is_missing
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -149,18 +149,18 @@ def _is_unused(pipeline: Pipeline, run: TrainerRun) -> bool:
     """Whether the trainer is only used to train, and the model is not used afterwards."""
     source, trained = pipeline.source, run.train_calls[-1]
     names, owners = _names_of(pipeline, run.value("model")), _names_of(pipeline, run)
-    uses = [use.location for name in names for use in written_names.uses_of(source, name)]
+    uses = [use.location for name in names for use in script_text.uses_of(source, name)]
     uses += [use for owner in owners for use in script_text.attribute_uses(source, owner, "model")]
-    ends = {id(scope): location.end_line for scope, location in callers.way_out(pipeline, trained)}
+    ends = {id(scope): location.end_line for scope, location in blocks.way_out(pipeline, trained)}
     is_named_later = any(use.line > ends.get(id(blocks.scope_of(pipeline, use)), trained.end_line) for use in uses)
     return bool(names) and trainer_methods.stays_in_script(pipeline, run) and not is_named_later
 
 
 def _names_of(pipeline: Pipeline, value: Value) -> set[str]:
     """All names of a value, including those in the functions that it is passed to."""
-    return callers.spread_names(pipeline.source, {binding.name for binding in pipeline.names_of(value)})[0]
+    return blocks.spread_names(pipeline.source, {binding.name for binding in pipeline.names_of(value)})[0]
 
 
 def _saves_or_uses(pipeline: Pipeline) -> bool:
     """Whether the script calls a function whose name contains a word for saving, using or measuring a model."""
-    return any(SAVES_OR_USES.search(name) for name in written_calls.called_names(pipeline.source))
+    return any(SAVES_OR_USES.search(name) for name in script_text.called_names(pipeline.source))

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data, written_calls, written_names
+from lintrain.analysis import run_data, script_text
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Either, Value
@@ -89,7 +89,7 @@ class DiscardedMap(Rule[Claim]):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return not CHANGING.isdisjoint(written_calls.methods_called_as_statements(source))
+        return not CHANGING.isdisjoint(script_text.methods_called_as_statements(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for discard in pipeline.discards:
@@ -100,7 +100,7 @@ class DiscardedMap(Rule[Claim]):
         made = _datasets(discard.result)
         if not made or any(dataset.is_unchanged is not False for dataset in made):
             return False
-        if CACHE_FILES & written_calls.keywords_in(pipeline.code(discard.location)):
+        if CACHE_FILES & script_text.keywords_in(pipeline.code(discard.location)):
             return False
         return not any(_repeats(dataset, made[0]) for dataset in pipeline.datasets if isinstance(dataset, Dataset))
 
@@ -159,5 +159,5 @@ def _added(made: Dataset) -> list[str]:
 
 
 def _is_used_after(pipeline: Pipeline, name: str, discard: Discard) -> bool:
-    uses = written_names.uses_of(pipeline.source_of(discard.location), name)
+    uses = script_text.uses_of(pipeline.source_of(discard.location), name)
     return any(use.location.line > discard.location.end_line for use in uses)

@@ -112,7 +112,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data, trainer_methods, written_names
+from lintrain.analysis import run_data, script_text, trainer_methods
 from lintrain.pipeline.values.data import Dataset, Kind
 from lintrain.pipeline.values.python import Absent, is_missing, is_true, options_of
 from lintrain.pipeline.values.training import TrainerRun
@@ -220,4 +220,4 @@ def _read_by_loss(pipeline: Pipeline, run: TrainerRun) -> Iterator[tuple[str, Lo
     loss = trainer_methods.own_method(run, "compute_loss")
     parameters = [each.arg for each in loss.node.args.args] if loss is not None else []
     if loss is not None and len(parameters) >= 3:
-        yield from written_names.keys_always_read(pipeline, loss, parameters[2])
+        yield from script_text.keys_always_read(pipeline, loss, parameters[2])

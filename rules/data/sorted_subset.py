@@ -89,7 +89,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import expressions, loaders
 from lintrain.pipeline import dataset_rows
-from lintrain.pipeline.values.cuts import Cut
+from lintrain.pipeline.values.columns import Cut
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Value, options_of

@@ -110,7 +110,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, written_names
+from lintrain.analysis import expressions, script_text
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Function, Instance, LibraryObject, Value, is_missing, literal
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
@@ -195,7 +195,7 @@ def _used_generators(rows: Instance) -> list[str]:
     method = found[1] if found else None
     if not isinstance(method, Function) or rows.cls.lookup("__getstate__") or rows.cls.lookup("__setstate__"):
         return []
-    used, stored = written_names.attributes_used(method), written_names.attributes_assigned(method)
+    used, stored = script_text.attributes_used(method), script_text.attributes_assigned(method)
     names = dict.fromkeys(name for name in used if name not in stored)
     return [name for name in names if _is_generator(rows.attributes.get(name))]
 
@@ -207,8 +207,8 @@ def _is_generator(value: Value | None) -> bool:
 def _seeding(pipeline: Pipeline, loader: Loader, rows: Instance, names: list[str]) -> list[Related]:
     """The class with the code of a function that seeds the generators of each worker; empty without a fix."""
     name = f"seed_{rows.cls.node.name.lower()}"
-    location = written_names.at_top_level(pipeline.source, rows.cls)
-    if location is None or written_names.may_be_taken(pipeline.source, name) or "worker_init_fn" in loader.arguments:
+    location = script_text.at_top_level(pipeline.source, rows.cls)
+    if location is None or script_text.may_be_taken(pipeline.source, name) or "worker_init_fn" in loader.arguments:
         return []
     made = [_seeded(pipeline, rows.attributes[each]) for each in names]
     if None in made:

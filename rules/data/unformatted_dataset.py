@@ -72,7 +72,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, raggedness, script_text, training_loops, written_names
+from lintrain.analysis import collators, loaders, script_text, training_loops
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import is_missing
@@ -103,7 +103,7 @@ class UnformattedDataset(Rule[Claim]):
             dataset = loader.dataset
             if not isinstance(dataset, Dataset) or not _returns_lists(loader, dataset) or _makes_tensors(pipeline):
                 continue
-            if not raggedness.ragged_at(pipeline, dataset):  # unpadded-batch reports rows of different lengths
+            if not collators.ragged_at(pipeline, dataset):  # unpadded-batch reports rows of different lengths
                 yield from self._report(pipeline, loader, dataset)
 
     def _report(self, pipeline: Pipeline, loader: Loader, dataset: Dataset) -> Iterator[Finding[Claim]]:
@@ -142,7 +142,7 @@ class UnformattedDataset(Rule[Claim]):
 def _makes_tensors(pipeline: Pipeline) -> bool:
     """Whether the script names a function that makes tensors; `tensor` only as attribute, since variables have it."""
     attributes = script_text.attribute_names(pipeline.source)
-    return "tensor" in attributes or not MAKES_TENSORS.isdisjoint(attributes | written_names.variables(pipeline.source))
+    return "tensor" in attributes or not MAKES_TENSORS.isdisjoint(attributes | script_text.variables(pipeline.source))
 
 
 def _returns_lists(loader: Loader, dataset: Dataset) -> bool:

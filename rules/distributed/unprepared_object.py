@@ -95,7 +95,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, training_loops, written_calls
+from lintrain.analysis import expressions, script_text, training_loops
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
@@ -227,7 +227,7 @@ def _preparing(pipeline: Pipeline, value: Value, name: str) -> tuple[Location, s
     """The location of `a, b = accelerator.prepare(a, b)`, and the same statement with `name`, if created above."""
     if value.origin is None or not name.isidentifier():
         return None
-    calls = written_calls.calls_of(pipeline.source, r"\.prepare\Z")
+    calls = script_text.calls_of(pipeline.source, r"\.prepare\Z")
     if len(calls) != 1 or calls[0].keywords:
         return None
     call, arguments = calls[0], [each.code for each in calls[0].arguments]

@@ -114,7 +114,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, loaders, script_text, written_calls
+from lintrain.analysis import expressions, loaders, script_text
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Class, Instance, is_missing, literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes, lazy_pattern
@@ -197,7 +197,7 @@ def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
         return None
     if any(CACHES.search(expressions.code_of(each)) for each in cls.lineage()):
         return None
-    for call in written_calls.calls_in_method(pipeline, found[0], "__getitem__"):
+    for call in script_text.calls_in_method(pipeline, found[0], "__getitem__"):
         for pattern, work in HEAVY:
             if call.callee and pattern.fullmatch(call.callee.code):
                 return call.location, work

@@ -82,14 +82,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import statements, written_names
+from lintrain.analysis import script_text, statements
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Binding
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Either, LibraryObject, Value, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
-from lintrain.text import sizes
+from lintrain.text import shown
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import MovedModel
@@ -152,7 +152,7 @@ class TwoModelsOnDevice(Rule):
         if not idle:
             return Verdict.inconclusive("no model was moved to a device at this line")
         first = idle[0]
-        model = f"`{first.name}` of {sizes.show_size(first.size)}"
+        model = f"`{first.name}` of {shown.show_size(first.size)}"
         if not first.is_held:
             return Verdict.refuted(f"{model} was freed before the end of the run", size=first.size)
         if first.calls or first.trains:
@@ -167,9 +167,9 @@ def _of_iterations(moved: tuple[MovedModel, ...]) -> Verdict:
     if len(known) < 2:
         return Verdict.inconclusive(f"the loop loaded {len(known)} models before any training, but 2 are needed")
     previous = max(each.beside or 0 for each in known)
-    loaded = f"when `{known[-1].name}` of {sizes.show_size(known[-1].size)} was loaded"
+    loaded = f"when `{known[-1].name}` of {shown.show_size(known[-1].size)} was loaded"
     if previous:
-        text = f"{loaded}, {sizes.show_size(previous)} of the previous model were still in memory"
+        text = f"{loaded}, {shown.show_size(previous)} of the previous model were still in memory"
         return Verdict.confirmed(text, beside=previous)
     return Verdict.refuted(f"{loaded}, the previous model had been freed", beside=0)
 
@@ -242,7 +242,7 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Location) 
     source = pipeline.source_of(binding.location)
     if other.path != source.path:
         return False
-    uses = written_names.uses_of(source, binding.name)
+    uses = script_text.uses_of(source, binding.name)
     is_bound_once = len([use for use in uses if not use.is_read]) == 1
     in_one_scope = all(blocks.is_one_scope(pipeline, binding.location, use.location) for use in uses)
     return is_bound_once and in_one_scope and all(use.location.line < other.line for use in uses)

@@ -122,7 +122,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, lightning_logs
+from lintrain.analysis import evaluation_schedule, lightning_modules
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
@@ -173,13 +173,15 @@ class UnavailableMonitor(Rule[Claim]):
             return
         given = [call.arguments["callbacks"].value for call in trainers if "callbacks" in call.arguments]
         callbacks = [each for value in given for each in _items(value)]
-        logged = lightning_logs.logged_values(pipeline) if all(map(_is_followed, callbacks)) else None
+        logged = lightning_modules.logged_values(pipeline) if all(map(_is_followed, callbacks)) else None
         for callback in callbacks if logged else ():
             monitored = _monitored_by_lightning(callback)
             if monitored and callback.origin and logged and not any(each.gives(monitored) for each in logged):
                 yield self._never_logged(callback.origin, monitored, logged)
 
-    def _never_logged(self, location: Location, monitored: str, logged: list[lightning_logs.Logged]) -> Finding[Claim]:
+    def _never_logged(
+        self, location: Location, monitored: str, logged: list[lightning_modules.Logged]
+    ) -> Finding[Claim]:
         from difflib import SequenceMatcher
 
         near = max(logged, key=lambda each: SequenceMatcher(None, each.name, monitored).ratio())

@@ -132,7 +132,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts, statements, written_names
+from lintrain.analysis import loop_verdicts, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Mapping, Sequence, Value
@@ -183,7 +183,7 @@ def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a list of layers with weights is used, is never replaced, and its layers are registered nowhere else."""
     if kept.owner.attributes.get(kept.name) is not kept.value:
         return False
-    if not written_names.is_used_after_init(kept.owner.cls, kept.name):
+    if not script_text.is_used_after_init(kept.owner.cls, kept.name):
         return False
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
@@ -218,6 +218,6 @@ def _is_created_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bo
 
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
-    if BY_HAND & written_names.names_in_class(kept.owner.cls):
+    if BY_HAND & script_text.names_in_class(kept.owner.cls):
         return True
-    return bool(BY_HAND & written_names.names_beside_attribute(pipeline.source, kept.name))
+    return bool(BY_HAND & script_text.names_beside_attribute(pipeline.source, kept.name))

@@ -61,7 +61,7 @@ from lintrain.analysis import script_text, token_feeds
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.tokens import TokenSetting
+from lintrain.pipeline.values.tensors import TokenSetting
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
 TRAINS_EMBEDDING = r"modules_to_save|trainable_token|get_(input|output)_embeddings|embed_tokens|word_embeddings|\bwte\b"

@@ -86,7 +86,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import escapes, expressions, loop_verdicts, script_text, training_loops
+from lintrain.analysis import expressions, loop_verdicts, script_text, training_loops
 from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.values import model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -106,11 +106,11 @@ class MissingParameters(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        trained = escapes.parts_shared(pipeline, _trained(pipeline))
+        trained = expressions.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
         for training in training_loops.training_loops(pipeline):
             forwards = list(_forwards(training))
-            if trained.isdisjoint(escapes.parts_shared(pipeline, (forward.subject for forward in forwards))):
+            if trained.isdisjoint(expressions.parts_shared(pipeline, (forward.subject for forward in forwards))):
                 continue
             for forward in forwards:
                 if _is_left_out(pipeline, training, forward, trained):
@@ -175,7 +175,7 @@ def _is_left_out(
         return False
     (name,) = names
     if (
-        not trained.isdisjoint(escapes.parts_shared(pipeline, [module]))
+        not trained.isdisjoint(expressions.parts_shared(pipeline, [module]))
         or forward.conditions != training.backward.conditions
     ):
         return False

@@ -88,7 +88,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import expressions, lr_schedules, script_text
 from lintrain.pipeline import blocks, events
-from lintrain.pipeline.values import counts, model, python
+from lintrain.pipeline.values import model, python, tensors
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OTHER_WAYS = ("split_batches", "step_scheduler_with_optimizer", "dataloader_config")
@@ -121,7 +121,7 @@ class MultipliedSchedulerSteps(Rule[Claim]):
         for event in shared:
             length = lr_schedules.length_of(event.subject) if isinstance(event.subject, model.Scheduler) else None
             count = length.value if length else None
-            if length is None or not isinstance(count, counts.Count):
+            if length is None or not isinstance(count, tensors.Count):
                 continue
             divided = [each for each in shared if each.subject is count.of and each.order < count.made_at]
             if divided:

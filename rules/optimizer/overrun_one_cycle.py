@@ -81,7 +81,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import expressions, lr_schedules, script_text, training_loops
 from lintrain.pipeline import blocks, events
-from lintrain.pipeline.values import argument, counts, model, python
+from lintrain.pipeline.values import argument, model, python, tensors
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OVERRUN = "Tried to step"
@@ -187,14 +187,14 @@ def _is_short(
         return False
     if unit is lr_schedules.Unit.EPOCHS:
         return "total_steps" in scheduler.given and lr_schedules.counts_epochs(pipeline, pace.epochs)
-    if not isinstance(length, counts.Count) or not length.is_exact or pace.epoch_count is None:
+    if not isinstance(length, tensors.Count) or not length.is_exact or pace.epoch_count is None:
         return False
     is_same = length.of is pace.loader or (pace.loader is None and length.of is pace.training.loop.over)
     rounds = _epochs_in(scheduler, length)
     return is_same and rounds is not None and rounds < pace.epoch_count
 
 
-def _epochs_in(scheduler: model.Scheduler, length: counts.Count) -> float | None:
+def _epochs_in(scheduler: model.Scheduler, length: tensors.Count) -> float | None:
     """The number of passes over the loader that a cycle counts; None if it is unknown."""
     numbers = [python.literal(each) for each in length.multipliers]
     if "steps_per_epoch" in scheduler.given and "total_steps" not in scheduler.given:

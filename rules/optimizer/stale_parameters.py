@@ -131,7 +131,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import escapes, loop_verdicts, training_loops
+from lintrain.analysis import expressions, loop_verdicts, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer
@@ -199,11 +199,11 @@ def _is_lost(pipeline: Pipeline, creation: Event, replaced: Event) -> bool:
     optimizer, part = creation.subject, replaced.details.get("part", ABSENT)
     if not isinstance(optimizer, Optimizer) or replaced.order < creation.order:
         return False
-    whole = escapes.parts_shared(pipeline, [replaced.subject])
-    if whole.isdisjoint(escapes.parts_shared(pipeline, optimizer.trains)) or not _in_one_go(creation, replaced):
+    whole = expressions.parts_shared(pipeline, [replaced.subject])
+    if whole.isdisjoint(expressions.parts_shared(pipeline, optimizer.trains)) or not _in_one_go(creation, replaced):
         return False
     others = [module for each in pipeline.optimizers if each is not optimizer for module in each.trains]
-    if not (whole | escapes.parts_shared(pipeline, [part])).isdisjoint(escapes.parts_shared(pipeline, others)):
+    if not (whole | expressions.parts_shared(pipeline, [part])).isdisjoint(expressions.parts_shared(pipeline, others)):
         return False
     if any(event.order > replaced.order and _freezes(pipeline, event, part) for event in pipeline.acts(Act.FREEZE)):
         return False
@@ -212,7 +212,7 @@ def _is_lost(pipeline: Pipeline, creation: Event, replaced: Event) -> bool:
 
 def _freezes(pipeline: Pipeline, event: Event, part: Value) -> bool:
     """Whether an event may freeze a part: FREEZE events include those that certainly unfreeze it."""
-    return literal(event.details["wanted"]) is not True and escapes.do_overlap(pipeline, event.subject, part)
+    return literal(event.details["wanted"]) is not True and expressions.do_overlap(pipeline, event.subject, part)
 
 
 def _in_one_go(creation: Event, replaced: Event) -> bool:
@@ -239,7 +239,7 @@ def _newer_model(pipeline: Pipeline, creation: Event) -> Related | None:
     for training in training_loops.training_loops(pipeline):
         forwards = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
         new = forwards[0].subject if len(forwards) == 1 else None
-        if new is None or escapes.do_overlap(pipeline, new, old) or not _in_one_go(creation, forwards[0]):
+        if new is None or expressions.do_overlap(pipeline, new, old) or not _in_one_go(creation, forwards[0]):
             continue
         later = [each for each in pipeline.names_of(new) if each.name in names and creation.location < each.location]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):

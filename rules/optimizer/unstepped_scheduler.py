@@ -133,7 +133,7 @@ import ast  # accounts for every node that may use a name or an attribute, by id
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, training_loops
-from lintrain.pipeline import blocks, callers
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import Instance, options_of
@@ -238,7 +238,7 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     if len(names) != 1:
         return None
     (name,) = names
-    spread, handed = callers.spread_names(pipeline.source, names)
+    spread, handed = blocks.spread_names(pipeline.source, names)
     named = pipeline.cached(_names_by_text, None)
     if not spread.isdisjoint(pipeline.cached(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
         return None
@@ -307,8 +307,8 @@ def _held_by_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.ClassD
 def _class_of(pipeline: Pipeline, location: Location, own: str) -> ast.ClassDef | None:
     """The class of the object that a name holds: `self` in a method, or in a function that only one method calls."""
     source = pipeline.source_of(location)
-    *_, (_, called) = callers.way_out(pipeline, location)[:2]
-    given = [node for node, names in source.cached(callers.handed_on).items() if names == (own,) and node.id == "self"]
+    *_, (_, called) = blocks.way_out(pipeline, location)[:2]
+    given = [node for node, names in source.cached(blocks.handed_on).items() if names == (own,) and node.id == "self"]
     if not any(called.holds(source.location(node)) for node in given) if called != location else own != "self":
         return None
     around = [owner for owner in source.nodes_of(ast.ClassDef) if source.location(owner).holds(called)]

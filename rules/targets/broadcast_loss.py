@@ -81,7 +81,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loss_calls
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values import tensors, training
 from lintrain.rule import (
     Evidence,
@@ -127,8 +127,8 @@ class BroadcastLoss(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
-        for loss in loss_calls.losses_called(pipeline, *REGRESSION_LOSSES):
-            predictions, targets = loss_calls.tensors_given(loss), loss_calls.tensors_given(loss, "target")
+        for loss in loop_verdicts.losses_called(pipeline, *REGRESSION_LOSSES):
+            predictions, targets = loop_verdicts.tensors_given(loss), loop_verdicts.tensors_given(loss, "target")
             pairs = [(one.shape, other.shape) for one in predictions for other in targets]
             if pairs and all(_broadcast(one, other) for one, other in pairs):
                 found.setdefault(loss.location, self._report(loss, *pairs[0], targets[0].made))
@@ -145,7 +145,7 @@ class BroadcastLoss(Rule[Claim]):
             related.append(Related(made.location, f"targets are created here, in batches of shape {target}", "target"))
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` broadcasts predictions {prediction} against targets {target}",
+            f"`{loop_verdicts.callee_of(loss)}` broadcasts predictions {prediction} against targets {target}",
             related=related,
             help="squeeze the predictions (`.squeeze(-1)`), or unsqueeze the targets (`.unsqueeze(-1)`)",
         )

@@ -92,7 +92,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_calls
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.tensors import CLASSES
 from lintrain.pipeline.values.training import LossCall
@@ -108,8 +108,8 @@ class ClassAxisLayout(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in loss_calls.losses_called(pipeline, "cross_entropy"):
-            predictions, targets = loss_calls.tensors_given(loss), loss_calls.tensors_given(loss, "target")
+        for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
+            predictions, targets = loop_verdicts.tensors_given(loss), loop_verdicts.tensors_given(loss, "target")
             if not predictions:
                 continue
             if all(_has_classes_last(each, targets) for each in predictions):
@@ -128,7 +128,7 @@ class ClassAxisLayout(Rule):
             related.append(Related(given.location, f"has shape {logits.shape}", "logits", code))
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` expects classes in dimension 1 of logits {logits.shape}",
+            f"`{loop_verdicts.callee_of(loss)}` expects classes in dimension 1 of logits {logits.shape}",
             related=related,
             help="move the classes to dimension 1 (`.transpose(1, 2)`), or flatten rows and tokens",
         )
@@ -144,7 +144,7 @@ class ClassAxisLayout(Rule):
         else:
             return None
         return self.finding(
-            loss.location, f"`{loss_calls.callee_of(loss)}`: {problem}", related=related, help=help_text
+            loss.location, f"`{loop_verdicts.callee_of(loss)}`: {problem}", related=related, help=help_text
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:

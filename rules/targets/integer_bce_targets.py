@@ -56,7 +56,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_calls
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -71,9 +71,9 @@ class IntegerBceTargets(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
-            targets = loss_calls.tensors_given(loss, "target")
-            if targets and loss_calls.tensors_given(loss) and all(target.kind == "int" for target in targets):
+        for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
+            targets = loop_verdicts.tensors_given(loss, "target")
+            if targets and loop_verdicts.tensors_given(loss) and all(target.kind == "int" for target in targets):
                 found.setdefault(loss.location, self._report(loss, targets[0]))
         yield from found.values()
 
@@ -86,7 +86,7 @@ class IntegerBceTargets(Rule):
             related.append(Related(loss.target.location, "integers", "target", code))
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` gets integer targets, but needs floats",
+            f"`{loop_verdicts.callee_of(loss)}` gets integer targets, but needs floats",
             related=related,
             help="convert the targets with `.float()`",
         )

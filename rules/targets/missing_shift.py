@@ -59,7 +59,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_calls
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import LossCall, ModelCall
@@ -74,7 +74,7 @@ class MissingShift(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in loss_calls.losses_called(pipeline, "cross_entropy"):
+        for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
             for call in pipeline.model_calls:
                 if shifts.shifts_labels(call.model) and _compares_with_its_inputs(loss, call):
                     found.setdefault(loss.location, self._report(loss, call))
@@ -110,7 +110,7 @@ class MissingShift(Rule):
 
 def _compares_with_its_inputs(loss: LossCall, call: ModelCall) -> bool:
     """Whether all logits of a call are compared with all of its input tokens."""
-    tensors = loss_calls.tensors_given(loss)
+    tensors = loop_verdicts.tensors_given(loss)
     whole = [each for each in tensors if each.made and each.made.name == "logits" and not each.is_sliced]
     tokens = shifts.tokens_of(call)
     if not whole or len(whole) != len(tensors) or any(each.model is not call.model for each in whole):

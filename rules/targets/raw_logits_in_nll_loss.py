@@ -80,7 +80,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_calls
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
@@ -112,8 +112,8 @@ class RawLogitsInNllLoss(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
-        for loss in loss_calls.losses_called(pipeline, "nll_loss"):
-            made = loss_calls.operations_before(loss, *OUTPUTS)
+        for loss in loop_verdicts.losses_called(pipeline, "nll_loss"):
+            made = loop_verdicts.operations_before(loss, *OUTPUTS)
             if made:
                 found.setdefault(loss.location, self._report(pipeline, made[0], loss))
         yield from found.values()
@@ -123,7 +123,7 @@ class RawLogitsInNllLoss(Rule[Claim]):
         callee, code = _corrected_callee(pipeline, made, loss) or (None, None)
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` expects log-probabilities, but gets {given}",
+            f"`{loop_verdicts.callee_of(loss)}` expects log-probabilities, but gets {given}",
             related=[
                 *([Related(made.location, f"returns {given}", "origin")] if made.location else []),
                 *([Related(callee, "the loss function is named here", "callee")] if callee else []),

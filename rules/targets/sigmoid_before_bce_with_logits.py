@@ -91,7 +91,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_calls
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -113,12 +113,12 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
-        for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy_with_logits"):
-            for sigmoid in loss_calls.operations_before(loss, "sigmoid"):
+        for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy_with_logits"):
+            for sigmoid in loop_verdicts.operations_before(loss, "sigmoid"):
                 if sigmoid.location is not None:
                     found.setdefault(sigmoid.location, self._report_second_sigmoid(sigmoid, sigmoid.location, loss))
-        for loss in loss_calls.losses_called(pipeline, "binary_cross_entropy"):
-            made = loss_calls.operations_before(loss, *UNBOUNDED)
+        for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy"):
+            made = loop_verdicts.operations_before(loss, *UNBOUNDED)
             if made:
                 found.setdefault(loss.location, self._report_missing_sigmoid(made[0], loss))
         yield from found.values()
@@ -126,7 +126,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
     def _report_second_sigmoid(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         return self.finding(
             location,
-            f"sigmoid is applied here and again in `{loss_calls.callee_of(loss)}`",
+            f"sigmoid is applied here and again in `{loop_verdicts.callee_of(loss)}`",
             related=[Related(loss.location, "this loss expects logits and applies the sigmoid itself", "loss")],
             help="remove the sigmoid; a threshold of 0.5 for probabilities becomes 0 for logits",
             claim=Claim(sigmoid.given if sigmoid.text else None),
@@ -136,7 +136,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
         origin = [Related(made.location, "returns logits", "origin")] if made.location else []
         return self.finding(
             loss.location,
-            f"`{loss_calls.callee_of(loss)}` expects probabilities, but gets logits",
+            f"`{loop_verdicts.callee_of(loss)}` expects probabilities, but gets logits",
             related=origin,
             help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
         )

@@ -129,7 +129,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loss_calls
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -153,10 +153,10 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
-        for loss in loss_calls.losses_called(pipeline, "cross_entropy"):
+        for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
             if _has_soft_targets(loss):
                 continue
-            for softmax in loss_calls.operations_before(loss, "softmax"):
+            for softmax in loop_verdicts.operations_before(loss, "softmax"):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
         yield from found.values()
@@ -164,7 +164,7 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
     def _report(self, softmax: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         return self.finding(
             location,
-            f"softmax is applied here and again in `{loss_calls.callee_of(loss)}`",
+            f"softmax is applied here and again in `{loop_verdicts.callee_of(loss)}`",
             related=[Related(loss.location, "cross-entropy expects logits and applies log-softmax itself", "loss")],
             help="remove the softmax, and apply it only where probabilities are used",
             claim=Claim(softmax.given if softmax.text else None),
@@ -208,7 +208,7 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
 
 def _has_soft_targets(loss: LossCall) -> bool:
     """Whether the targets are probabilities: such a loss compares two distributions."""
-    targets = loss_calls.tensors_given(loss, "target")
+    targets = loop_verdicts.tensors_given(loss, "target")
     return any(target.kind == "float" or (target.made and target.made.name in DISTRIBUTIONS) for target in targets)
 
 

@@ -72,7 +72,7 @@ from collections.abc import Iterator
 from lintrain.analysis import script_text, special_tokens
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.pipeline.values.python import Constant, Value, is_missing, is_true, literal, text_of
-from lintrain.pipeline.values.tokens import SpecialToken, Templated
+from lintrain.pipeline.values.tensors import SpecialToken, Templated
 from lintrain.rule import (
     Evidence,
     Finding,

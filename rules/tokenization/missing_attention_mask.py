@@ -63,7 +63,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, raggedness
+from lintrain.analysis import collators, loaders
 from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Task
@@ -89,7 +89,7 @@ class MissingAttentionMask(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feeding in loaders.feedings(pipeline):
-            reasons = raggedness.ragged_at(pipeline, feeding.loader.dataset)
+            reasons = collators.ragged_at(pipeline, feeding.loader.dataset)
             if not reasons or not _pads(feeding.loader):
                 continue
             for call in pipeline.model_calls:

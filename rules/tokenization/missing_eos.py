@@ -96,7 +96,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions, special_tokens, token_feeds
-from lintrain.pipeline.values import data, tokens
+from lintrain.pipeline.values import data, tensors
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -174,18 +174,18 @@ def _adds_none(pipeline: Pipeline, feed: token_feeds.TokenFeed, tokenizer: data.
 
 def _is_filled_template(encoding: data.Encoding) -> bool:
     """Whether the text is a template with columns filled in, without an EOS token."""
-    texts = [text for text in special_tokens.written_texts(encoding) if isinstance(text, tokens.Text)]
+    texts = [text for text in special_tokens.written_texts(encoding) if isinstance(text, tensors.Text)]
     overflow = encoding.arguments.get("return_overflowing_tokens", Constant(None))
     return bool(texts) and is_missing(overflow) and all(_has_columns_in_words(text) for text in texts)
 
 
-def _has_columns_in_words(text: tokens.Text) -> bool:
+def _has_columns_in_words(text: tensors.Text) -> bool:
     parts = list(special_tokens.parts_of(text))
     literals = [part.value for part in parts if isinstance(part, Constant) and isinstance(part.value, str)]
     varying = [part for part in parts if not isinstance(part, Constant)]
     has_words = any(re.search(r"[A-Za-z]{3}", words) for words in literals)
     may_end = any(MAY_END.search(words) for words in literals) or any(
-        isinstance(part, tokens.SpecialToken) for part in parts
+        isinstance(part, tensors.SpecialToken) for part in parts
     )
     return has_words and bool(varying) and not may_end
 
@@ -237,7 +237,7 @@ def _calls_itself(call: expressions.Expression) -> bool:
 def _is_list(inputs: Value) -> bool | None:
     """Whether a tokenizer gets a list of texts, or a single one; None if that is not certain."""
     match inputs:
-        case tokens.Text():
+        case tensors.Text():
             return False
         case Sequence():
             return True

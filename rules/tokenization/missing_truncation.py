@@ -82,7 +82,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import token_feeds, token_positions
+from lintrain.analysis import token_feeds
 from lintrain.pipeline.values.python import is_missing
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
@@ -97,13 +97,8 @@ class MissingTruncation(Rule):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             if encoding is None or encoding.origin is None or encoding.origin in reported or ids is None:
                 continue
-            limit, name = token_positions.learned_positions(pipeline, feed)
-            if (
-                ids.truncated is not False
-                or limit is None
-                or token_positions.may_be_short(feed.dataset)
-                or _is_split(feed)
-            ):
+            limit, name = token_feeds.learned_positions(pipeline, feed)
+            if ids.truncated is not False or limit is None or token_feeds.may_be_short(feed.dataset) or _is_split(feed):
                 continue
             reported.add(encoding.origin)
             yield self.finding(

@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import token_feeds, token_positions
+from lintrain.analysis import token_feeds
 from lintrain.pipeline.values.data import Padding
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -87,13 +87,13 @@ class OverLongInput(Rule[Claim]):
         reported: set[Location] = set()
         for feed in token_feeds.token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
-            limit, name = token_positions.learned_positions(pipeline, feed) if feed.model else (None, "")
+            limit, name = token_feeds.learned_positions(pipeline, feed) if feed.model else (None, "")
             if encoding is None or encoding.origin is None or ids is None or limit is None or encoding.depth:
                 continue
-            is_padded = ids.padding is Padding.FIXED and token_positions.pads_take_positions(pipeline, feed)
+            is_padded = ids.padding is Padding.FIXED and token_feeds.pads_take_positions(pipeline, feed)
             max_length = (
                 encoding.max_length
-                if is_padded or (ids.truncated and not token_positions.may_be_short(feed.dataset))
+                if is_padded or (ids.truncated and not token_feeds.may_be_short(feed.dataset))
                 else None
             )
             if max_length is None or max_length <= limit or encoding.origin in reported:

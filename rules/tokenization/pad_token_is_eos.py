@@ -80,7 +80,7 @@ from lintrain.analysis import collators, expressions, script_text, special_token
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.tokens import TokenSetting
+from lintrain.pipeline.values.tensors import TokenSetting
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 IGNORED = "-100"

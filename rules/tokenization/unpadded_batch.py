@@ -70,7 +70,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, raggedness, run_data
+from lintrain.analysis import collators, loaders, run_data
 from lintrain.pipeline.values.data import Collator, ColumnValues, Dataset, Rows
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Task
@@ -111,13 +111,13 @@ class UnpaddedBatch(Rule[Claim]):
             if run.path in run_data.PLAIN_TRAINERS and not run.overrides & run_data.OWN_LOADING:
                 yield from self._check_trainer(pipeline, run)
         for loader in pipeline.loaders:
-            reasons = raggedness.ragged_at(pipeline, loader.dataset)
+            reasons = collators.ragged_at(pipeline, loader.dataset)
             if loader.origin and reasons and _stacks_rows(loader):
                 yield self._report_loader(pipeline, loader, reasons, loader.origin)
         found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
-            reasons = raggedness.ragged_at(pipeline, rows.dataset) if isinstance(rows, Rows) else ()
+            reasons = collators.ragged_at(pipeline, rows.dataset) if isinstance(rows, Rows) else ()
             if reasons and not loaders.expects_error(pipeline, misuse.location):
                 found.setdefault(misuse.location, self._report_collate(misuse.location, reasons))
         yield from found.values()
@@ -133,7 +133,7 @@ class UnpaddedBatch(Rule[Claim]):
     def _check_trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
         for parameter in ("train_dataset", "eval_dataset"):
             given = run.value(parameter)
-            reasons = raggedness.ragged_at(pipeline, given) or raggedness.ragged_copy_at(pipeline, given)
+            reasons = collators.ragged_at(pipeline, given) or collators.ragged_copy_at(pipeline, given)
             if reasons and _stacks(run, parameter):
                 yield self._report_trainer(pipeline, run, parameter, reasons)
                 return

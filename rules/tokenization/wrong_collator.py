@@ -89,7 +89,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, raggedness, run_data
+from lintrain.analysis import collators, run_data
 from lintrain.pipeline.values.data import Dataset, Kind
 from lintrain.pipeline.values.model import Task
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -120,7 +120,7 @@ class WrongCollator(Rule[Claim]):
             model, collator = collation.model, collation.collator
             if model is None or model.task not in FITTING or (collator is not None and collator.path != PADDING):
                 continue
-            reasons = raggedness.ragged_at(pipeline, collation.dataset)
+            reasons = collators.ragged_at(pipeline, collation.dataset)
             if not reasons or not _has_ragged_labels(collation.dataset):
                 continue
             fitting = FITTING[model.task]

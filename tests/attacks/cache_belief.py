@@ -92,8 +92,8 @@ def answers_where(folder: Path, open_to_others: Callable[[Path], None]) -> None:
 @attack("cache-is-believed-if-private", cases=OPENED)
 def verdicts_where(folder: Path, open_to_others: Callable[[Path], None]) -> None:
     """Verdicts that others may have written: a finding keeps none of them."""
-    from lintrain.evidence.ending import Ending, EndingKind
     from lintrain.evidence.run import Evidence
+    from lintrain.evidence.stages import Ending, EndingKind
     from lintrain.model.finding import Finding
     from lintrain.model.level import Level
     from lintrain.model.location import Location

@@ -16,14 +16,12 @@ from pathlib import Path
 import lintrain
 from benchmarks.accuracy.checking import installed_versions
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.edits import TextEdits
-from lintrain.check.fixing import fix_files
+from lintrain.check.fixing import TextEdits, fix_files
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.one_file import parse_problem
 from lintrain.check.result import CheckResult, FileOutcome
-from lintrain.check.selection import Choice, Selection, choose, known_names
+from lintrain.check.selection import CheckRequest, Choice, Selection, choose, known_names
 from lintrain.check.tiers import rules_concerned
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.model.location import Location
@@ -207,7 +205,7 @@ def _faults_of_report(outcome: CheckResult, form: int) -> Iterator[str]:
         blocks, between = people_blocks(name, outcome.reported, find_source, Style())
         text = between.join(blocks)
     elif name == "html":
-        from lintrain.report.page.checked import checked_page
+        from lintrain.report.page.findings import checked_page
 
         text = checked_page(outcome.reported, find_source, "")
     else:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lintrain.check.check_request import CheckRequest
 from lintrain.check.check_run import CheckRun
-from lintrain.check.edits import TextEdits
-from lintrain.check.fixing import FixedFiles, fix_files
+from lintrain.check.fixing import FixedFiles, TextEdits, fix_files
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.result import CheckResult
+from lintrain.check.selection import CheckRequest
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.entries import check_report
-from lintrain.report.page.checked import checked_page
+from lintrain.report.page.findings import checked_page
 from lintrain.report.text.diff import diff
 from lintrain.report.text.findings import people_blocks
 from lintrain.report.text.style import Style

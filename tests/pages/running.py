@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lintrain.evidence.run import Evidence
-from lintrain.runtime.parent.events import EventFile
+from lintrain.runtime.parent.events import Assembly, EventFile
 from lintrain.runtime.parent.launcher import package_folder
 from lintrain.runtime.parent.pass_request import PassRequest
-from lintrain.runtime.parent.stream import Assembly
-from lintrain.text.sizes import read_size
+from lintrain.text.shown import read_size
 from tests.pages.assembly import Script
 from tests.pages.demands import PAGE
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import lintrain.cli
-from lintrain.cache import stamps
-from lintrain.cache.stamps import SECOND
+from lintrain.cache import whole_files
+from lintrain.cache.whole_files import SECOND
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.rulebook import find_rules
 
@@ -78,8 +78,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose files are old enough to be told from changed ones."""
     monkeypatch.setenv("LINTRAIN_CACHE_DIR", str(tmp_path / "cache"))
     find_rules.cache_clear()  # a new process finds them itself
-    now = stamps.NOW
-    monkeypatch.setattr(stamps, "NOW", lambda: now() + 10 * SECOND)
+    now = whole_files.NOW
+    monkeypatch.setattr(whole_files, "NOW", lambda: now() + 10 * SECOND)
     folder = tmp_path / "project"
     (folder / ".git").mkdir(parents=True)
     for name, text in FILES.items():

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from lintrain.server.paths import uri_of
+from lintrain.server.positions import uri_of
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0

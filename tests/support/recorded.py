@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from lintrain.runtime.child.garbage import Thresholds
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.surroundings import Thresholds
 
 
 class RecordedRun(MeasuredRun):

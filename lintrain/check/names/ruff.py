@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 from lintrain.source.bounds import find_program
-from lintrain.source.outputs import TooManyValuesError, is_large_notebook, without_outputs
+from lintrain.source.notebook import TooManyValuesError, is_large_notebook, without_outputs
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown

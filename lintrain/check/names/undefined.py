@@ -1,4 +1,7 @@
-"""Which of ruff's clues are names that a run fails on, as findings."""
+"""Which of ruff's clues are names that a run fails on, as findings.
+
+The names that a piece of code binds.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,14 @@ from functools import cached_property
 from typing import TypeVar
 
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME, UndefinedName
-from lintrain.check.names.bound import bound_names, bound_within, module_level
 from lintrain.check.names.ruff import COMPILER_CODES, Clue
 from lintrain.check.result import Reported
 from lintrain.model.claims import plain_claim
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddImport, Fix
 from lintrain.model.location import Location
-from lintrain.source.nesting import Nesting
-from lintrain.source.nodes import walk
+from lintrain.source.bounds import Nesting
+from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -273,3 +275,33 @@ def _unevaluated(source: Source) -> Iterator[ast.expr]:
 
 def _postpones(node: ast.ImportFrom) -> bool:
     return node.module == "__future__" and any(alias.name == "annotations" for alias in node.names)
+
+
+def bound_within(loop: ast.stmt) -> frozenset[str]:
+    """The names that a loop binds."""
+    return frozenset(name for inner in walk(loop) for name in bound_names(inner))
+
+
+def module_level(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of a module in order, without those inside its functions and classes."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(reversed(children(node)))
+
+
+def bound_names(node: ast.AST) -> Iterator[str]:
+    """The names that a node itself binds."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.alias():
+            yield node.asname or node.name.split(".")[0]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case _:
+            pass

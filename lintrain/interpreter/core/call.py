@@ -9,8 +9,8 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Tokenizer
-from lintrain.pipeline.values.frames import DataFrame
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer, Scaler
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, Instance, Mapping, Sequence, Unknown, Value

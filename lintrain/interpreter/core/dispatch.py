@@ -27,7 +27,7 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.frames import forget_frames
+from lintrain.pipeline.values.columns import forget_frames
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Either, Mapping, Unknown, Value, join
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.source.nodes import children

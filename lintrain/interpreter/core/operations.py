@@ -24,7 +24,7 @@ from lintrain.pipeline.values.python import (
     Value,
     join,
 )
-from lintrain.pipeline.values.tokens import Text
+from lintrain.pipeline.values.tensors import Text
 
 
 def known_items(value: Value, most: int) -> list[Value] | None:

@@ -15,7 +15,7 @@ from lintrain.interpreter.core.registry import STORED_ATTRIBUTES, STORED_ITEMS, 
 from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Binding
-from lintrain.pipeline.values.frames import DataFrame, Indexer, Series
+from lintrain.pipeline.values.columns import DataFrame, Indexer, Series
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Either, Mapping, Sequence, Unknown, Value, join
 from lintrain.pipeline.values.tensors import Derived
 from lintrain.source.nodes import children

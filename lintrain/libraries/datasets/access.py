@@ -23,7 +23,7 @@ from lintrain.pipeline.values.data import (
     Rows,
 )
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, text_of
-from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
+from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text
 
 
 @subscript_of(Dataset)

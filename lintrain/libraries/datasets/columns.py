@@ -9,8 +9,8 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, entries_of, function, method, stored_item_of, subscript_of
 from lintrain.model.location import Location
+from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Feature, Features, Kind, Padding
-from lintrain.pipeline.values.frames import Series
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -24,7 +24,7 @@ from lintrain.pipeline.values.python import (
     number_of,
     text_of,
 )
-from lintrain.pipeline.values.tokens import Templated, Text
+from lintrain.pipeline.values.tensors import Templated, Text
 
 IGNORED = -100
 """The label that torch's and transformers' losses leave out."""

@@ -9,10 +9,9 @@ from lintrain.interpreter.core.reader import ITEMS_A_STEP
 from lintrain.interpreter.core.registry import ENTRIES, base_call, function, of_type
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, recolumned, started
-from lintrain.libraries.datasets.files import Content, content_of
-from lintrain.libraries.datasets.loading import TEXT_ONLY
+from lintrain.libraries.datasets.loading import TEXT_ONLY, Content, content_of
+from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features, OwnRows
-from lintrain.pipeline.values.frames import DataFrame
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,

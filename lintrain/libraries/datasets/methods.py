@@ -6,8 +6,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import method
 from lintrain.libraries.datasets.columns import column_of, types_of
-from lintrain.libraries.datasets.cuts import cut_of, parts_of
-from lintrain.libraries.datasets.deriving import derived, dictionary, names_in, recolumned
+from lintrain.libraries.datasets.deriving import cut_of, derived, dictionary, names_in, parts_of, recolumned
 from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, DatasetDict, Features, Kind, Rows

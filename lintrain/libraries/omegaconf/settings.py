@@ -7,16 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from lintrain.interpreter import classes, objects
+from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import attribute_of, decorating, function, method_of, stored_attribute_of
 from lintrain.interpreter.functions import attribute_default
-from lintrain.knowledge.setting_files import read_yaml_settings
+from lintrain.knowledge.plain_yaml import read_yaml_settings
 from lintrain.libraries.stdlib.paths import as_value, path_of, settings_in
 from lintrain.model.location import Location
-from lintrain.pipeline.values.files import Settings
+from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Class,
@@ -68,7 +68,7 @@ def settings_of(
         case Mapping():
             entries: dict[Literal, Value] = {key: inside(held) for key, held in value.entries.items()}
             return Settings(entries, value.is_complete, origin=value.origin)
-        case Instance() if classes.is_dataclass(value.cls):
+        case Instance() if functions.is_dataclass(value.cls):
             return inside(mapping_of(value.attributes, is_complete=True))
         case Sequence():
             return Sequence([inside(item) for item in value.items], value.kind, value.is_complete)

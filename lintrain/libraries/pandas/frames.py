@@ -15,11 +15,10 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.libraries.datasets.columns import column_of
-from lintrain.libraries.datasets.files import content_of
+from lintrain.libraries.datasets.loading import content_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.columns import Column, Kind
-from lintrain.pipeline.values.frames import DataFrame, Indexer, Series, in_part
+from lintrain.pipeline.values.columns import Column, DataFrame, Indexer, Kind, Series, in_part
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,

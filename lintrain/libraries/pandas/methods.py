@@ -9,9 +9,8 @@ from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.pandas.frames import depth_of, same_rows, some_rows
 from lintrain.libraries.pandas.series import kind_as
-from lintrain.pipeline.values.columns import Column, Kind
+from lintrain.pipeline.values.columns import Column, DataFrame, Kind, Series, computed, in_part
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.frames import DataFrame, Series, computed, in_part
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,

@@ -16,9 +16,8 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.model.location import Location
-from lintrain.pipeline.values.columns import Column, Kind
+from lintrain.pipeline.values.columns import Column, Kind, Series, TextMethods, computed, in_part
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.frames import Series, TextMethods, computed, in_part
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lintrain.interpreter import classes, objects
+from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
-from lintrain.pipeline.values.counts import Count, Real, Whole
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -30,6 +29,7 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
+from lintrain.pipeline.values.tensors import Count, Real, Whole
 from lintrain.pipeline.values.training import Predictions
 
 if TYPE_CHECKING:
@@ -201,11 +201,11 @@ def _isinstance(call: Call) -> Value:
     """Whether predictions are a tuple, a literal is of a builtin type, or an object of one of the script's classes."""
     value, kind = call.value("obj", 0), call.value("class_or_tuple", 1)
     kinds = kind.items if isinstance(kind, Sequence) else [kind]
-    classes = [each for each in kinds if isinstance(each, Class)]
-    if isinstance(value, Instance) and len(classes) == len(kinds):
+    functions = [each for each in kinds if isinstance(each, Class)]
+    if isinstance(value, Instance) and len(functions) == len(kinds):
         # A base that was not understood may derive from the class that is asked for, so only a yes is
         # certain.
-        is_one = any(each in classes for each in value.cls.lineage())
+        is_one = any(each in functions for each in value.cls.lineage())
         return Constant(is_one) if is_one or not value.cls.has_unknown_base else UNKNOWN
     if isinstance(value, Constant) and not value.is_default and all(_is_plain_type(each) for each in kinds):
         names = {each.path.rpartition(".")[2] for each in kinds if isinstance(each, Library)}
@@ -229,7 +229,7 @@ def _getattr(call: Call) -> Value:
     if name is None or not call.positional:
         return UNKNOWN
     value, default = call.positional[0].value, call.value("default", 2)
-    if isinstance(value, Instance) and not isinstance(default, Absent) and classes.lacks(value, name):
+    if isinstance(value, Instance) and not isinstance(default, Absent) and functions.lacks(value, name):
         return default
     return dispatch.attribute(call.reader, value, name, call.location)
 

@@ -12,10 +12,9 @@ from lintrain.interpreter.core.registry import attribute_of, function, method, o
 from lintrain.interpreter.retention import note_append
 from lintrain.model.location import Location
 from lintrain.pipeline.record import TokenTest
-from lintrain.pipeline.values.counts import Whole
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
-from lintrain.pipeline.values.tokens import SpecialToken, Templated, Text
+from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, Whole
 
 MOST_ITEMS = 64
 """A list up to this length is known item by item."""

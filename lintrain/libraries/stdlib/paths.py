@@ -10,10 +10,9 @@ from lintrain.interpreter.core.arithmetic import LONGEST
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, operated
-from lintrain.knowledge.setting_files import read_json_settings, read_yaml_settings
-from lintrain.knowledge.yaml_values import UNREAD
+from lintrain.knowledge.plain_yaml import UNREAD, read_json_settings, read_yaml_settings
 from lintrain.model.location import Location
-from lintrain.pipeline.values.files import FilePath, OpenFile
+from lintrain.pipeline.values.loading import FilePath, OpenFile
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,

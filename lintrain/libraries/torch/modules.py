@@ -22,8 +22,7 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import note_module_attribute
-from lintrain.libraries.torch.layers import through
-from lintrain.libraries.torch.losses import function_loss, module_loss
+from lintrain.libraries.torch.layers import function_loss, module_loss, through
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act

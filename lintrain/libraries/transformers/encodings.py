@@ -19,7 +19,7 @@ from lintrain.pipeline.values.python import (
     is_true,
     number_of,
 )
-from lintrain.pipeline.values.tokens import Templated, Text
+from lintrain.pipeline.values.tensors import Templated, Text
 
 INPUTS = ("text", "text_pair", "text_target", "text_pair_target")
 

@@ -19,7 +19,7 @@ from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Collator, Tokenizer
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Mapping, Value, join
-from lintrain.pipeline.values.tokens import SPECIAL_TOKENS, SpecialToken, TokenSetting
+from lintrain.pipeline.values.tensors import SPECIAL_TOKENS, SpecialToken, TokenSetting
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MADE = lazy_pattern(r"transformers\.\w*(?:Tokenizer(?:Fast)?|Processor|FeatureExtractor)(?:\.from_pretrained)?$")

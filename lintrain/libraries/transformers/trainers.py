@@ -17,7 +17,7 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
 )
 from lintrain.knowledge.trainers import TRAINER, trainer_parameters
-from lintrain.libraries.torch.collation import is_many, read_collate
+from lintrain.libraries.torch.loaders import is_many, read_collate
 from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act

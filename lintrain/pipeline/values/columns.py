@@ -1,11 +1,16 @@
-"""Columns of data sets: what they hold, and how their rows of tokens are padded."""
+"""Columns of data sets: what they hold, and how their rows of tokens are padded.
+
+Parts of data sets whose rows are consecutive.
+
+Frames of pandas whose columns are known, and what is taken out of them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import field, replace
 from enum import StrEnum
 
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import Sequence, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -65,3 +70,117 @@ class Column:
     def named(self, name: str) -> Column:
         """The same column under another name."""
         return replace(self, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Which rows a data set keeps of its source, if they are consecutive: from `first` up to `stop`.
+
+    Counted in rows, or in percent; `first` is None if it is not known which, `stop` where they go to the end. `of`
+    counts the rows of the source. `is_default` if the user may ask for others.
+    """
+
+    first: int | None = None
+    stop: int | None = None
+    of: int | None = None
+    is_percent: bool = False
+    is_default: bool = False
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows it keeps, None if that is not certain; a source that is shorter has fewer."""
+        if self.is_percent or self.is_default or self.first is None or self.stop is None:
+            return None
+        return max(0, self.stop - self.first)
+
+    def share(self) -> tuple[float, float] | None:
+        """Where it begins and ends in its source, as shares of its rows; None if one of them is not known."""
+        if self.first is None or not self.of:
+            return None
+        return self.first / self.of, min(1.0, (self.of if self.stop is None else self.stop) / self.of)
+
+    def overlaps(self, other: Cut) -> bool | None:
+        """Whether two cuts of one source share rows; None if that is not known."""
+        if self.first is None or other.first is None or self.is_percent is not other.is_percent:
+            return None
+        if self.is_default or other.is_default:
+            return None
+        starts_before_end = other.stop is None or self.first < other.stop
+        return starts_before_end and (self.stop is None or other.first < self.stop)
+
+
+@dataclass(eq=False, slots=True)
+class DataFrame(Value):
+    """A frame: its columns; `is_complete` if there are no others. Code that stores into it changes it in place.
+
+    `rows` and `sorted_by` tell of its rows what is certain. `is_numbered` if its index counts the rows from 0: such
+    an index is no column of a data set made of it. `depth` counts the conditions and loops around its making.
+    """
+
+    columns: dict[str, Column]
+    is_complete: bool
+    rows: int | None = None
+    sorted_by: str | None = None
+    is_numbered: bool = True
+    depth: int = 0
+
+    def forget(self) -> None:
+        """Note that anything may have happened to it."""
+        self.columns, self.is_complete = {}, False
+        self.rows = self.sorted_by = None
+        self.is_numbered = False
+
+    def put(self, name: str, column: Column) -> None:
+        """Set a column, be it there already or not."""
+        self.columns = {**self.columns, name: column.named(name)}
+        if self.sorted_by == name:
+            self.sorted_by = None
+
+    def become(self, other: DataFrame) -> None:
+        """Take over what another one is, as methods with `inplace=True` do."""
+        self.columns, self.is_complete = other.columns, other.is_complete
+        self.rows, self.sorted_by, self.is_numbered = other.rows, other.sorted_by, other.is_numbered
+
+
+@dataclass(eq=False, slots=True)
+class Series(Value):
+    """The values of one column, of the frame that they are a part of; of an unknown kind where code computed them."""
+
+    column: Column
+    frame: DataFrame | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Indexer(Value):
+    """`frame.loc`, `frame.iloc`."""
+
+    frame: DataFrame
+
+
+@dataclass(eq=False, slots=True)
+class TextMethods(Value):
+    """`series.str`."""
+
+    series: Series
+
+
+def forget_frames(value: Value) -> None:
+    """Note that anything may have happened to the frames in a list, whose items cannot be told apart."""
+    match value:
+        case DataFrame():
+            value.forget()
+        case Sequence(items=items):
+            for item in items:
+                forget_frames(item)
+        case _:
+            pass
+
+
+def computed(kind: Kind = Kind.UNKNOWN) -> Series:
+    """Values that code made of others, in a column without a name."""
+    return Series(Column("", kind))
+
+
+def in_part(column: Column) -> Column:
+    """The column in some of the rows, where not every class need be left."""
+    return replace(column, class_names=(), num_classes=None) if column.num_classes else column

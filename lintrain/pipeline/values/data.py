@@ -8,11 +8,11 @@ from dataclasses import field, replace
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
 from lintrain.pipeline.values.columns import Column as Column
+from lintrain.pipeline.values.columns import Cut as Cut
 from lintrain.pipeline.values.columns import Kind as Kind
 from lintrain.pipeline.values.columns import Padding as Padding
-from lintrain.pipeline.values.cuts import Cut as Cut
 from lintrain.pipeline.values.python import UNKNOWN, Literal, Value
-from lintrain.pipeline.values.tokens import TokenSetting
+from lintrain.pipeline.values.tensors import TokenSetting
 from lintrain.startup.lazy_dataclass import dataclass
 
 

@@ -1,4 +1,7 @@
-"""Torch's side of data: map-style data sets, samplers, and the loaders that make batches of them."""
+"""Torch's side of data: map-style data sets, samplers, and the loaders that make batches of them.
+
+Files by their paths, and settings that are read from them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import field
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Mapping, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -64,3 +67,23 @@ class TorchDataset(Value):
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class FilePath(Value):
+    """A `pathlib.Path` whose text is known; `is_default` if the user may give another."""
+
+    text: str
+    is_default: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class OpenFile(Value):
+    """A file that is open for reading, or its whole text."""
+
+    path: FilePath
+
+
+@dataclass(eq=False, slots=True)
+class Settings(Mapping):
+    """Values by name that are attributes too: what OmegaConf, Hydra and EasyDict give."""

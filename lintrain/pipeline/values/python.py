@@ -1,20 +1,23 @@
-"""Values of the language itself, as far as the reader understands them."""
+"""Values of the language itself, as far as the reader understands them.
+
+What something derives from, walked without going anywhere twice.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lintrain.model.location import Location
-from lintrain.pipeline.values.ancestry import MOST_CLASSES, ancestry_of
 from lintrain.pipeline.values.closure import Closure
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.source.source import Source
+
 
 MOST_OPTIONS = 4
 """A value that may be more than this many things is Unknown: no rule can judge it."""
@@ -297,3 +300,21 @@ def is_true(value: Value) -> bool:
 def is_missing(value: Value) -> bool:
     """Whether an argument was not given, or given as None."""
     return isinstance(value, Absent) or (isinstance(value, Constant) and value.value is None and not value.is_default)
+
+
+MOST_CLASSES = 100
+"""Classes that one class derives from, itself included, that are looked at."""
+
+Node = TypeVar("Node")
+
+
+def ancestry_of(start: Node, above: Callable[[Node], Iterable[Node]]) -> tuple[Node, ...]:
+    """Something and what it derives from, nearest first, each once; at most MOST_CLASSES."""
+    found: dict[Node, None] = {}
+    pending = [start]
+    while pending and len(found) < MOST_CLASSES:
+        node = pending.pop()
+        if node not in found:
+            found[node] = None
+            pending.extend(reversed([*above(node)]))
+    return tuple(found)

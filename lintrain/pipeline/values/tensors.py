@@ -1,9 +1,18 @@
-"""What is known of a tensor between the model and the loss: its shape and the operations that computed it."""
+"""What is known of a tensor between the model and the loss: its shape and the operations that computed it.
+
+Special tokens, the text that code puts together with them, and what a script sets on a tokenizer.
+
+Numbers that are not known but for what they count: the batches of a loader, multiplied and divided.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from lintrain.model.location import Location
-from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
+from lintrain.pipeline.events import Condition
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
 CLASSES = -1
@@ -66,3 +75,102 @@ def root_of(value: Value) -> Value:
     while isinstance(value, Derived) and value.by not in {"slice", "change"}:
         value = value.of
     return value
+
+
+MOST_PARTS = 1_000
+"""Parts that a text is known to be put together of: one that is doubled line by line has no end of them."""
+
+KINDS = ("pad", "eos", "bos", "unk", "mask", "sep", "cls")
+SPECIAL_TOKENS = frozenset(f"{kind}_token{ending}" for kind in KINDS for ending in ("", "_id"))
+"""A tokenizer's attributes that hold its special tokens, as text and as ids."""
+
+
+@dataclass(eq=False, slots=True)
+class SpecialToken(Unknown):
+    """A special token of a tokenizer; `name` is the attribute there (`eos_token`, `pad_token_id`)."""
+
+    owner: Value = UNKNOWN
+
+    @property
+    def kind(self) -> str:
+        """Which special token it is: `eos`, `pad`, …"""
+        return self.name.partition("_")[0]
+
+
+@dataclass(eq=False, slots=True)
+class Text(Unknown):
+    """Text that code puts together out of these parts, in order: literals, columns, special tokens."""
+
+    parts: tuple[Value, ...] = ()
+    size: int = 1
+    """The number of its parts, those of the texts in it written out."""
+
+    @classmethod
+    def of(cls, parts: Iterable[Value], location: Location) -> Text:
+        """The text of these parts; where it is put together of too many, none of them is known."""
+        known = tuple(parts)
+        size = sum(part.size if isinstance(part, Text) else 1 for part in known)
+        return cls(parts=known, size=size, origin=location) if size <= MOST_PARTS else cls(origin=location)
+
+
+@dataclass(eq=False, slots=True)
+class Templated(Unknown):
+    """What a tokenizer's chat template makes of messages, as text; `adds_prompt` is `add_generation_prompt`."""
+
+    owner: Value = UNKNOWN
+    adds_prompt: Value = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSetting:
+    """A special token that the script gives a tokenizer: where, and under which conditions since that was made."""
+
+    name: str
+    value: Value
+    location: Location
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Count(Value):
+    """The number of batches that a loader gives in one pass, times `multipliers`, divided by `divisors`.
+
+    `is_exact` if nothing else was done to it; `made_at` is the number of events before the length was taken.
+    """
+
+    of: Value = UNKNOWN
+    multipliers: tuple[Value, ...] = ()
+    divisors: tuple[Value, ...] = ()
+    is_exact: bool = True
+    made_at: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Whole(Unknown):
+    """A whole number that is not known."""
+
+
+@dataclass(eq=False, slots=True)
+class Real(Unknown):
+    """A number with a point that is not known."""
+
+
+NUMBERS = Constant | Count | Unknown | Either
+
+
+def computed(left: Value, operator: str, right: Value, location: Location) -> Value | None:
+    """What an operator gives of a count of batches and another number; None if it counts no batches any more."""
+    if not isinstance(left, NUMBERS) or not isinstance(right, NUMBERS):
+        return None
+    count, other = (left, right) if isinstance(left, Count) else (right, left)
+    if not isinstance(count, Count):
+        return None
+    match operator:
+        case "Mult":
+            return replace(count, multipliers=(*count.multipliers, other), origin=location)
+        case "Div" | "FloorDiv" if count is left:
+            return replace(count, divisors=(*count.divisors, other), origin=location)
+        case "Add" | "Sub" if count is left or operator == "Add":
+            return replace(count, is_exact=False, origin=location)
+        case _:
+            return None

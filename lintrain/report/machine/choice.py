@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from lintrain.report.machine.document import CheckReport, as_json, as_json_lines
 from lintrain.rulebook import RuleFile
-from lintrain.source.written_places import FindSource
+from lintrain.source.source import FindSource
 from lintrain.text.shown import escaped_json, escaped_xml, shown
 
 WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
@@ -43,7 +43,7 @@ def program_text(
 
             return escaped_xml(junit(report)) + "\n"
         case "gitlab":
-            from lintrain.report.machine.gitlab import gitlab
+            from lintrain.report.machine.ci_logs import gitlab
 
             return escaped_json(gitlab(report)) + "\n"
         case _:

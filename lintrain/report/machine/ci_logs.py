@@ -1,14 +1,20 @@
-"""Lines that CI systems read from a log: GitHub Actions, Azure Pipelines, and pylint's format."""
+"""Lines that CI systems read from a log: GitHub Actions, Azure Pipelines, and pylint's format.
+
+A Code Quality report, which GitLab shows in merge requests.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from lintrain.model.level import Level
 from lintrain.report.machine.document import CheckReport, FindingEntry
-from lintrain.report.machine.paths import absolute, from_root
-from lintrain.report.machine.wording import message_of, remarks_of, unjudged_files
+from lintrain.report.machine.wording import absolute, from_root, message_of, relative, remarks_of, unjudged_files
+from lintrain.report.markdown import escaped_markdown
 from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.text.shown import shown, without_commands
 
@@ -90,3 +96,37 @@ def pylint(report: CheckReport) -> Iterator[str]:
         where = f"{shown(entry.location.path)}:{entry.location.file_line}"
         line = f"{where}: [{PYLINT_CATEGORIES[entry.level]}({entry.rule}), ] {message_of(entry)}"
         yield without_commands(line)
+
+
+GITLAB_SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor", Level.NOTE: "info"}
+
+
+def gitlab(report: CheckReport) -> str:
+    """The list of issues as JSON."""
+    return json.dumps([_issue(entry) for entry in report.problems], indent=2, ensure_ascii=False)
+
+
+def _issue(entry: FindingEntry) -> dict[str, object]:
+    at = entry.location
+    return {
+        "type": "issue",
+        "check_name": entry.rule,
+        "description": f"{entry.rule}: {message_of(entry)}",
+        "content": {"body": "\n\n".join(map(escaped_markdown, remarks_of(entry)))},
+        "categories": ["Bug Risk"],
+        "severity": GITLAB_SEVERITIES[entry.level],
+        "fingerprint": entry.fingerprint,
+        "location": {
+            "path": _from_project(at.path),
+            "positions": {
+                "begin": {"line": at.file_line, "column": at.file_column},
+                "end": {"line": at.file_end_line, "column": at.file_end_column},
+            },
+        },
+    }
+
+
+def _from_project(path: str) -> str:
+    """A path relative to the folder that GitLab uses."""
+    project = os.environ.get("CI_PROJECT_DIR")
+    return relative(Path(absolute(path)), Path(project)) if project else from_root(path)

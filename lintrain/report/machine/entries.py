@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from lintrain._version import __version__
-from lintrain.check.edits import TextEdit, TextEdits
+from lintrain.check.fixing import TextEdit, TextEdits
 from lintrain.check.result import CheckResult, Crash, Reported
 from lintrain.model.claims import plain_claim
 from lintrain.model.finding import Finding
@@ -31,10 +31,9 @@ from lintrain.report.machine.document import (
     UnjudgedEntry,
     VerdictEntry,
 )
-from lintrain.report.machine.paths import from_root
-from lintrain.source.source import Source
+from lintrain.report.machine.wording import from_root
+from lintrain.source.source import FindSource, Source
 from lintrain.source.suppression import Suppression
-from lintrain.source.written_places import FindSource
 
 EditsOf = Callable[[Source, Fix], Sequence[TextEdit]]
 

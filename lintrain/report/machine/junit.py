@@ -9,8 +9,7 @@ from pathlib import PurePath
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from lintrain.report.machine.document import CheckReport, CrashEntry, FindingEntry, ProbeEntry, is_refuted
-from lintrain.report.machine.paths import from_root
-from lintrain.report.machine.wording import message_of, one_line, remarks_of
+from lintrain.report.machine.wording import from_root, message_of, one_line, remarks_of
 
 COULD_NOT_JUDGE = 3
 

@@ -14,7 +14,7 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.report.machine.document import CheckReport, FindingEntry, LocationEntry, Summary, SuppressedEntry
 from lintrain.report.machine.entries import digest
-from lintrain.report.machine.paths import absolute
+from lintrain.report.machine.wording import absolute
 from lintrain.source.reading import UnreadableError, read_file
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass

@@ -10,8 +10,7 @@ from lintrain.model.level import Level
 from lintrain.report.machine.document import CheckReport, EditEntry, FindingEntry, LocationEntry
 from lintrain.report.machine.wording import message_of, one_line, remarks_of
 from lintrain.report.text.pages import address_of
-from lintrain.source.source import Source
-from lintrain.source.written_places import FindSource
+from lintrain.source.source import FindSource, Source
 
 SEVERITIES = {Level.ERROR: "ERROR", Level.WARNING: "WARNING", Level.NOTE: "INFO"}
 

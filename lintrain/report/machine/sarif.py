@@ -22,13 +22,22 @@ from lintrain.report.machine.document import (
     UnjudgedEntry,
     is_refuted,
 )
-from lintrain.report.machine.paths import STDIN, absolute, file_uri, folder_uri, repository_root, uri_in
-from lintrain.report.machine.wording import cell_of, one_line, remarks_of
+from lintrain.report.machine.wording import (
+    STDIN,
+    absolute,
+    cell_of,
+    file_uri,
+    folder_uri,
+    one_line,
+    remarks_of,
+    repository_root,
+    uri_in,
+)
 from lintrain.report.markdown import markdown
 from lintrain.report.text.pages import Page, address_of
-from lintrain.source.written_places import FindSource
+from lintrain.source.source import FindSource
 from lintrain.startup.lazy_pattern import lazy_pattern
-from lintrain.text.json_values import plain
+from lintrain.text.shown import plain
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"

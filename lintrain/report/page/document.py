@@ -7,13 +7,13 @@ from pathlib import Path
 
 from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence
+from lintrain.report.page.charts import SIGNS, picture
 from lintrain.report.page.facts import facts_of
 from lintrain.report.page.findings import failure, findings
 from lintrain.report.page.markup import Markup, joined, section, table, tag, whole_page, with_code
-from lintrain.report.page.picture import SIGNS, picture
 from lintrain.report.text.stage_numbers import numbers
 from lintrain.runtime.parent.record import Record
-from lintrain.source.written_places import FindSource
+from lintrain.source.source import FindSource
 from lintrain.verdicts.conclusion import Conclusion
 
 VERDICTS = {0: ("✓", "passed"), 1: ("✗", "failed")}

@@ -10,7 +10,7 @@ from lintrain.report.page.charts import Bar, Series, bars, curve
 from lintrain.report.page.extras import extras_of
 from lintrain.report.page.markup import Markup, Piece, figure, joined, section, table, tag
 from lintrain.report.text.extra_stages import by_metric
-from lintrain.report.text.stage_lines import rates_at_shares
+from lintrain.report.text.stage_numbers import rates_at_shares
 
 MOST_BARS = 24
 MOST_LAYERS = 60

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from lintrain.report.text.columns import printable
+from lintrain.report.text.style import printable
 from lintrain.text.shown import inert
 
 VOID = frozenset({"br", "link", "meta"})

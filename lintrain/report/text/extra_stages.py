@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence
-from lintrain.text.sizes import duration, rounded, show_size
+from lintrain.text.shown import duration, rounded, show_size
 
 Line = tuple[str, str]
 """The label of a line, and what was measured."""

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from lintrain.check.result import Reported
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import Fix
-from lintrain.report.text.columns import columns, printable, wrap
 from lintrain.report.text.frame import frame, gutter_of
-from lintrain.report.text.style import Style
-from lintrain.source.written_places import FindSource, location_of
+from lintrain.report.text.style import Style, columns, printable, wrap
+from lintrain.source.source import FindSource, location_of
 from lintrain.text.shown import shown
 
 if TYPE_CHECKING:
     from lintrain.check.result import Reported
     from lintrain.report.text.style import Style
-    from lintrain.source.written_places import FindSource
+    from lintrain.source.source import FindSource
 
 
 def full(reported: Iterable[Reported], find_source: FindSource, style: Style) -> Iterator[str]:

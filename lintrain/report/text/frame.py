@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.report.text.columns import clip, columns, printable, window
-from lintrain.report.text.style import ACCENT, Style
-from lintrain.source.written_places import FindSource
+from lintrain.report.text.style import ACCENT, Style, clip, columns, printable, window
+from lintrain.source.source import FindSource
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import shown
 

@@ -1,16 +1,23 @@
-"""The documentation of rules and built-in findings: the table of all, and the page of one."""
+"""The documentation of rules and built-in findings: the table of all, and the page of one.
+
+The effective settings as TOML.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from itertools import groupby
+from typing import cast
 
 from lintrain.builtin import BUILTINS, Builtin
+from lintrain.check.selection import Selection
 from lintrain.model.level import Level
 from lintrain.model.manual import Manual
-from lintrain.report.text.columns import clip, columns, wrap
-from lintrain.report.text.style import ACCENT, Style
+from lintrain.report.text.style import ACCENT, Style, clip, columns, wrap
 from lintrain.rulebook import RuleFile
+from lintrain.settings.settings import Settings
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text.shown import trusted
 
@@ -173,3 +180,25 @@ def address_of(rule: str, documentation: str | None) -> str:
     It depends on the name only, as in `tools/site`: links survive a move to another stage.
     """
     return f"{documentation.rstrip('/')}/rules/{rule}.html" if documentation else ""
+
+
+def settings_text(settings: Settings, selection: Selection) -> str:
+    """The settings as TOML, with their file and the selected rules as comments."""
+    lines = [f"# from {settings.file}" if settings.file else "# no configuration file, defaults only"]
+    tables: list[str] = []
+    for field in fields(settings):
+        if field.name in ("root", "file"):
+            continue
+        key, value = field.name.replace("_", "-"), getattr(settings, field.name)
+        if isinstance(value, Mapping):
+            table = cast(Mapping[str, object], value)
+            tables.extend(["", f"[{key}]", *(f"{_toml(name)} = {_toml(item)}" for name, item in table.items())])
+        elif value is not None:
+            lines.append(f"{key} = {_toml(value)}")
+    rules = "".join(f"\n#   {name}" for name in sorted(selection.names))
+    return "\n".join([*lines, *tables, "", f"# selected rules:{rules}", ""])
+
+
+def _toml(value: object) -> str:
+    """A value as TOML; its strings, lists and booleans are written as in JSON."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,16 +1,24 @@
-"""The stages of a probe for a terminal: what each measured, and the error of the one that failed."""
+"""The stages of a probe for a terminal: what each measured, and the error of the one that failed.
+
+The progress of a probe on stderr: its stages, each ticked off when it ends.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lintrain.evidence.run import Evidence, Stage
-from lintrain.report.text.columns import clip, columns, printable, wrap
-from lintrain.report.text.stage_lines import aligned, extra_lines, lines_below
-from lintrain.report.text.stage_numbers import no_source, numbers
-from lintrain.report.text.style import Style
-from lintrain.source.written_places import FindSource, line_of
-from lintrain.text.sizes import show_size
+from lintrain.report.text.stage_numbers import aligned, extra_lines, lines_below, no_source, numbers
+from lintrain.report.text.style import Style, clip, columns, printable, style_of, wrap
+from lintrain.source.source import FindSource, line_of
+from lintrain.text.shown import for_terminal, show_size
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
 
 INDENT = 27
 """The column of the measurements."""
@@ -158,3 +166,113 @@ def _compared(cpu: Evidence, gpu: Evidence) -> Iterator[str]:
 def _gpu_and_cpu(name: str, gpu: float, cpu: float) -> str:
     difference = f" ({abs(gpu - cpu) / abs(cpu):.1%} difference)" if cpu else ""
     return f"{name} {gpu:.4g} vs. {cpu:.4g}{difference}"
+
+
+Event = dict[str, Any]  # Any: events hold whatever JSON holds
+
+
+class Checklist(Protocol):
+    """Shows the events of a probe."""
+
+    def __enter__(self) -> Checklist: ...
+
+    def __exit__(self, *raised: object) -> None: ...
+
+    def listen(self, event: Event) -> None:
+        """Show an event."""
+        ...
+
+
+def open_checklist(*, quiet: bool, stream: TextIO | None = None) -> Checklist:
+    """A live list on a terminal, plain lines in a pipe, nothing if quiet."""
+    if quiet:
+        return NoChecklist()
+    out = sys.stderr if stream is None else stream
+    style = style_of(out)
+    return LiveLines(style) if out.isatty() and style.coloured else PlainLines(style, out)
+
+
+class NoChecklist:
+    """Shows nothing."""
+
+    def __enter__(self) -> NoChecklist:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        return
+
+    def listen(self, event: Event) -> None:
+        """Show nothing."""
+
+
+class PlainLines(NoChecklist):
+    """One line when a stage ends, for pipes and logs."""
+
+    def __init__(self, style: Style, stream: TextIO) -> None:
+        self._style, self._stream = style, stream
+
+    def listen(self, event: Event) -> None:
+        """Write the line of an event, if it has one."""
+        line = _line_of(event, self._style)
+        if line:
+            self._stream.write(for_terminal(line) + "\n")
+            self._stream.flush()
+
+
+def _line_of(event: Event, style: Style) -> str:
+    match event["event"]:
+        case "started":
+            return "probe: running the script up to its training call"
+        case "again":
+            return f"probe: running again with all data: {event['reason']}"
+        case "stage":
+            stage = event["stage"]
+            return f"probe: {sign(stage['status'], style)} {stage['name']} ({stage['seconds']:.2f} s)"
+        case _:
+            return ""
+
+
+class LiveLines(NoChecklist):
+    """A list that is updated in place and erased at the end, when the report replaces it."""
+
+    def __init__(self, style: Style) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._style = style
+        self._lines: list[str] = []
+        self._running, self._since, self._done = "script", time.monotonic(), ""
+        console = Console(stderr=True, highlight=False)
+        self._live = Live(get_renderable=self._text, console=console, transient=True, refresh_per_second=8)
+
+    def __enter__(self) -> LiveLines:
+        self._live.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._live.stop()
+
+    def listen(self, event: Event) -> None:
+        """Update the list."""
+        match event["event"]:
+            case "stage":
+                self._lines.append(_line_of(event, self._style).removeprefix("probe: "))
+                self._running = ""
+            case "stage-started":
+                self._running, self._since, self._done = event["stage"], time.monotonic(), ""
+            case "progress":
+                self._done = f" {event['done']}/{event['of']}"
+            case "again":
+                self._lines = [event["reason"]]
+                self._running, self._since, self._done = "script", time.monotonic(), ""
+            case _:
+                pass
+
+    def _text(self) -> Text:
+        from rich.text import Text
+
+        lines = list(self._lines)
+        if self._running:
+            spinner = "⠋⠙⠹⠸⠼⠴⠦⠧"[int(time.monotonic() * 8) % 8] if self._style.unicode else "."
+            lines.append(f"{spinner} {self._running}{self._done} ({time.monotonic() - self._since:.0f} s)")
+        return Text.from_ansi(for_terminal("\n".join(lines)))

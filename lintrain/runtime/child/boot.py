@@ -1,4 +1,9 @@
-"""Start the probe in the script's process: environment, import hooks, and the report if no training call comes."""
+"""Start the probe in the script's process: environment, import hooks, and the report if no training call comes.
+
+Compiled models run eagerly: compiling takes longer than all measurements together and changes none of them.
+
+The size of the terminal: a script whose output is a pipe gets that of its stdin.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from lintrain.runtime.child import compiling, hub, label_conflicts, processes, quick_datasets, spawned, terminal
-from lintrain.runtime.child.channel import EVENTS, Channel
+from lintrain.runtime.child import hub, label_rows, processes, quick_datasets
+from lintrain.runtime.child.channel import EVENTS, Channel, take_key, take_named_key
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.child.signing import take_key, take_named_key
 from lintrain.runtime.frameworks.keras import keras_patches as keras
 from lintrain.runtime.frameworks.lightning import lightning_patches as lightning
 from lintrain.runtime.frameworks.loop import torch_hooks as loop
@@ -30,7 +34,7 @@ def start(request: dict[str, Any]) -> None:
     """Install every hook; the script then runs as if started by hand."""
     # First of all: which process is measured decides what every interceptor below does.
     ranks.become_root(request["timeline"])
-    spawned.become_root()
+    processes.become_root()
     session = ProbeSession(request, Channel(os.path.join(request["exchange"], EVENTS)))
     names = os.environ.pop(KEYS, "").split()
     session.channel.signer = take_key(session.exchange) if session.is_root else take_named_key(session.exchange, names)
@@ -42,14 +46,14 @@ def start(request: dict[str, Any]) -> None:
     session.network.install(hooks, session.new_keys)
     session.keeper.install(hooks, is_root=session.is_root)
     hub.install(session, hooks)
-    compiling.install(session, hooks)
-    terminal.install()
+    _run_eagerly(session, hooks)
+    _keep_terminal()
     if session.reproducer is not None:
         session.reproducer.install(hooks)
     quick_datasets.install(session, hooks)
-    label_conflicts.install(session, hooks)
+    label_rows.install(session, hooks)
     processes.install(session, hooks)
-    spawned.install(session, hooks)
+    processes.watch_spawned(session, hooks)
     objects.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)
@@ -62,7 +66,7 @@ def start(request: dict[str, Any]) -> None:
     hooks.install()
     if session.is_root and not is_launcher:
         _watch_the_end(session)
-        if not spawned.is_spawned():
+        if not processes.is_spawned():
             session.channel.send("started", pid=os.getpid())
 
 
@@ -120,3 +124,48 @@ def _saying_so(session: ProbeSession, execute: Callable[..., Any]) -> Callable[.
         return execute(*args)
 
     return becomes
+
+
+ONLY_OF_INDUCTOR = ("mode", "options")
+
+
+def _run_eagerly(session: ProbeSession, hooks: AfterImport) -> None:
+    """Patch `torch.compile` as soon as the script imports torch."""
+    hooks.add("torch", lambda torch: _patch_compile(session, torch))
+
+
+def _patch_compile(session: ProbeSession, torch: Any) -> None:
+    """The wrapper around the module stays as the script expects it; before torch 2.6 nothing makes it run eagerly."""
+    if not hasattr(torch.compiler, "set_stance"):
+        return
+    compile_ = torch.compile
+
+    @functools.wraps(compile_)
+    def left_out(*args: Any, **kwargs: Any) -> Any:
+        session.shorten("`torch.compile` was left out")
+        # In addition to the backend: a module that was compiled before this call, or by a library, runs eagerly too.
+        torch.compiler.set_stance("force_eager")
+        given = {name: value for name, value in kwargs.items() if name not in ONLY_OF_INDUCTOR}
+        return compile_(*args, **{**given, "backend": "eager"})
+
+    torch.compile = left_out
+
+
+STDIN = 0
+OUTPUTS = (1, 2)
+
+
+def _keep_terminal() -> None:
+    """Let `os.get_terminal_size` answer for stdout and stderr, as it would without a probe."""
+    original = os.get_terminal_size
+
+    @functools.wraps(original)
+    def get_terminal_size(fd: int = 1, /) -> os.terminal_size:
+        try:
+            return original(fd)
+        except OSError:
+            if fd not in OUTPUTS:
+                raise
+            return original(STDIN)  # no terminal either where lintrain has none: the error is as by hand
+
+    os.get_terminal_size = get_terminal_size

@@ -1,12 +1,19 @@
-"""Rows that stand for a whole dataset: some of every label, and for each row of the whole the one that stands in."""
+"""Rows that stand for a whole dataset: some of every label, and for each row of the whole the one that stands in.
+
+Rows with the same texts and different labels, counted when the script maps them: before anything cuts them.
+"""
 
 from __future__ import annotations
 
+import functools
 import random
 from itertools import pairwise
 from typing import Any
 
+from lintrain.evidence.run import LabelConflicts
+from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.startup.lazy_dataclass import dataclass
 
 LABEL_NAMES = frozenset(
@@ -87,3 +94,77 @@ def _column_codes(dataset: Any, name: str) -> Any:
         column = column.take(dataset._indices.column(0))
     encoded = compute.dictionary_encode(column, null_encoding="encode").combine_chunks()
     return numpy.asarray(encoded.indices.to_numpy(zero_copy_only=False))
+
+
+MOST_ROWS = 200_000
+"""Of longer datasets so many rows are compared, the first ones."""
+COMPARED_FIRST = 64
+"""Letters of a text."""
+
+
+def install(session: ProbeSession, hooks: AfterImport) -> None:
+    """Look at every dataset of `datasets` that is mapped."""
+    hooks.add("datasets.arrow_dataset", lambda module: _watch(session, module.Dataset))
+
+
+def _watch(session: ProbeSession, dataset_class: Any) -> None:
+    map_rows = dataset_class.map
+
+    @functools.wraps(map_rows)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Each table once, before the map: `map` may drop the texts or cut them, after which different rows look
+        # alike.
+        if self._fingerprint not in session.conflicts:
+            session.conflicts[self._fingerprint] = conflicts_in(self)
+        return map_rows(self, *args, **kwargs)
+
+    dataset_class.map = watched
+
+
+def conflicts_in(dataset: Any) -> LabelConflicts | None:
+    """The conflicts of a table with texts and one column of classes; None for others."""
+    texts = [name for name, feature in dataset.features.items() if getattr(feature, "dtype", "") == "string"]
+    labels = [name for name in dataset.column_names if is_label(dataset, name)]
+    inputs = [name for name in texts if name not in labels]
+    if len(labels) != 1 or not inputs or not len(dataset):
+        return None
+    rows = min(len(dataset), MOST_ROWS)
+    table = library("pyarrow").table({name: _column(dataset, name, rows) for name in (*inputs, labels[0])})
+    conflicting = _conflicting(_suspects(table, inputs, labels[0]), inputs, labels[0])
+    return LabelConflicts(len(dataset), rows, conflicting, tuple(inputs), labels[0])
+
+
+def _suspects(table: Any, inputs: list[str], label: str) -> Any:
+    """The rows that share length and beginning of their texts with one of another label: whole texts are slow."""
+    pyarrow, compute = library("pyarrow"), library("pyarrow.compute")
+    keys: dict[str, Any] = {}
+    for number, name in enumerate(inputs):
+        keys[f"length {number}"] = compute.binary_length(table[name])
+        keys[f"start {number}"] = compute.utf8_slice_codeunits(table[name], 0, COMPARED_FIRST)
+    names = list(keys)
+    alike = pyarrow.table({**keys, "label": table[label], "row": pyarrow.array(range(len(table)))})
+    counted = alike.group_by(names).aggregate([("label", "count_distinct"), ("row", "list")])
+    several = counted.filter(compute.greater(counted["label_count_distinct"], 1))
+    return table.take(compute.list_flatten(several["row_list"]))
+
+
+def _conflicting(table: Any, inputs: list[str], label: str) -> int:
+    """How many rows of a table have the texts of a row with another label."""
+    compute = library("pyarrow.compute")
+    counted = table.group_by(inputs).aggregate([(label, "count_distinct"), (label, "count")])
+    several = compute.greater(counted[f"{label}_count_distinct"], 1)
+    return int(compute.sum(counted.filter(several)[f"{label}_count"]).as_py() or 0)
+
+
+def _column(dataset: Any, name: str, rows: int) -> Any:
+    column = dataset.data.column(name)
+    if dataset._indices is not None:
+        column = column.take(dataset._indices.column(0).slice(0, rows))
+    return column.slice(0, rows)
+
+
+def of_training(session: ProbeSession, rows: int | None) -> LabelConflicts | None:
+    """Those of the dataset that the training set was made of: as long, or the only one there is."""
+    found = [each for each in session.conflicts.values() if each is not None]
+    alike = [each for each in found if each.rows == rows]
+    return alike[0] if len(alike) == 1 else found[0] if len(found) == 1 else None

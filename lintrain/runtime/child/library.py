@@ -1,10 +1,17 @@
-"""The libraries of the probed script, read without types."""
+"""The libraries of the probed script, read without types.
+
+Tests of values of the libraries that also narrow their types.
+
+A process of several whose steps were all measured.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeGuard
 
 
 def library(name: str) -> Any:  # Any: probes meet many versions of these libraries, no one stub fits all
@@ -21,3 +28,24 @@ def version_of(package: str) -> str | None:
     """The version of an imported package, or None if the script did not import it."""
     version = getattr(loaded(package), "__version__", None)
     return str(version) if version else None
+
+
+def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a value has names and values: a dictionary, a batch, a model's output."""
+    return isinstance(value, Mapping)
+
+
+def is_row(value: Any) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Whether a value is a list or a tuple."""
+    return isinstance(value, list | tuple)
+
+
+WAIT_SECONDS = 30.0
+"""Seconds that a process waits to be ended after its steps: the others may still need an answer from it."""
+
+
+def wait_for_the_others() -> None:
+    """Nothing more is done here; the parent ends all processes together."""
+    ends = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < ends:
+        time.sleep(0.05)

@@ -10,16 +10,15 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lintrain.evidence.ending import EndingKind
 from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StateLoad
+from lintrain.evidence.stages import EndingKind
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel
 from lintrain.runtime.child.frames import failure_of, own_files
-from lintrain.runtime.child.garbage import Thresholds
-from lintrain.runtime.child.library import version_of
-from lintrain.runtime.child.waiting import wait_for_the_others
-from lintrain.runtime.measure.accelerator import measure_device
+from lintrain.runtime.child.library import version_of, wait_for_the_others
+from lintrain.runtime.child.surroundings import Thresholds
 from lintrain.runtime.measure.objects.objects import Objects, can_be_judged_alone
+from lintrain.runtime.measure.pace import measure_device
 from lintrain.runtime.reproduction.reproducer import Reproducer
 from lintrain.runtime.sandbox.files.keeper import Keeper
 from lintrain.runtime.sandbox.network.network import Network

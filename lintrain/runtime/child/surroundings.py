@@ -1,15 +1,24 @@
-"""The position of the script in its text: in a loop or after it, and in which top-level statement."""
+"""The position of the script in its text: in a loop or after it, and in which top-level statement.
+
+The script's random numbers: the state before the probe's own draws is restored.
+
+Garbage is collected rarely while a script imports its libraries: they make many objects and hardly any garbage.
+"""
 
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import linecache
-from collections.abc import Iterator
+import random
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from types import CodeType, TracebackType
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users, shown
+from lintrain.runtime.child.library import loaded
 
 Line = tuple[CodeType, int]
 
@@ -78,3 +87,44 @@ def _tree_of(code: CodeType) -> ast.Module:
 
 def _holds(loop: ast.stmt, line: int) -> bool:
     return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
+
+
+@contextmanager
+def same_random_numbers() -> Generator[None]:
+    """Let Python, NumPy and torch, on the GPU too, continue afterwards as if nothing had been drawn."""
+    torch, numpy = loaded("torch"), loaded("numpy.random")
+    python = random.getstate()
+    of_torch = torch.get_rng_state() if torch is not None else None
+    # Not before the script uses the GPU: asking would create a context there, with hundreds of megabytes.
+    of_devices = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None
+    of_numpy = numpy.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        if torch is not None:
+            torch.set_rng_state(of_torch)
+        if torch is not None and of_devices is not None:
+            torch.cuda.set_rng_state_all(of_devices)
+        if numpy is not None:
+            numpy.set_state(of_numpy)
+
+
+RARELY = (50_000, 20, 20)
+"""A seventh of the CPU time of importing torch and transformers went into collections at Python's own thresholds."""
+
+
+class Thresholds:
+    """Python's thresholds of garbage collection, raised until the training starts."""
+
+    def __init__(self) -> None:
+        self._before = gc.get_threshold()
+
+    def raise_them(self) -> None:
+        """Collect rarely from now on."""
+        gc.set_threshold(*RARELY)
+
+    def put_back(self) -> None:
+        """Collect as before, unless the script has set thresholds of its own."""
+        if gc.get_threshold() == RARELY:
+            gc.set_threshold(*self._before)

@@ -1,5 +1,7 @@
 """The first steps of a real training run: seen through hooks, measured like a probe's stages, without changing
 them.
+
+The first entries of every weight: enough to see whether steps move it, at a small part of the memory.
 """
 
 from __future__ import annotations
@@ -13,18 +15,17 @@ from lintrain.evidence.run import ForwardEvidence, SplitEvidence, StageName, Ste
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.frameworks.loop.facts import group_of, peak_of
-from lintrain.runtime.in_process.corners import Corners
+from lintrain.runtime.child.surroundings import same_random_numbers
+from lintrain.runtime.frameworks.loop.loop_state import group_of, peak_of
 from lintrain.runtime.in_process.session import InProcessSession
 from lintrain.runtime.measure.arrow import arrow_columns
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.columns import label_column
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.model import measure_model
-from lintrain.runtime.measure.outputs import number, shape_of
-from lintrain.runtime.measure.subset import is_arrow, number_of_rows
-from lintrain.runtime.measure.weights import outside_optimizer, trainable
+from lintrain.runtime.measure.predictions import number, shape_of
+from lintrain.runtime.measure.seen import is_arrow, number_of_rows
+from lintrain.runtime.measure.weights import FLOAT32_ROUNDING, SMALLEST_PULL, outside_optimizer, trainable
 
 MOST_BATCHES = 4
 COMPARED_STEPS = 2
@@ -219,3 +220,50 @@ def bare(optimizer: Any) -> Any:
         if inner is not None and hasattr(inner, "param_groups"):
             return inner
     return optimizer
+
+
+ENTRIES = 4_096
+
+
+class Corners:
+    """Copies of the first entries of weights; `felt` names those whose gradients there should have moved them."""
+
+    def __init__(self, weights: dict[str, Any]) -> None:
+        self.weights = weights
+        # This is the user's real training: copying all weights could end it for lack of memory.
+        self.before = {name: _corner(weight.detach()).clone() for name, weight in weights.items()}
+        self.felt: set[str] = set()
+        self.steps = 0
+
+    def feel(self, optimizers: tuple[Any, ...]) -> None:
+        """Note which weights have gradients, before a step that uses them."""
+        rates = _smallest_felt(optimizers)
+        self.felt |= {name for name, weight in self.weights.items() if _pulls(weight, rates)}
+
+    def moved(self) -> set[str]:
+        """The weights whose first entries have changed."""
+        return {name for name, weight in self.weights.items() if not _corner(weight.detach()).equal(self.before[name])}
+
+
+def _corner(tensor: Any) -> Any:
+    return tensor.reshape(-1)[:ENTRIES]
+
+
+def _smallest_felt(optimizers: tuple[Any, ...]) -> float | None:
+    """The rate of plain SGD, whose steps are as small as its gradients; None if the size of a step does not depend
+    on its gradient.
+    """
+    if not any(type(optimizer).__name__ == "SGD" for optimizer in optimizers):
+        return None
+    return max(float(group["lr"]) for optimizer in optimizers for group in optimizer.param_groups)
+
+
+def _pulls(weight: Any, rate: float | None) -> bool:
+    """Whether a gradient is more than rounding noise beside its weight, and a step of SGD more than float32 drops."""
+    if weight.grad is None:
+        return False
+    gradient, value = _corner(weight.grad.detach()).float(), _corner(weight.detach()).float()
+    is_noise = bool(gradient.norm() <= SMALLEST_PULL * value.norm().clamp(min=1e-6))
+    if is_noise or rate is None:
+        return not is_noise
+    return bool((rate * gradient.abs() > FLOAT32_ROUNDING * value.abs()).any())

@@ -1,12 +1,21 @@
-"""A session without a process of its own: events stay in memory, and the end of a run is not that of the process."""
+"""A session without a process of its own: events stay in memory, and the end of a run is not that of the process.
+
+Hooks in torch while a run is measured in this process, and torch as it was afterwards.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 
 from lintrain.runtime.child.channel import MemoryChannel
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.frameworks.loop.torch_hooks import LOSSES, hook_torch
+from lintrain.runtime.frameworks.loop.watch import Watch
 
 LATER = "comes later and was not measured"
 """The end of the notes on calls that a process of its own would not come to."""
@@ -50,3 +59,79 @@ class InProcessSession(ProbeSession):
     @staticmethod
     def _exit() -> NoReturn:
         raise RunEnded
+
+
+FUNCTIONS = "torch.nn.functional"
+HOOKED = (
+    ("torch.utils.data.dataloader", "DataLoader"),
+    ("torch.nn.modules.module", "Module"),
+    (FUNCTIONS, ""),
+    ("torch._tensor", "Tensor"),
+    ("torch.nn.utils.clip_grad", ""),
+    ("torch.nn.utils", ""),
+    ("torch.amp.grad_scaler", "GradScaler"),
+    ("torch.optim.optimizer", "Optimizer"),
+    ("torch.optim.lr_scheduler", "LRScheduler"),
+    ("torch.optim.lr_scheduler", "ReduceLROnPlateau"),
+)
+"""The modules, and the classes in them, that the hooks change."""
+
+STEP_HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+
+
+@contextmanager
+def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
+    """Let a watch see what passes through torch in between, the classes in `but` left as they are."""
+    owners: list[Any] = [_owner(module, name) for module, name in HOOKED]
+    before: list[tuple[Any, dict[str, Any]]] = [(owner, {**vars(owner)}) for owner in owners if owner is not None]
+    optimizers = library("torch.optim.optimizer")
+    hooks = {name: dict(getattr(optimizers, name)) for name in STEP_HOOKS}
+    try:
+        actions = AfterImport(lambda module, error: watch.session.note(f"`{module}` was not watched: {error}"))
+        hook_torch(watch, actions)
+        actions.act_on_loaded()
+        for owner, names in before:
+            # Patching functions by name misses those that the caller has already imported: `watched_losses` sees them
+            # all, and twice is once too often.
+            if getattr(owner, "__name__", "") in (*but, FUNCTIONS):
+                _give_back(owner, names)
+        with watched_losses(watch):
+            yield
+    finally:
+        for owner, names in before:
+            _give_back(owner, names)
+        for name, held in hooks.items():
+            getattr(optimizers, name).clear()
+            getattr(optimizers, name).update(held)
+
+
+def _owner(module: str, name: str) -> Any:
+    found = library(module)
+    return getattr(found, name, None) if name else found
+
+
+def _give_back(owner: Any, before: dict[str, Any]) -> None:
+    now: dict[str, Any] = {**vars(owner)}
+    for name, value in now.items():
+        if name not in before:
+            delattr(owner, name)
+        elif value is not before[name]:
+            setattr(owner, name, before[name])
+
+
+def watched_losses(watch: Watch) -> AbstractContextManager[Any]:
+    """A mode of torch that reports every call of a loss function to the watch, and changes none."""
+    functional = library("torch.nn.functional")
+    names = {getattr(functional, name): name for name in LOSSES}
+    mode: Any = library("torch.overrides").TorchFunctionMode
+
+    class Losses(mode):  # type: ignore[misc] # the library is read without its types
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name, options = names.get(function), dict(kwargs or {})
+            if name is None or len(args) < 2 or not watch.is_on:
+                return function(*args, **options)
+            call = watch.on_loss(name, args[0], args[1], args[2:], options)
+            call.result = function(*args, **options)
+            return call.result
+
+    return Losses()

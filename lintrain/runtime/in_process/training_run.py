@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.frameworks.lightning.quiet import quiet_arguments

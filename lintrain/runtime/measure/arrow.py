@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence
-from lintrain.runtime.child.kinds import is_row
-from lintrain.runtime.child.library import library
-from lintrain.runtime.measure.lengths import binned, quantiles
+from lintrain.runtime.child.library import is_row, library
+from lintrain.runtime.measure.tokenizer import binned, quantiles
 
 MOST_VALUES = 1_000
 """A column with more distinct values than this is no label column; its counts are left out."""

@@ -1,18 +1,24 @@
-"""What a loader and its collator produce."""
+"""What a loader and its collator produce.
+
+Which tokens of collated batches are scored: padding among them, and how labels correspond to the tokens.
+
+Token ids next to their labels: what is supervised, what is masked, and how rows begin and end.
+
+Token counts of collated batches: attended, padding, unknown, and where mask and ids disagree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
-from lintrain.evidence.run import BatchEvidence, TensorEvidence
-from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.library import library
+from lintrain.evidence.run import BatchEvidence, EdgeEvidence, LabelEvidence, ScoredTokens, TensorEvidence
+from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.measure.scored_tokens import count_scored
-from lintrain.runtime.measure.supervision import count_edges, count_labels
 from lintrain.runtime.measure.tokenizer import find_tokenizer
-from lintrain.runtime.measure.tokens import TokenCounts, count_tokens, lost_pieces
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 def collator_name(collator: Any) -> str:
@@ -71,3 +77,195 @@ def _tensor(name: str, value: Any) -> TensorEvidence:
         float(finite.max()) if finite.numel() else None,
         int(numbers.numel() - finite.numel()),
     )
+
+
+IGNORED = -100
+
+
+def count_scored(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> ScoredTokens | None:
+    """Counts over batches whose int64 `labels` are [rows, tokens]; None if they are not."""
+    counted: ScoredTokens | None = None
+    for batch in batches:
+        labels = batch.get("labels")
+        if labels is None or getattr(labels, "ndim", 0) != 2 or labels.dtype.is_floating_point:
+            return counted
+        here = _count(tokenizer, batch, labels)
+        counted = here if counted is None else counted.plus(here)
+    return counted
+
+
+def _count(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any) -> ScoredTokens:
+    scored = labels != IGNORED
+    ids, decoder = batch.get("input_ids"), batch.get("decoder_input_ids")
+    beside = ids is not None and ids.shape == labels.shape
+    next_ids: Any = ids[:, 1:] if ids is not None and beside else None
+    moved = scored[:, :-1]
+    return ScoredTokens(
+        scored=int(scored.sum()),
+        padding=_padding(tokenizer, batch, labels, scored, beside=beside),
+        equal_to_inputs=int(((labels == ids) & scored).sum()) if beside else None,
+        equal_to_next=int(((labels[:, :-1] == next_ids) & moved).sum()) if beside else None,
+        with_next=int(moved.sum()),
+        equal_to_decoder=int(((labels == decoder) & scored).sum())
+        if decoder is not None and decoder.shape == labels.shape
+        else None,
+    )
+
+
+def _padding(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any, scored: Any, *, beside: bool) -> int | None:
+    """Scored padding: where the mask is 0, or by the padding token where no mask lies beside the labels."""
+    mask = batch.get("attention_mask")
+    if beside and mask is not None and mask.shape == labels.shape:
+        return int((scored & (mask == 0)).sum())
+    pad = getattr(tokenizer, "pad_token_id", None)
+    if pad is None or pad == getattr(tokenizer, "eos_token_id", None):
+        return None
+    return int((labels == pad).sum())
+
+
+IGNORED_LABEL = -100
+
+
+def count_labels(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> LabelEvidence | None:
+    """Sums over the batches whose `labels` have the shape of their `input_ids`; None if there are none."""
+    counted = [
+        _labels_of(tokenizer, ids, attended, batch["labels"])
+        for batch, ids, attended in _token_batches(batches, tokenizer)
+        if getattr(batch.get("labels"), "shape", None) == ids.shape
+    ]
+    names = [field.name for field in fields(LabelEvidence)]
+    sums = {name: sum(getattr(each, name) for each in counted) for name in names}
+    return LabelEvidence(**sums) if counted else None
+
+
+def _labels_of(tokenizer: Any | None, ids: Any, attended: Any, labels: Any) -> LabelEvidence:
+    supervised = labels != IGNORED_LABEL
+    eos = _is(ids, getattr(tokenizer, "eos_token_id", None))
+    mask = _is(ids, getattr(tokenizer, "mask_token_id", None))
+    return LabelEvidence(
+        rows=int(ids.shape[0]),
+        attended=int(attended.sum()),
+        supervised=int(supervised.sum()),
+        copied=int((supervised & (labels == ids)).sum()),
+        masked_inputs=int((supervised & mask).sum()),
+        eos_attended=int((eos & attended).sum()),
+        eos_supervised=int((eos & attended & supervised).sum()),
+        rows_without=int((supervised.sum(dim=1) == 0).sum()),
+        pad_supervised=int((supervised & ~attended).sum()),
+    )
+
+
+def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> EdgeEvidence | None:
+    """How the attended ids of the batches' rows begin and end; None for batches without ids."""
+    rows = [
+        row[kept].tolist()
+        for _, ids, attended in _token_batches(batches, tokenizer)
+        for row, kept in zip(ids, attended, strict=True)
+    ]
+    rows = [row for row in rows if row]
+    if not rows:
+        return None
+    bos, eos = getattr(tokenizer, "bos_token_id", None), getattr(tokenizer, "eos_token_id", None)
+    return EdgeEvidence(
+        rows=len(rows),
+        starts_with_bos=sum(row[0] == bos for row in rows),
+        starts_with_two_bos=sum(bos is not None and row[:2] == [bos, bos] for row in rows),
+        ends_with_eos=sum(row[-1] == eos for row in rows),
+        most_frequent_last=Counter(row[-1] for row in rows).most_common(1)[0][1],
+        highest_id=max(max(row) for row in rows),
+        equal_lengths=len({len(row) for row in rows}) == 1,
+    )
+
+
+def _token_batches(
+    batches: list[Mapping[str, Any]], tokenizer: Any | None
+) -> Iterator[tuple[Mapping[str, Any], Any, Any]]:
+    """Batches with ids of [rows, tokens], each with these and a mask of those that are attended."""
+    pad = getattr(tokenizer, "pad_token_id", None)
+    for batch in batches:
+        ids: Any = batch.get("input_ids")
+        mask: Any = batch.get("attention_mask")
+        if getattr(ids, "ndim", 0) == 2:
+            is_fit = getattr(mask, "shape", None) == ids.shape
+            yield batch, ids, mask.bool() if is_fit else ids != (-1 if pad is None else pad)
+
+
+def _is(ids: Any, token: int | None) -> Any:
+    return ids == (-1 if token is None else token)
+
+
+SHOWN = 8
+
+
+@dataclass
+class TokenCounts:
+    """Sums over all batches; `longest` is the most attended tokens of a row."""
+
+    attended: int | None = None
+    padding: int | None = None
+    unknown: int | None = None
+    ordinary: int | None = None
+    longest: int | None = None
+    mask_shape_differs: bool = False
+    mask_empty_rows: int = 0
+    mask_on_padding: int = 0
+    pad_is_eos: bool = False
+
+
+def count_tokens(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> TokenCounts | None:
+    """The counts of batches with int64 `input_ids` [rows, tokens]; None for other batches."""
+    counts: TokenCounts | None = None
+    for batch in batches:
+        ids = batch.get("input_ids")
+        if ids is None or getattr(ids, "ndim", 0) != 2:
+            return counts
+        counts = counts or TokenCounts(0, 0, None, None, 0)
+        _add_batch(counts, tokenizer, ids, batch.get("attention_mask"))
+    return counts
+
+
+def _add_batch(counts: TokenCounts, tokenizer: Any | None, ids: Any, mask: Any | None) -> None:
+    pad = getattr(tokenizer, "pad_token_id", None)
+    if mask is not None and (mask.ndim != 2 or mask.shape != ids.shape):
+        counts.mask_shape_differs = counts.mask_shape_differs or mask.ndim == 2
+        mask = None
+    attended = mask.bool() if mask is not None else (ids != pad if pad is not None else ids == ids)
+    counts.attended = (counts.attended or 0) + int(attended.sum())
+    counts.padding = (counts.padding or 0) + int((~attended).sum())
+    counts.longest = max(counts.longest or 0, int(attended.sum(dim=1).max()))
+    counts.pad_is_eos = pad is not None and pad == getattr(tokenizer, "eos_token_id", None)
+    if mask is not None:
+        counts.mask_empty_rows += int((attended.sum(dim=1) == 0).sum())
+        if pad is not None:
+            counts.mask_on_padding += int((attended & _outer_padding(ids, pad)).sum())
+    _add_unknown(counts, tokenizer, ids[attended])
+
+
+def _outer_padding(ids: Any, pad: int) -> Any:
+    """Where a row holds nothing but padding from here to its end, or from its start to here."""
+    is_pad = (ids == pad).int()
+    after = is_pad.flip(1).cumprod(dim=1).flip(1)
+    before = is_pad.cumprod(dim=1)
+    return (after | before).bool()
+
+
+def _add_unknown(counts: TokenCounts, tokenizer: Any | None, attended: Any) -> None:
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if tokenizer is None or unknown is None or unknown in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        return
+    special = set(tokenizer.all_special_ids) - {unknown}
+    tokens = attended.tolist()
+    counts.unknown = (counts.unknown or 0) + sum(token == unknown for token in tokens)
+    counts.ordinary = (counts.ordinary or 0) + sum(token not in special for token in tokens)
+
+
+def lost_pieces(tokenizer: Any, texts: list[str]) -> tuple[str, ...]:
+    """The pieces of text that the tokenizer does not know, the most frequent first; empty for slow tokenizers."""
+    if not texts or not getattr(tokenizer, "is_fast", False):
+        return ()
+    counted: Counter[str] = Counter()
+    encoded = tokenizer(texts, return_offsets_mapping=True, add_special_tokens=False)
+    for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        pairs = zip(ids, offsets, strict=True)
+        counted.update(text[start:end] for token, (start, end) in pairs if token == tokenizer.unk_token_id)
+    return tuple(piece for piece, _ in counted.most_common(SHOWN))

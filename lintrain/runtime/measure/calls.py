@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.startup.lazy_dataclass import dataclass
 
 Path = tuple[str | int, ...]

@@ -1,15 +1,29 @@
-"""The dataset stage: every split's columns, label values over the whole column, and decoded samples."""
+"""The dataset stage: every split's columns, label values over the whole column, and decoded samples.
+
+A few rows in words: what the model is about to read, and the name of its label.
+
+Datasets that give one row at a time: what a few of their rows show.
+
+Rows that the training set and the evaluation set have in common.
+"""
 
 from __future__ import annotations
 
-from lintrain.evidence.run import ColumnEvidence, SplitEvidence, StageName
-from lintrain.runtime.child.given import Given
-from lintrain.runtime.child.kinds import is_mapping
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from lintrain.evidence.run import ColumnEvidence, Sample, SharedRows, SplitEvidence, StageName
+from lintrain.runtime.child.label_rows import spread
+from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.measure.arrow import arrow_columns
-from lintrain.runtime.measure.rows import row_columns, sample_rows
-from lintrain.runtime.measure.samples import decoded_samples
-from lintrain.runtime.measure.subset import is_arrow, number_of_rows
+from lintrain.runtime.child.quick_datasets import is_repeated
+from lintrain.runtime.child.replace import Given
+from lintrain.runtime.measure.arrow import MOST_VALUES, TOKEN_COLUMNS, arrow_columns
+from lintrain.runtime.measure.model import base_model
+from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows
+from lintrain.runtime.measure.tokenizer import binned, find_tokenizer, quantiles
 
 LABEL_NAMES = ("labels", "label", "label_ids")
 
@@ -45,3 +59,185 @@ def label_column(columns: list[ColumnEvidence], label_names: tuple[str, ...]) ->
     """The column that the trainer takes as labels."""
     by_name = {column.name: column for column in columns}
     return next((by_name[name] for name in (*label_names, *LABEL_NAMES) if name in by_name), None)
+
+
+SHOWN = 3
+LONGEST = 300
+CLASSES_OF_TOKENS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering")
+
+
+def decoded_samples(run: MeasuredRun, rows: list[Any], label: ColumnEvidence | None) -> tuple[Sample, ...]:
+    """Up to three rows, of different labels where there are any; empty for rows without text or token ids."""
+    tokenizer = find_tokenizer(run)
+    chosen: dict[str, Sample] = {}
+    for row in rows:
+        text = _text(row, tokenizer) if is_mapping(row) else None
+        if text is None:
+            continue
+        value = _plain(row.get(label.name)) if label else ""
+        said = _in_words(run, value, tokenizer) if is_row(value) else str(value)
+        chosen.setdefault(said or text, Sample(text[:LONGEST], said[:LONGEST], _name(run, label, value)))
+        if len(chosen) == SHOWN:
+            break
+    return tuple(chosen.values())
+
+
+def _text(row: Mapping[str, Any], tokenizer: Any) -> str | None:
+    ids = _plain(row.get("input_ids"))
+    if is_row(ids) and ids and isinstance(ids[0], int) and tokenizer is not None:
+        mask = _plain(row.get("attention_mask")) or [1] * len(ids)
+        kept = [token for token, attended in zip(ids, mask, strict=False) if attended]
+        return str(tokenizer.decode(kept))
+    texts = [f"{name}: {value}" for name, value in row.items() if isinstance(value, str)]
+    return " | ".join(texts) or None
+
+
+def _in_words(run: MeasuredRun, labels: Any, tokenizer: Any) -> str:
+    """The labels of a language model as text, those that are left out aside; other lists as they are."""
+    if tokenizer is None or base_model(run.model).__class__.__name__.endswith(CLASSES_OF_TOKENS):
+        return str(labels)
+    return f"→ {tokenizer.decode([token for token in labels if isinstance(token, int) and token >= 0])}"
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _name(run: MeasuredRun, label: ColumnEvidence | None, value: Any) -> str | None:
+    if label is None or not isinstance(value, int):
+        return None
+    if 0 <= value < len(label.names):
+        return label.names[value]
+    names: dict[int, str] = getattr(getattr(run.model, "config", None), "id2label", None) or {}
+    name = names.get(value)
+    return str(name) if name is not None and name != f"LABEL_{value}" else None
+
+
+SAMPLED = 32
+READ = 2_000
+READ_SECONDS = 1.5
+
+
+def sample_rows(dataset: Any) -> list[Any]:
+    """A few rows as the dataset gives them, from all over it where it has a length."""
+    if not has_rows(dataset):
+        return first_rows(dataset, SAMPLED)
+    return [dataset[row] for row in chosen_rows(dataset, len(dataset), SAMPLED)]
+
+
+def row_columns(dataset: Any, rows: list[Any]) -> list[ColumnEvidence]:
+    """The keys of the rows as columns; scalar integers are read on more rows, within a second or two."""
+    first = rows[0] if rows else None
+    if not is_mapping(first):
+        return []
+    read = list(_read(dataset, rows))
+    return [_column(str(name), [row[name] for row in read if name in row]) for name in first]
+
+
+def _read(dataset: Any, rows: list[Any]) -> Iterator[Any]:
+    if not has_rows(dataset):
+        yield from rows
+        return
+    end = time.perf_counter() + READ_SECONDS
+    for row in spread(len(dataset), READ):
+        yield dataset[row]
+        if time.perf_counter() > end:
+            return
+
+
+def _column(name: str, values: list[Any]) -> ColumnEvidence:
+    numpy = library("numpy")
+    first = values[0]
+    if isinstance(first, str):
+        return ColumnEvidence(name, "text", "string", rows_read=len(values))
+    try:
+        arrays = [numpy.asarray(value) for value in values]
+    except (TypeError, ValueError, RuntimeError):  # no numbers: images, nested structures, tensors on a device
+        return ColumnEvidence(name, type(first).__name__, type(first).__name__, rows_read=len(values))
+    if arrays[0].dtype.kind not in "biuf":
+        return ColumnEvidence(name, type(first).__name__.lower(), str(arrays[0].dtype), rows_read=len(values))
+    return _numbers(name, arrays)
+
+
+def _numbers(name: str, arrays: list[Any]) -> ColumnEvidence:
+    numpy = library("numpy")
+    flat = numpy.concatenate([array.reshape(-1) for array in arrays])
+    finite = flat[numpy.isfinite(flat)]
+    is_scalar = arrays[0].ndim == 0
+    is_integer = flat.dtype.kind in "biu"
+    lengths = [] if is_scalar else [len(array) for array in arrays]
+    return ColumnEvidence(
+        name,
+        _kind(name, is_scalar, is_integer),
+        str(arrays[0].dtype),
+        minimum=float(finite.min()) if finite.size else None,
+        maximum=float(finite.max()) if finite.size else None,
+        counts=_counts(flat.tolist()) if is_integer and name not in TOKEN_COLUMNS else (),
+        lengths=quantiles(lengths),
+        length_bins=binned(lengths),
+        rows_read=len(arrays),
+        non_finite=int(flat.size - finite.size),
+    )
+
+
+def _kind(name: str, is_scalar: bool, is_integer: bool) -> str:
+    if is_scalar:
+        return "integer" if is_integer else "number"
+    if name in TOKEN_COLUMNS[:2]:
+        return "token ids"
+    return "lists of integer" if is_integer else "lists of number"
+
+
+def _counts(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    counted = Counter(int(value) for value in values)
+    return tuple(sorted(counted.items())) if len(counted) <= MOST_VALUES else ()
+
+
+LOOKED_AT = 500
+"""Evaluation rows that are looked for among the training rows."""
+
+ROWS_READ = 20_000
+"""Training rows that are read; where there are more, only rows that are found prove anything."""
+
+TELLING = ("input_ids", "text", "sentence", "premise", "question", "prompt", "messages")
+"""Columns by which a row is known again."""
+
+
+def shared_rows(given: list[Given]) -> SharedRows | None:
+    """How many evaluation rows are training rows too; None if that cannot be determined."""
+    train = next((each.dataset for each in given if each.argument == "train_dataset"), None)
+    held_out = [each for each in given if each.argument == "eval_dataset" and each.key is None]
+    if train is None or len(held_out) != 1:
+        return None
+    evaluation = held_out[0].dataset
+    # The same object given twice: nothing has to be read.
+    if evaluation is train and hasattr(train, "__len__"):
+        return SharedRows(len(train), len(train))
+    # Rows of a repeated sample are copies of each other: comparing them would find overlap that is ours.
+    if not all(is_arrow(each) and not is_repeated(each) for each in (train, evaluation)):
+        return None
+    return _counted(train, evaluation)
+
+
+def _counted(train: Any, evaluation: Any) -> SharedRows | None:
+    columns = [name for name in TELLING if name in train.column_names and name in evaluation.column_names]
+    if not columns or not len(train) or not len(evaluation):
+        return None
+    known = set(_keys(train, columns[0], ROWS_READ))
+    looked_for = _keys(evaluation, columns[0], LOOKED_AT)
+    shared = sum(key in known for key in looked_for)
+    if len(train) > ROWS_READ and not shared:
+        return None
+    return SharedRows(shared, len(looked_for))
+
+
+def _keys(dataset: Any, column: str, most: int) -> list[str]:
+    """Rows as text, by one column without its padding."""
+    rows = dataset.with_format(None).select(list(spread(len(dataset), most)), keep_in_memory=True)
+    values = rows.with_format(None)[:][column]
+    return [_without_padding(value) for value in values]
+
+
+def _without_padding(value: Any) -> str:
+    items: Any = value
+    return str([item for item in items if item]) if isinstance(value, list) else str(value)

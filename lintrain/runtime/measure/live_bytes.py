@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from lintrain.evidence.run import ResidentModel
-from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_mapping, is_row, library
 
 
 class LiveBytes:

@@ -1,13 +1,24 @@
-"""The arguments of a loss function: shapes, ranges, and whether the inputs are probabilities already."""
+"""The arguments of a loss function: shapes, ranges, and whether the inputs are probabilities already.
+
+Losses that the probe knows: a plain cross-entropy that goes backward, and what it is at chance.
+
+What overfitting one batch has in common in every framework: its rates, its time limit, and its evidence.
+"""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from lintrain.evidence.run import LossEvidence, TargetAlignment
-from lintrain.runtime.child.library import library
-from lintrain.runtime.measure.alignment import alignment
-from lintrain.runtime.measure.seen import LossCall
+from lintrain.evidence.run import LossEvidence, OverfitEvidence, StageName, TargetAlignment
+from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.measure.model import base_model, task_of
+from lintrain.runtime.measure.replay import alignment
+from lintrain.runtime.measure.responses import Tokens
+from lintrain.runtime.measure.seen import Iteration, LossCall
 
 OVER_CLASSES = frozenset({"cross_entropy", "nll_loss", "kl_div"})
 IGNORED = -100
@@ -66,3 +77,111 @@ def _ignored(name: str, target: Any, options: dict[str, Any]) -> float | None:
     if name not in ("cross_entropy", "nll_loss") or target.is_floating_point() or not target.numel():
         return None
     return float((target == options.get("ignore_index", IGNORED)).float().mean())
+
+
+def standard_loss(iteration: Iteration, loss: Any) -> LossCall | None:
+    """The plain cross-entropy that goes backward, alone or divided; None if the loss is made of more."""
+    for call in iteration.losses:
+        if call.name != "cross_entropy" or call.options.get("weight") is not None:
+            continue
+        if call.options.get("label_smoothing"):
+            continue
+        if call.result is loss or _divides(loss, call.result):
+            return call
+    return None
+
+
+def _divides(loss: Any, result: Any) -> bool:
+    node = loss.grad_fn
+    return node is not None and node.name() == "DivBackward0" and node.next_functions[0][0] is result.grad_fn
+
+
+def chance_of(call: LossCall | None) -> float | None:
+    """ln(classes); None for other losses."""
+    if call is None or call.input.ndim < 2 or call.input.shape[1] < 2:
+        return None
+    return math.log(call.input.shape[1])
+
+
+def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None:
+    """The call whose targets are whole numbers, with the doubt that other terms of the loss leave."""
+    found = [call for call in calls if not call.target.is_floating_point() and call.target.numel() > 1]
+    if not found:
+        return None
+    if task_of(base_model(model)) == "CausalLM":
+        return Tokens(found[-1], "")
+    alone = standard_loss(Iteration(losses=list(calls)), loss) if hasattr(loss, "grad_fn") else None
+    return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms besides the next tokens")
+
+
+FACTORS = (1.0, 10.0, 0.1)
+"""Every descent starts from the same weights, at the peak learning rate times one of these."""
+SECONDS = 120.0
+
+Classes = tuple[int | None, int | None]
+"""How many classes the model predicts on the batch, and how many the batch holds; None if it has no such labels."""
+
+
+class Descents:
+    """Runs of steps on one batch, one for each factor in turn."""
+
+    def __init__(self, run: MeasuredRun, steps: int) -> None:
+        self._run = run
+        self._steps = steps
+        self._ends = time.perf_counter() + SECONDS
+        self._series: list[tuple[float, ...]] = []
+        self._classes: Classes = (None, None)
+
+    def descend(self, take_step: Callable[[], float], classes: Callable[[], Classes]) -> None:
+        """Take the steps; `take_step` gives the loss before it, `classes` is asked after those at the peak rate."""
+        losses: list[float] = []
+        each = self._steps + 1
+        for step in range(each):
+            losses.append(take_step())
+            self._run.progress(StageName.OVERFIT, len(self._series) * each + step, len(FACTORS) * each)
+            if self._is_late():
+                break
+        if not self._series:
+            self._classes = classes()
+        self._series.append(tuple(losses))
+
+    def evidence(self, rate: float, rows: int) -> OverfitEvidence:
+        """What came of them all."""
+        at_rate, at_ten_times, at_a_tenth = self._series
+        predicted, there = self._classes
+        return OverfitEvidence(
+            steps=self._steps,
+            losses=at_rate,
+            losses_at_ten_times=at_ten_times,
+            losses_at_a_tenth=at_a_tenth,
+            learning_rate=rate,
+            predicted_classes=predicted,
+            batch_classes=there,
+            rows=rows,
+            stopped_early=self._is_late(),
+        )
+
+    def _is_late(self) -> bool:
+        return time.perf_counter() > self._ends
+
+
+def classes_in_batch(run: MeasuredRun, batch: Any, output: Any) -> Classes:
+    """The classes that a head of one label predicts, and those of the batch."""
+    labels = batch.get("labels") if hasattr(batch, "get") else None
+    logits = getattr(output, "logits", None)
+    if task_of(base_model(run.model)) != "SequenceClassification" or labels is None or logits is None:
+        return None, None
+    return classes_of(logits, labels)
+
+
+def classes_of(logits: Any, labels: Any) -> Classes:
+    """As above, of logits [rows, classes] and labels int64 [rows]; several labels at once have two dimensions."""
+    if logits.ndim != 2 or logits.shape[1] < 2 or labels.ndim != 1:
+        return None, None
+    return len(set(logits.argmax(dim=1).tolist())), len(set(labels.tolist()))
+
+
+def rows_of(batch: Any) -> int:
+    """The rows of a batch with names; 0 if it has none."""
+    values = batch.values() if is_mapping(batch) else ()
+    return next((int(value.shape[0]) for value in values if getattr(value, "ndim", 0)), 0)

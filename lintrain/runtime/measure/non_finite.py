@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 from lintrain.evidence.run import NonFiniteGradient
-from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.library import library
-from lintrain.runtime.measure.graph import nodes_below
+from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.measure.gradients import nodes_below
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_NODES = 20_000

@@ -1,4 +1,7 @@
-"""How long batches and steps take, which calls make a device wait, and which operations take the time."""
+"""How long batches and steps take, which calls make a device wait, and which operations take the time.
+
+The GPU that a pass ran on, and the most memory that it took there.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-from lintrain.evidence.run import ThroughputEvidence
+from lintrain.evidence.run import DeviceEvidence, ThroughputEvidence
 from lintrain.runtime.child.frames import callers_frame, is_users
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.replace import replaced
 
 SYNCHRONIZING = ("item", "tolist", "cpu", "numpy", "__repr__", "__float__", "__int__", "__bool__")
@@ -109,3 +112,14 @@ def new_profile() -> Any:
     """A profile of the CPU that is not started."""
     profiler = library("torch.profiler")
     return profiler.profile(activities=[profiler.ProfilerActivity.CPU])
+
+
+def measure_device() -> DeviceEvidence | None:
+    """The current GPU of torch with the peaks of its allocator since the process began; None if none was used."""
+    torch = loaded("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return None
+    index = torch.cuda.current_device()
+    device = torch.cuda.get_device_properties(index)
+    allocated, reserved = torch.cuda.max_memory_allocated(index), torch.cuda.max_memory_reserved(index)
+    return DeviceEvidence(str(device.name), int(device.total_memory), int(allocated), int(reserved))

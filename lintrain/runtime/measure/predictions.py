@@ -1,4 +1,9 @@
-"""What the arrays of an evaluation hold: ignored entries, classes, bytes; and the memory that is left for them."""
+"""What the arrays of an evaluation hold: ignored entries, classes, bytes; and the memory that is left for them.
+
+What a metric is given and gives back: shapes, formats, classes, numbers.
+
+The outputs of a model and its loss.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.library import library
+from lintrain.evidence.run import CLASSIFICATION_TASKS
+from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.measure.model import task_of
 
 IGNORED = -100
 """The label that the losses of torch leave out."""
@@ -115,3 +121,86 @@ def _whole_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError, AttributeError):
         return None
+
+
+MOST_ENTRIES = 200_000
+"""Classes of more are not counted, and lists that are longer not made arrays."""
+
+
+def described(predictions: Any, references: Any) -> dict[str, Any]:
+    """The fields of `MetricUse` that describe the two arrays; nothing for values without a shape, such as texts."""
+    guessed, wanted = as_array(predictions), as_array(references)
+    found: dict[str, Any] = {}
+    if guessed is not None:
+        found.update(predictions_shape=tuple(guessed.shape), predictions_dtype=dtype_of(guessed))
+    if wanted is not None:
+        found.update(references_shape=tuple(wanted.shape), references_dtype=dtype_of(wanted))
+        found["references"] = math.prod(wanted.shape)
+        if found["references"] <= MOST_ENTRIES:
+            numbers = wanted.detach().cpu().numpy() if hasattr(wanted, "detach") else wanted
+            found.update(classes=classes_in(numbers), ignored=count_of(numbers, IGNORED))
+    return found
+
+
+def as_array(value: Any) -> Any:
+    """A tensor or an array as it is, a list of numbers as an array; None for anything else."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return value
+    if not is_row(value) or not value or len(value) > MOST_ENTRIES:
+        return None
+    torch = loaded("torch")
+    plain: list[Any] = [
+        each.detach().cpu().numpy() if torch is not None and isinstance(each, torch.Tensor) else each for each in value
+    ]
+    try:
+        made = library("numpy").asarray(plain)
+    except (TypeError, ValueError):  # rows of several lengths
+        return None
+    return made if made.dtype.kind in "biuf" else None
+
+
+def dtype_of(array: Any) -> str:
+    """The name of an array's format."""
+    return str(array.dtype).removeprefix("torch.")
+
+
+def numbers_in(result: Any) -> dict[str, float]:
+    """The numbers that a metric gave, by name; a bare one under ""."""
+    if is_mapping(result):
+        named = {str(name): _metric_number(value) for name, value in result.items()}
+        return {name: value for name, value in named.items() if value is not None}
+    bare = _metric_number(result)
+    return {} if bare is None else {"": bare}
+
+
+def _metric_number(value: Any) -> float | None:
+    if value is None or math.prod(getattr(value, "shape", ())) != 1:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def number(loss: Any) -> float:
+    """A loss as a float; of several entries their mean."""
+    return float(loss.detach().float().mean()) if hasattr(loss, "detach") else float(loss)
+
+
+def shape_of(output: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The names in a model's output, and the shape of its logits."""
+    if is_mapping(output):
+        return tuple(output), tuple(getattr(output.get("logits"), "shape", ()))
+    parts = output if is_row(output) else ()
+    return (), next((tuple(part.shape) for part in parts if getattr(part, "ndim", 0) > 1), ())
+
+
+def chance_of(model: Any) -> float | None:
+    """ln(classes) for a classification head under cross-entropy; ln 2 for several labels at once; else None."""
+    config = getattr(model, "config", None)
+    classes = getattr(config, "num_labels", None)
+    if task_of(model) not in CLASSIFICATION_TASKS or not isinstance(classes, int) or classes < 2:
+        return None
+    if getattr(config, "problem_type", None) == "multi_label_classification":
+        return math.log(2)
+    return math.log(classes) if getattr(config, "problem_type", None) != "regression" else None

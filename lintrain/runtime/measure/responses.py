@@ -1,19 +1,24 @@
-"""The model called again on a few rows of its first batch: do rows, mask and later tokens matter?"""
+"""The model called again on a few rows of its first batch: do rows, mask and later tokens matter?
+
+Whether the attention mask matters: padding attended, and padding cut off.
+
+Whether a language model reads the tokens that it is to predict: one of them is changed, and the output must not
+change.
+"""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lintrain.evidence.run import FutureEvidence, ResponseEvidence, SpreadEvidence, TargetAlignment
-from lintrain.runtime.child.kinds import is_mapping
+from lintrain.evidence.run import FutureEvidence, MaskEvidence, ResponseEvidence, SpreadEvidence, TargetAlignment
+from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.measure.calls import Call, is_whole, without_shells
-from lintrain.runtime.measure.future_response import future_evidence, next_token_targets
-from lintrain.runtime.measure.mask_response import mask_evidence
-from lintrain.runtime.measure.replay import ask, difference, largest
+from lintrain.runtime.measure.calls import Call, Path, is_whole, parameters_of, without_shells
+from lintrain.runtime.measure.replay import alignment, ask, difference, largest
 from lintrain.runtime.measure.seen import LossCall
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -158,3 +163,146 @@ def _different_rows(call: Call) -> int:
         if tensor.ndim and tensor.shape[0] == rows and not is_label:
             counts.append(int(tensor.reshape(rows, -1).unique(dim=0).shape[0]))
     return max(counts)
+
+
+def mask_evidence(call: Call, answers: tuple[Any, ...], beside: Any) -> MaskEvidence | None:
+    """Measured where rows have padding; `beside` is the batch's mask where the model did not get it."""
+    mask, path = _mask_of(call, beside), call.mask
+    # Not measured if a row has no attended token: its softmax is over nothing, and NaN with some kernels.
+    if mask is None or bool((mask != 0).all()) or not bool((mask != 0).any(dim=1).all()):
+        return None
+    ones: Mapping[Any, Any] = {path: mask.new_ones(mask.shape)} if path is not None else {}
+    other = ask(call.changed(ones) if path is not None else call.given("attention_mask", mask))
+    has_padding = (mask == 0).any(dim=1)
+    scale = largest(answers)
+    change = difference(_attended(answers, mask, has_padding), _attended(other, mask, has_padding), scale)
+    if change is None:
+        return None
+    # The row with the most padding shows the largest change.
+    row = int((mask != 0).sum(dim=1).argmin())
+    cut = _cut(call, answers, mask, row, scale)
+    return MaskEvidence(
+        given=path is not None,
+        rows=int(has_padding.sum()),
+        padding=int((mask == 0).sum()),
+        change=change,
+        cut=cut,
+        cut_tokens=int((mask[row] == 0).sum()) if cut is not None else 0,
+    )
+
+
+def _mask_of(call: Call, beside: Any) -> Any:
+    tensors, ids, path = call.tensors(), call.ids, call.mask
+    if ids is None:
+        return None
+    if path is not None:
+        return tensors[path]
+    fits = hasattr(beside, "shape") and beside.shape == tensors[ids].shape
+    return beside if fits and "attention_mask" in parameters_of(call.module) else None
+
+
+def _attended(answers: tuple[Any, ...], mask: Any, rows: Any) -> tuple[Any, ...]:
+    """The answers of some rows; of those that are given for each token, the ones that are attended."""
+    chosen = rows[:, None] & (mask != 0)
+    return tuple(answer[chosen] if answer.shape[:2] == mask.shape else answer[rows] for answer in answers)
+
+
+def _cut(call: Call, answers: tuple[Any, ...], mask: Any, row: int, scale: float) -> float | None:
+    """The change of one row that is asked without the padding on its right."""
+    kept = int((mask[row] != 0).sum())
+    alone = call.of_rows([row])
+    if alone is None or not bool((mask[row, :kept] != 0).all()):
+        return None
+    width = int(mask.shape[1])
+    shorter = {
+        path: tensor[:, :kept]
+        for path, tensor in alone.tensors().items()
+        if tensor.ndim > 1 and tensor.shape[1] == width
+    }
+    try:
+        given = ask(alone.changed(shorter))
+    except Exception:  # noqa: BLE001 - a model that takes one length only cannot be asked so
+        return None
+    of_row = tuple(answer[row : row + 1] for answer in answers)
+    expected = tuple(answer[:, :kept] if answer.shape[1:2] == (width,) else answer for answer in of_row)
+    return difference(expected, given, scale)
+
+
+KNOWN = frozenset({"attention_mask", "token_type_ids", "position_ids", "labels", "cache_position"})
+
+
+def next_token_targets(ids: Any, target: Any, ignore_index: int) -> TargetAlignment | None:
+    """How targets lie beside ids, where they are certainly the next tokens."""
+    found = alignment(target, ids, None, ignore_index)
+    return found if found is not None and found.offset == 1 and found.scored else None
+
+
+def future_evidence(
+    call: Call, answers: tuple[Any, ...], rows: list[int], aligned: TargetAlignment, scored: Any, doubt: str
+) -> FutureEvidence | None:
+    """Rows of a call with the target of one scored position each changed in what the model reads.
+
+    `scored` is bool [rows, positions] of the whole batch; `rows` are those of it that the call has.
+    """
+    path = call.ids
+    ids = call.tensors()[path] if path is not None else None
+    if path is None or ids is None or not answers or answers[0].shape[:2] != ids.shape or answers[0].ndim != 3:
+        return None
+    # Replaced by another target of the same batch: a token that the model knows, and never a special one.
+    changed, locations = _with_other_targets(ids, scored[rows])
+    if not locations:
+        return None
+    given = ask(call.changed({path: changed}))
+    if not given or given[0].shape != answers[0].shape:
+        return None
+    at, of = [row for row, _ in locations], [location for _, location in locations]
+    change = difference((answers[0][at, of],), (given[0][at, of],), largest((answers[0],)))
+    share = aligned.equal_at[1] or 0.0
+    return None if change is None else FutureEvidence(len(locations), share, change, doubt or _doubt(call, path))
+
+
+def _with_other_targets(ids: Any, scored: Any) -> tuple[Any, list[tuple[int, int]]]:
+    """Ids with one target in each row changed to another target of the batch, and the positions that predict them."""
+    changed, locations = ids.clone(), list[tuple[int, int]]()
+    can = scored[:, : ids.shape[1] - 1]
+    targets = ids[:, 1:][:, : can.shape[1]][can]
+    for row in range(ids.shape[0]):
+        positions = can[row].nonzero().flatten().tolist()
+        if not positions:
+            continue
+        # In the middle: the first positions may be a prompt, the last ones padding.
+        location = positions[len(positions) // 2]
+        others = targets[targets != ids[row, location + 1]]
+        if others.numel():
+            changed[row, location + 1] = others[0]
+            locations.append((row, location))
+    return changed, locations
+
+
+def _doubt(call: Call, path: Path) -> str:
+    """Why the model may read all of a text although it is to predict its tokens: an autoencoder does."""
+    others = [name for other, tensor in call.tensors().items() if (name := _other_tokens(call, path, other, tensor))]
+    if others:
+        return f"the model reads `{others[0]}` as well"
+    children = {name.lower(): child for name, child in call.module.named_modules() if name}
+    if _has(children, "encoder", "Embedding") and _has(children, "decoder", "Linear"):
+        return "the model also has an encoder"
+    return ""
+
+
+def _other_tokens(call: Call, path: Path, other: Path, tensor: Any) -> str:
+    """The name of a tensor that may hold a second text; labels that stand beside the ids are none."""
+    name = call.name_of(other)
+    is_text = other != path and tensor.ndim == 2 and is_whole(tensor) and tensor.shape[1] > 1 and name not in KNOWN
+    if not is_text or bool(((tensor == 0) | (tensor == 1)).all()):
+        return ""
+    ids = call.tensors()[path]
+    is_of_ids = next_token_targets(ids, tensor, -100) is not None or tensor.equal(ids)
+    is_target = name.lower().startswith(("target", "label", "y")) and is_of_ids
+    return "" if is_target else name or "a second tensor of tokens"
+
+
+def _has(children: dict[str, Any], word: str, but: str) -> bool:
+    """Whether a part of that name does more than one of its kind does in a plain language model."""
+    kind = getattr(library("torch.nn"), but)
+    return any(name.rpartition(".")[2] == word and not isinstance(child, kind) for name, child in children.items())

@@ -1,11 +1,23 @@
-"""The weights of a run: which train, which an optimizer holds, and what steps changed."""
+"""The weights of a run: which train, which an optimizer holds, and what steps changed.
+
+What the measured steps did: how far each layer moved, and whether anything moved that is not trained.
+
+A learning-rate schedule, simulated to the end of the run on an optimizer without parameters.
+"""
 
 from __future__ import annotations
 
+import copy
+import inspect
+import math
+import time
+import warnings
 from typing import Any
 
+from lintrain.evidence.run import LayerUpdate, ScheduleEvidence
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.measure.gradients import layer_of
 
 SMALLEST_PULL = 1e-6
 FLOAT32_ROUNDING = 2.0**-23
@@ -71,3 +83,106 @@ def outside_optimizer(run: MeasuredRun) -> tuple[str, ...]:
     groups = [group for optimizer in run.optimizers for group in optimizer.param_groups]
     inside = {id(weight) for group in groups for weight in group["params"]}
     return tuple(name for name, weight in trainable(run).items() if id(weight) not in inside)
+
+
+MOST_FROZEN = 200_000_000
+"""Weights that are not trained, at most so many, are added up before and after the steps: a second of CPU time."""
+
+
+def updates(run: MeasuredRun, before: dict[str, Any], steps: int) -> tuple[LayerUpdate, ...]:
+    """For each layer group whose weights were not all 0: the norm of its change over that of its weights, per step."""
+    groups: dict[str, list[float]] = {}
+    for name, weight in trainable(run).items():
+        if name in before:
+            moved, was = groups.setdefault(layer_of(name), [0.0, 0.0])
+            distance = float((weight.detach().float() - before[name].float()).norm()) ** 2
+            groups[layer_of(name)] = [moved + distance, was + float(before[name].float().norm()) ** 2]
+    return tuple(
+        LayerUpdate(layer, math.sqrt(moved / was) / max(1, steps)) for layer, (moved, was) in groups.items() if was
+    )
+
+
+class Frozen:
+    """Sums over parameters that are not trained, and over the statistics of batch norms of which nothing is."""
+
+    def __init__(self, run: MeasuredRun) -> None:
+        self._run = run
+        self._before = _sums(run)
+        self._statistics = _statistics(run)
+
+    def moved(self) -> tuple[str, ...] | None:
+        """The names of those that are not what they were, and not trained by now; None if there are too many."""
+        if self._before is None:
+            return None
+        after = _sums(self._run) or {}
+        return tuple(name for name, was in self._before.items() if name in after and after[name] != was)
+
+    def statistics(self) -> int:
+        """How many batch norms without a trained parameter have taken up statistics."""
+        after = _statistics(self._run)
+        return sum(after.get(name, was) != was for name, was in self._statistics.items())
+
+
+def _sums(run: MeasuredRun) -> dict[str, tuple[float, float]] | None:
+    frozen = {name: weight.detach() for name, weight in run.model.named_parameters() if not weight.requires_grad}
+    if sum(weight.numel() for weight in frozen.values()) > MOST_FROZEN:
+        return None
+    floats = {name: weight for name, weight in frozen.items() if weight.is_floating_point()}
+    return {name: (float(weight.double().sum()), float(weight.double().norm())) for name, weight in floats.items()}
+
+
+def _statistics(run: MeasuredRun) -> dict[str, tuple[float, float]]:
+    kind = library("torch.nn").modules.batchnorm._BatchNorm
+    found: dict[str, tuple[float, float]] = {}
+    for name, part in run.model.named_modules():
+        is_norm = isinstance(part, kind) and part.affine and not part.weight.requires_grad
+        if is_norm and part.running_mean is not None:
+            found[name] = (float(part.running_mean.double().sum()), float(part.running_var.double().sum()))
+    return found
+
+
+MOST_STEPS = 1_000_000
+SECONDS = 2.0
+POINTS = 100
+
+
+def played_through(schedule: Any, steps: int) -> ScheduleEvidence | None:
+    """The rates of a schedule that has not stepped yet; None if it follows a metric, or would take too long."""
+    follows_metric = "metrics" in inspect.signature(schedule.step).parameters
+    if not 0 < steps <= MOST_STEPS or follows_metric:
+        return None
+    # Shallow: a LambdaLR holds functions of the script, which cannot be copied deeply, and is only given another
+    # optimizer.
+    copied = copy.copy(schedule)
+    copied.optimizer = _empty(schedule.optimizer)
+    ends = time.perf_counter() + SECONDS
+    rates = [_rate(copied)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that no optimizer stepped before
+        for _ in range(steps - 1):
+            copied.step()
+            rates.append(_rate(copied))
+            # A schedule in pure Python over a million steps; a part of it would show a wrong peak, so nothing is
+            # reported.
+            if time.perf_counter() > ends:
+                return None
+    highest_at = max(range(steps), key=rates.__getitem__)
+    shown = sorted({round(point * (steps - 1) / POINTS) for point in range(POINTS + 1)})
+    points = tuple((step, rates[step]) for step in shown)
+    return ScheduleEvidence(type(schedule).__name__, steps, points, rates[highest_at], highest_at)
+
+
+def _empty(optimizer: Any) -> Any:
+    """An optimizer with the same groups, each of one number."""
+    torch = library("torch")
+    groups = [
+        {**{name: value for name, value in group.items() if name != "params"}, "params": [torch.zeros(1)]}
+        for group in optimizer.param_groups
+    ]
+    empty = torch.optim.SGD(groups[0]["params"], lr=0.0)
+    empty.param_groups = groups
+    return empty
+
+
+def _rate(schedule: Any) -> float:
+    return float(schedule.optimizer.param_groups[0]["lr"])

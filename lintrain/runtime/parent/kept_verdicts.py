@@ -23,8 +23,7 @@ from lintrain.cache.watch import unheard
 from lintrain.cache.whole_files import HEADS, make_folder, put, read_kept, sealed, unsealed
 from lintrain.model.finding import Finding
 from lintrain.model.verdict import Outcome, Verdict
-from lintrain.source.plain_files import read_plain
-from lintrain.source.reading import LARGEST_FILE
+from lintrain.source.reading import LARGEST_FILE, read_plain
 
 if TYPE_CHECKING:
     from lintrain.runtime.parent.record import Record

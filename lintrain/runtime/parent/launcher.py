@@ -1,35 +1,43 @@
-"""Run a script in a child process of its own session, follow its events, and end it whole."""
+"""Run a script in a child process of its own session, follow its events, and end it whole.
+
+What a script prints: drained so that it never blocks, kept only in part.
+
+What a probe did not send, as lines of its report.
+
+What a script reads from: nothing, or if lintrain runs in a terminal, a terminal of the same size without input.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from lintrain.evidence.ending import Ending, EndingKind
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.runtime.child.channel import NO_ROOM
-from lintrain.runtime.parent.environment import script_environment
-from lintrain.runtime.parent.events import Event, EventFile, UntrustworthyError
+from lintrain.runtime.parent.environment import Room, script_environment
+from lintrain.runtime.parent.events import Assembly, Event, EventFile, UntrustworthyError
 from lintrain.runtime.parent.metadata import notes_of_unchanged
-from lintrain.runtime.parent.output import ScriptOutput
 from lintrain.runtime.parent.pass_request import PassRequest
-from lintrain.runtime.parent.processes import Adoption, end_family, family, resident_bytes
+from lintrain.runtime.parent.processes import Adoption, end_family, family, resident_bytes, strike_out, write_down
 from lintrain.runtime.parent.remains import held_bytes, remove_shared_memory
-from lintrain.runtime.parent.room import Room
-from lintrain.runtime.parent.stopped import notes_of_stopped
-from lintrain.runtime.parent.stream import Assembly
 from lintrain.runtime.parent.supervised import ScriptProcess
-from lintrain.runtime.parent.terminal import ScriptInput
 from lintrain.runtime.parent.wall import Wall
-from lintrain.runtime.parent.warden import strike_out, write_down
+from lintrain.runtime.sandbox.network.gate import FILE
+from lintrain.source.reading import read_start
 from lintrain.startup.lazy_dataclass import dataclass
 
 POLL_SECONDS = 0.05
@@ -207,3 +215,121 @@ def _signal_name(number: int) -> str:
 def package_folder() -> str:
     """The folder of this lintrain, for the child to load it from."""
     return os.fspath(Path(__file__).parents[2])
+
+
+KEPT = 64 * 2**10
+
+
+class ScriptOutput:
+    """The last 64 KiB of a stream; `echo`, if given, receives everything as it comes."""
+
+    def __init__(self, stream: IO[bytes], echo: IO[bytes] | None = None) -> None:
+        self._stream, self._echo = stream, echo
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        # A pipe holds 64 KiB: without a reader a script that prints more would wait forever.
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        with self._stream:
+            while chunk := os.read(self._stream.fileno(), 8192):
+                self._take(chunk)
+
+    def _take(self, chunk: bytes) -> None:
+        if self._echo is not None:
+            self._echo.write(chunk)
+            self._echo.flush()
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        while self._size - len(self._chunks[0]) > KEPT:
+            self._size -= len(self._chunks.popleft())
+
+    def tail(self, lines: int = 30) -> str:
+        """The last lines; waits shortly for what is still on its way."""
+        self._thread.join(timeout=1.0)
+        text = b"".join(list(self._chunks)).decode(errors="replace")
+        return "\n".join(text.replace("\r", "\n").splitlines()[-lines:])
+
+
+NAMED = 12
+LARGEST_FILE = 2**20
+LONGEST = 160
+
+
+def notes_of_stopped(temporary: Path, refused: Iterable[str]) -> tuple[str, ...]:
+    """One line for each request, with its number; `refused` is what the kernel stopped."""
+    counts = Counter([*_written(temporary / FILE), *refused])
+    lines = [
+        f"not sent: {what if '`' in what else f'`{what}`'}{f', {count} times' if count > 1 else ''}"
+        for what, count in counts.most_common(NAMED)
+    ]
+    return (*lines, f"not sent: {len(counts) - NAMED} other requests") if len(counts) > NAMED else tuple(lines)
+
+
+def _written(file: Path) -> list[str]:
+    """What the script's processes recorded; anything else in the file is ignored."""
+    try:
+        lines = read_start(file, LARGEST_FILE).splitlines()
+    except OSError:
+        return []
+    found = list[str]()
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            what = json.loads(line)
+            if isinstance(what, str):
+                found.append("".join(one if one.isprintable() else "?" for one in what[:LONGEST]))
+    return found
+
+
+END_OF_INPUT = b"\x04"
+"""Ctrl-D: a read of a line ends with nothing in it."""
+
+
+class ScriptInput:
+    """The file that a script reads from; a terminal answers every read with the end of its input."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = _pair()
+
+    @property
+    def file(self) -> int:
+        """What `subprocess` takes as stdin."""
+        return subprocess.DEVNULL if self._theirs is None else self._theirs
+
+    def is_handed_over(self) -> None:
+        """The script has been started and holds its end."""
+        if self._theirs is not None:
+            os.close(self._theirs)
+            self._theirs = None
+
+    def answer(self) -> None:
+        """End the input that somebody may be waiting for, and take away what was written to it."""
+        if self._ours is None:
+            return
+        with contextlib.suppress(OSError):  # full of unread ends, or closed by the script
+            os.write(self._ours, END_OF_INPUT)
+        with contextlib.suppress(OSError):
+            os.read(self._ours, 4096)
+
+    def close(self) -> None:
+        """Give both ends up."""
+        self.is_handed_over()
+        if self._ours is not None:
+            os.close(self._ours)
+            self._ours = None
+
+
+def _pair() -> tuple[int | None, int | None]:
+    """Both ends of a terminal as large as ours; nothing if we are in none, or where the system has no such thing."""
+    try:
+        import pty
+        import termios
+
+        size = os.get_terminal_size(sys.stdin.fileno())
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (size.lines, size.columns))
+        os.set_blocking(ours, False)
+    except (ImportError, AttributeError, OSError, ValueError):  # Windows, a pipe, a stdin that is closed or replaced
+        return None, None
+    return ours, theirs

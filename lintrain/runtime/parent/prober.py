@@ -1,4 +1,7 @@
-"""A whole probe: the CPU pass, a second pass if a shortcut was unsound, and the GPU pass if there is a GPU."""
+"""A whole probe: the CPU pass, a second pass if a shortcut was unsound, and the GPU pass if there is a GPU.
+
+Measurements that need further passes over the script, in fresh processes, after the first one passed.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,28 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from lintrain._version import __version__
-from lintrain.evidence.ending import Ending, EndingKind
-from lintrain.evidence.run import Evidence
-from lintrain.runtime.parent.downloads import download_folders, paths_of_downloads
-from lintrain.runtime.parent.entry import Entry
+from lintrain.evidence.fields import EvidenceFields
+from lintrain.evidence.run import Evidence, Stage, StageName
+from lintrain.evidence.stages import Ending, EndingKind
+from lintrain.runtime.parent.entry import Entry, ScriptStarts
 from lintrain.runtime.parent.events import Event, UntrustworthyError
-from lintrain.runtime.parent.extras import OVERFIT_STEPS
-from lintrain.runtime.parent.kept_files import copy_plain_files
 from lintrain.runtime.parent.launcher import Bounds, Launch, NoRoomError, package_folder
-from lintrain.runtime.parent.pass_request import SAMPLE_ROWS, PassRequest, new_exchange
+from lintrain.runtime.parent.metadata import download_folders, paths_of_downloads
+from lintrain.runtime.parent.pass_request import OVERFIT_STEPS, SAMPLE_ROWS, PassRequest, new_exchange
+from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import SCHEMA, Record
-from lintrain.runtime.parent.reruns import measure_reruns
-from lintrain.runtime.parent.script_starts import ScriptStarts
-from lintrain.runtime.parent.warden import warden
-from lintrain.source.plain_files import read_plain
-from lintrain.source.reading import LARGEST_FILE
+from lintrain.runtime.parent.remains import copy_plain_files
+from lintrain.runtime.parent.timeline import UnmeasuredError
+from lintrain.runtime.passes.checkpoint import compare_resumed, compare_starts
+from lintrain.runtime.passes.ranks import compare_ranks
+from lintrain.source.reading import LARGEST_FILE, read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
 KEPT = "kept"
@@ -189,3 +192,34 @@ def _gpu_can_say_more(evidence: Evidence | None, ending: Ending) -> bool:
     failure = evidence.failure if evidence is not None else None
     text = f"{failure.message} {failure.code}" if failure else ending.reason
     return any(word in text.lower() for word in GPU_WORDS)
+
+
+RERUNS: Mapping[str, Callable[[ScriptStarts], EvidenceFields]] = {
+    StageName.CHECKPOINT: compare_resumed,
+    StageName.DETERMINISM: compare_starts,
+    StageName.RANKS: compare_ranks,
+}
+"""By the name of the stage: what starts the script again and compares."""
+
+
+def measure_reruns(starts: ScriptStarts, also: tuple[str, ...], evidence: Evidence) -> Evidence:
+    """The evidence with what the requested extras add to it."""
+    for name in map(StageName, also):
+        if name in RERUNS:
+            starts.listen({"event": "stage-started", "stage": name})
+            stage, fields = _measured(starts, name, evidence)
+            starts.listen({"event": "stage", "stage": {"name": name, "status": stage.status, "seconds": stage.seconds}})
+            evidence = replace(evidence, stages=(*evidence.stages, stage), **fields)  # type: ignore[arg-type]
+    return evidence
+
+
+def _measured(starts: ScriptStarts, name: StageName, evidence: Evidence) -> tuple[Stage, EvidenceFields]:
+    started = time.monotonic()
+    # All reruns compare optimizer steps.
+    if not evidence.passed(StageName.STEP):
+        return Stage.not_reached(name, "training does not reach its first step"), {}
+    try:
+        fields = RERUNS[name](starts)
+    except UnmeasuredError as reason:
+        return Stage.not_reached(name, str(reason), time.monotonic() - started), {}
+    return Stage.passed(name, time.monotonic() - started), fields

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from lintrain.evidence.ending import Ending
 from lintrain.evidence.run import Evidence
+from lintrain.evidence.stages import Ending
 from lintrain.model.finding import Finding
-from lintrain.source.plain_files import read_plain
+from lintrain.source.reading import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.json_values import plain as plain
+from lintrain.text.shown import plain as plain
 
 LARGEST_EVIDENCE = 256 * 2**20
 

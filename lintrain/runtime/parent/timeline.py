@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
-from lintrain.evidence.ending import Ending, EndingKind
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.model.location import Location
 from lintrain.runtime.parent.events import Event, UntrustworthyError
 from lintrain.startup.lazy_dataclass import dataclass

@@ -1,6 +1,6 @@
 """Answers the kernel when a probed process connects past the guard: only the script's own servers may be reached.
 
-The other end is `lintrain.runtime.sandbox.network.kernel`. Compiled code in the script's process and programs in other
+The other end is `lintrain.runtime.sandbox.network.network`. Compiled code in the script's process and programs in other
 languages come here. Their requests cannot be read, so they reach no other machine, and on this one no server that the
 script did not start.
 """
@@ -33,7 +33,7 @@ EVERYWHERE = ("0.0.0.0", "::ffff:0.0.0.0")
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """The target of a connection to an unspecified address."""
 REFUSING = ("127.0.0.1", 9)
-"""The proxy of programs that are not watched (`lintrain.runtime.sandbox.network.secrets`)."""
+"""The proxy of programs that are not watched (`lintrain.runtime.sandbox.network.gate`)."""
 Address = tuple[str, int]
 
 

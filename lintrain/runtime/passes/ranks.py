@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import RankGather, RankSchedule, RanksEvidence, RankWrite
 from lintrain.model.location import Location
+from lintrain.runtime.parent.entry import ScriptStarts
 from lintrain.runtime.parent.pass_request import TimelineRequest
-from lintrain.runtime.parent.script_starts import ScriptStarts
 from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredError, differing
 
 PROCESSES, STEPS = 2, 2

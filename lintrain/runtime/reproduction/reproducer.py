@@ -1,20 +1,28 @@
-"""Keep what a failing stage needs to fail again by itself: files, and the code that reads them."""
+"""Keep what a failing stage needs to fail again by itself: files, and the code that reads them.
+
+Which call raised an error, found on the error's own way: of a collator, of a model, or of a loss function.
+
+The part of a script that a name needs: its definition, and everything at the top of the script that this uses.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
 import linecache
 import os
+import symtable
 import sys
+from collections.abc import Iterator
+from dataclasses import field
+from types import FrameType
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.library import library
-from lintrain.runtime.reproduction.definitions import definitions_of
-from lintrain.runtime.reproduction.expressions import CannotWriteError, Expressions, plain_tensors
-from lintrain.runtime.reproduction.makers import Makers
-from lintrain.runtime.reproduction.raised import Raised, raised_by
+from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.reproduction.expressions import CannotWriteError, Expressions, Makers, plain_tensors
+from lintrain.startup.lazy_dataclass import dataclass
 
 FOLDER, RECIPE = "kept", "recipe.json"
 RAISES = {
@@ -169,3 +177,137 @@ def _unwrapped(collator: Any, rows: Any) -> tuple[Any, Any]:
     if type(collator).__name__ == "RemoveColumnsCollator":
         return collator.data_collator, [collator._remove_columns(row) for row in rows]
     return collator, rows
+
+
+FETCH = os.path.join("torch", "utils", "data", "_utils", "fetch.py")
+MODULE = os.path.join("torch", "nn", "modules", "module.py")
+FUNCTIONAL = os.path.join("torch", "nn", "functional.py")
+TRAINER = os.path.join("transformers", "trainer.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A call that raised: `kind` is collator, module, function, metrics or trainer; `called` an object, or its name."""
+
+    kind: str
+    called: Any
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def raised_by(error: BaseException) -> Raised | None:
+    """The outermost such call on the way of an error; None if there is none."""
+    for frame in _frames(error):
+        found = _call_of(frame)
+        if found is not None:
+            return found
+    return next((found for frame in _frames(error) if (found := _of_trainer(frame))), None)
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    step = error.__traceback__
+    while step is not None:
+        yield step.tb_frame
+        step = step.tb_next
+
+
+def _call_of(frame: FrameType) -> Raised | None:
+    path, name, values = frame.f_code.co_filename, frame.f_code.co_name, frame.f_locals
+    if path.endswith(FETCH) and name == "fetch" and "data" in values:
+        return Raised("collator", values["self"].collate_fn, (values["data"],))
+    if path.endswith(MODULE) and name == "_call_impl":
+        return Raised("module", values["self"], tuple(values["args"]), dict(values["kwargs"]))
+    if (given := _predictions(frame)) is not None:
+        return Raised("metrics", frame.f_globals[name], (given,))
+    if path.endswith(FUNCTIONAL):
+        names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+        return Raised("function", f"torch.nn.functional.{name}", (), {each: values[each] for each in names})
+    return None
+
+
+def _predictions(frame: FrameType) -> Any:
+    """What a metric function at the top of the script was given, where this frame is one."""
+    function = frame.f_globals.get(frame.f_code.co_name)
+    if frame.f_code.co_argcount != 1 or getattr(function, "__code__", None) is not frame.f_code:
+        return None
+    given = frame.f_locals.get(frame.f_code.co_varnames[0])
+    return given if type(given).__name__ == "EvalPrediction" else None
+
+
+def _of_trainer(frame: FrameType) -> Raised | None:
+    """The library's own loss of a Trainer: it finds fault with what the model gave."""
+    values = frame.f_locals
+    if frame.f_code.co_filename.endswith(TRAINER) and frame.f_code.co_name == "compute_loss":
+        return Raised("trainer", values["self"], (), dict(values["inputs"]))
+    return None
+
+
+BUILTINS = frozenset(dir(builtins))
+
+
+def definitions_of(text: str, names: set[str]) -> tuple[list[str], list[str]] | None:
+    """The imports, and the statements that define the names, in the order of the script; None if one is missing."""
+    tree = ast.parse(text)
+    by_name: dict[str, list[ast.stmt]] = {}
+    for statement in tree.body:
+        for name in _bound(statement):
+            by_name.setdefault(name, []).append(statement)
+    chosen: set[ast.stmt] = set()
+    waiting = set(names)
+    if not waiting <= set(by_name):
+        return None
+    known: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        known.add(name)
+        for statement in by_name.get(name, ()):
+            if statement not in chosen:
+                chosen.add(statement)
+                waiting |= _used(_source(text, statement)) - known
+    ordered = [statement for statement in tree.body if statement in chosen]
+    imports = [_import_of(one, known) for one in ordered if isinstance(one, ast.Import | ast.ImportFrom)]
+    rest = [_source(text, one) for one in ordered if not isinstance(one, ast.Import | ast.ImportFrom)]
+    return imports, rest
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top of a script gives a meaning to."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from ((alias.asname or alias.name).partition(".")[0] for alias in names)
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id
+        case _:
+            pass
+
+
+def _used(text: str) -> set[str]:
+    """The names that a statement takes from around it, not those that its functions have for themselves."""
+    return set(_looked_up(symtable.symtable(text, "<statement>", "exec"))) - BUILTINS
+
+
+def _looked_up(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _looked_up(inner)
+
+
+def _import_of(statement: ast.Import | ast.ImportFrom, known: set[str]) -> str:
+    """An import with only those names that are needed."""
+    names = [alias for alias in statement.names if (alias.asname or alias.name).partition(".")[0] in known]
+    if isinstance(statement, ast.Import):
+        return ast.unparse(ast.Import(names))
+    return ast.unparse(ast.ImportFrom(statement.module, names, statement.level))
+
+
+def _source(text: str, statement: ast.stmt) -> str:
+    lines = text.splitlines()
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min([statement.lineno, *(one.lineno for one in decorators)])
+    return "\n".join(lines[first - 1 : statement.end_lineno])

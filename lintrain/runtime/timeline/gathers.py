@@ -9,7 +9,7 @@ from typing import Any
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.kinds import is_row
+from lintrain.runtime.child.library import is_row
 from lintrain.runtime.measure.seen import tensors_in
 from lintrain.runtime.timeline.follower import Follower
 

@@ -11,8 +11,13 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
-from lintrain.runtime.frameworks.lightning.quiet import package_of, redirect_checkpoints
-from lintrain.runtime.frameworks.lightning.shorter import shorten_evaluation, validate_at_the_end, without_finders
+from lintrain.runtime.frameworks.lightning.quiet import (
+    package_of,
+    redirect_checkpoints,
+    shorten_evaluation,
+    validate_at_the_end,
+    without_finders,
+)
 from lintrain.runtime.timeline.follower import Follower
 
 SAVED_AFTER = 2

@@ -1,18 +1,27 @@
-"""The data of a `fit`: arrays as they are, and the first batches that Keras takes of them."""
+"""The data of a `fit`: arrays as they are, and the first batches that Keras takes of them.
+
+What a backend of Keras does in its own way: one function for each stage of a training step.
+
+Layers that work differently in training and in inference: are they in training mode during a training step?
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import ColumnEvidence, SharedRows, SplitEvidence, StageName
-from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.evidence.run import ColumnEvidence, ModelEvidence, SharedRows, SplitEvidence, StageName
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.batch import describe
-from lintrain.runtime.measure.overlap import LOOKED_AT, READ
+from lintrain.runtime.measure.columns import LOOKED_AT, ROWS_READ
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_CLASSES = 1_000
 
@@ -135,11 +144,11 @@ def shared_rows(run: KerasRun) -> SharedRows | None:
     evaluation = _arrays(*held_out) if len(held_out) == 2 else {}
     if not train or train.keys() != evaluation.keys():
         return None
-    known = set(_rows(train, READ))
+    known = set(_rows(train, ROWS_READ))
     looked_for = list(_rows(evaluation, LOOKED_AT))
     shared = sum(row in known for row in looked_for)
     # With more training rows than were read, a row that was not found proves nothing.
-    if not looked_for or (not shared and len(next(iter(train.values()))) > READ):
+    if not looked_for or (not shared and len(next(iter(train.values()))) > ROWS_READ):
         return None
     return SharedRows(shared, len(looked_for))
 
@@ -157,3 +166,57 @@ def _rows(arrays: dict[str, Any], most: int) -> Iterator[bytes]:
     chosen = [values[list(spread(len(values), most))] for values in arrays.values()]
     for parts in zip(*chosen, strict=True):
         yield b"|".join(part.tobytes() for part in parts)
+
+
+Measure = Callable[[Any], None]  # Any: the backend's own kind of run
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The stages of one backend, the kind of run that they work on, and the device that it computes on."""
+
+    run: type[KerasRun]
+    take_batches: Measure
+    measure_forward: Measure
+    measure_model: Callable[[Any], ModelEvidence]
+    measure_backward: Measure
+    take_two_steps: Measure
+    device: Callable[[], str]
+
+
+MODAL = re.compile(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|SpectralNormalization)$")
+
+
+@dataclass
+class ModeCalls:
+    """Calls of such layers, and how many of them were in training mode."""
+
+    every: int = 0
+    in_training: int = 0
+
+
+@contextmanager
+def counted_modes(model: Any) -> Generator[ModeCalls]:
+    """Count the calls of the library's modal layers while a step runs."""
+    counts = ModeCalls()
+    kinds = {base for kind in _kinds(model) for base in kind.__mro__ if MODAL.match(base.__name__)}
+    with ExitStack() as stack:
+        for kind in kinds:
+            if (call := vars(kind).get("call")) is not None:
+                stack.enter_context(replaced(kind, call=_counting(call, counts)))
+        yield counts
+
+
+def _kinds(model: Any) -> set[type]:
+    return {type(layer) for layer in model._flatten_layers()}
+
+
+def _counting(call: Any, counts: ModeCalls) -> Any:
+    @functools.wraps(call)
+    def counted(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and hasattr(args[0], "numpy"):  # a tensor, not the shape of one, with which Keras builds a model
+            counts.every += 1
+            counts.in_training += bool(kwargs.get("training", args[1] if len(args) > 1 else False))
+        return call(layer, *args, **kwargs)
+
+    return counted

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.kinds import is_row
+from lintrain.runtime.child.library import is_row
 from lintrain.runtime.child.probe_session import ProbeSession
 
 if TYPE_CHECKING:
-    from lintrain.runtime.frameworks.keras.backend import Backend
+    from lintrain.runtime.frameworks.keras.data import Backend
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
@@ -28,19 +28,19 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
 
 
 def _torch() -> Backend:
-    from lintrain.runtime.frameworks.keras.on_torch import TORCH
+    from lintrain.runtime.frameworks.keras.training import TORCH
 
     return TORCH
 
 
 def _tensorflow() -> Backend:
-    from lintrain.runtime.frameworks.tensorflow.on_tensorflow import TENSORFLOW
+    from lintrain.runtime.frameworks.tensorflow.training import TENSORFLOW
 
     return TENSORFLOW
 
 
 def _older() -> Backend:
-    from lintrain.runtime.frameworks.tensorflow.on_tensorflow import TF_KERAS
+    from lintrain.runtime.frameworks.tensorflow.training import TF_KERAS
 
     return TF_KERAS
 

@@ -10,14 +10,11 @@ from typing import Any
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import EvaluationEvidence, StageName, WatchedNames
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.kinds import is_mapping, is_row
+from lintrain.runtime.child.library import is_mapping, is_row
 from lintrain.runtime.frameworks.driver import Framework, Work, drive
-from lintrain.runtime.frameworks.keras.backend import Backend
-from lintrain.runtime.frameworks.keras.compiled import arguments_of
-from lintrain.runtime.frameworks.keras.data import part_training_data, shared_rows, splits_of
-from lintrain.runtime.frameworks.keras.keras_run import WHOLE, KerasRun
-from lintrain.runtime.frameworks.keras.modes import counted_modes
-from lintrain.runtime.frameworks.lightning.monitors import texts_of
+from lintrain.runtime.frameworks.keras.data import Backend, counted_modes, part_training_data, shared_rows, splits_of
+from lintrain.runtime.frameworks.keras.keras_run import WHOLE, KerasRun, arguments_of
+from lintrain.runtime.frameworks.lightning.facts import texts_of
 
 EVALUATION_BATCHES = 2
 

@@ -1,4 +1,7 @@
-"""Forward, backward and steps of a Keras model, through the `train_step` that it has."""
+"""Forward, backward and steps of a Keras model, through the `train_step` that it has.
+
+Keras on torch: its stages and its model.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence, KerasEvidence, OptimizerGroup, StageName, StepEvidence
-from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.library import library
+from lintrain.evidence.run import ForwardEvidence, KerasEvidence, ModelEvidence, OptimizerGroup, StageName, StepEvidence
+from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.replace import replaced
-from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
-from lintrain.runtime.frameworks.keras.keras_run import KerasRun
-from lintrain.runtime.frameworks.keras.modes import ModeCalls, counted_modes
+from lintrain.runtime.frameworks.keras.data import Backend, ModeCalls, counted_modes, take_batches
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun, from_logits, loss_name, rates
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
-from lintrain.runtime.measure.outputs import number
+from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.responses import Responses
-from lintrain.runtime.measure.updates import updates
-from lintrain.runtime.measure.weights import changed, changed_share, pulls, restore, snapshot, trainable
+from lintrain.runtime.measure.weights import changed, changed_share, pulls, restore, snapshot, trainable, updates
 
 STEPS = 2
 
@@ -224,3 +224,33 @@ def responses_of(run: KerasRun) -> Responses:
     """Repeated calls on the first batch: its inputs alone."""
     x, _, _ = run.parts(run.batches[0])
     return Responses(run, Call(Asked(run.keras), (x,), {}), None)
+
+
+def measure_model(run: KerasRun) -> ModelEvidence:
+    """The weights of the model, and whether it has layers that work differently in training."""
+    model = run.keras
+    weights = [weight for _, weight in run.model.named_parameters()]
+    kinds = {type(layer).__name__ for layer in model._flatten_layers()}
+    return ModelEvidence(
+        name=type(model).__name__,
+        inputs=(),
+        label_inputs=(),
+        task="",
+        num_labels=None,
+        label_names=(),
+        positions=None,
+        rotary=False,
+        pretrained=False,
+        parameters=sum(weight.numel() for weight in weights),
+        trainable_parameters=sum(weight.numel() for weight in weights if weight.requires_grad),
+        training=True,
+        has_dropout_or_batch_norm=any("Dropout" in kind or kind == "BatchNormalization" for kind in kinds),
+        device=str(next((weight.device for weight in weights), "cpu")),
+    )
+
+
+def _device() -> str:
+    return str(library("keras.src.backend.torch.core").get_device())
+
+
+TORCH = Backend(KerasRun, take_batches, measure_forward, measure_model, measure_backward, take_two_steps, _device)

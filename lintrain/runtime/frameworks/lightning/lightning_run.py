@@ -25,8 +25,8 @@ from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.gradients import Gradients
 from lintrain.runtime.measure.model import measure_model
-from lintrain.runtime.measure.schedule import played_through
 from lintrain.runtime.measure.seen import Iteration
+from lintrain.runtime.measure.weights import played_through
 
 
 class LightningRun(LoopRun):

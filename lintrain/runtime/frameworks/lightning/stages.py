@@ -12,12 +12,12 @@ from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users, shown
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.frameworks.lightning.facts import missing_by_shortening
 from lintrain.runtime.frameworks.lightning.guide import callback_of
 from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
-from lintrain.runtime.frameworks.lightning.monitors import missing_by_shortening
-from lintrain.runtime.frameworks.lightning.quiet import redirect_checkpoints
-from lintrain.runtime.frameworks.lightning.shorter import (
+from lintrain.runtime.frameworks.lightning.quiet import (
     quiet_restart,
+    redirect_checkpoints,
     shorten_evaluation,
     shorten_training,
     without_finders,

@@ -1,12 +1,26 @@
-"""The loaders of a loop: how they make batches, and in which order."""
+"""The loaders of a loop: how they make batches, and in which order.
+
+The throughput stage of a loop of the script's own: its batches and steps, timed as they happen.
+
+A run that trains on data loaders of torch.
+"""
 
 from __future__ import annotations
 
+from abc import ABC
+from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from lintrain.evidence.run import LoaderUse
+from lintrain.evidence.run import LoaderUse, SplitEvidence, Stage, StageName
+from lintrain.model.location import Location
+from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.frameworks.loop.throughput import TimedSteps
+from lintrain.runtime.child.replace import Given
+from lintrain.runtime.measure.columns import measure_split
+from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
+from lintrain.runtime.measure.seen import Iteration
 
 
 class Loaders:
@@ -46,3 +60,96 @@ def _length(loader: Any) -> int | None:
         return len(loader)
     except TypeError:  # a loader of a stream has no length
         return None
+
+
+PROFILED = WARM_UP + 2
+"""The number of the batch whose step is profiled, and not timed."""
+
+
+class TimedSteps:
+    """Times the loop's requests for batches and their arrivals, until training is over."""
+
+    def __init__(self, session: ProbeSession) -> None:
+        self._is_wanted = StageName.THROUGHPUT in session.also
+        self._pace = Pace()
+        self._calls = Counter[str]()
+        self._stack = ExitStack()
+        self._profile: Any = None
+        self._operators: tuple[tuple[str, float], ...] = ()
+        self._loader: Any = None
+
+    def on_batch_request(self, loader: Any) -> None:
+        """The loop asks for its next batch."""
+        if not self._times(loader):
+            return
+        if self._profile is not None:
+            self._profile.__exit__(None, None, None)
+            self._operators, self._profile = top_operators(self._profile), None
+            self._is_wanted = False
+        else:
+            self._pace.on_batch_request()
+
+    def on_batch(self, loader: Any) -> None:
+        """The loop got it."""
+        if not self._times(loader):
+            return
+        if self._loader is None:
+            self._loader = loader
+            self._stack.enter_context(synchronizing(self._calls))
+        self._pace.on_batch()
+        if len(self._pace.loading) >= PROFILED:
+            self._profile = new_profile()
+            self._profile.__enter__()
+
+    def _times(self, loader: Any) -> bool:
+        return self._is_wanted and self._loader in (None, loader)
+
+    @contextmanager
+    def left_out(self) -> Generator[None]:
+        """The probe works now: this is not timed, and its calls are not counted."""
+        calls = Counter(self._calls)
+        with self._pace.left_out():
+            yield
+        self._calls.clear()
+        self._calls.update(calls)
+
+    def record(self, run: MeasuredRun, iteration: Iteration) -> None:
+        """Training is over: report the times."""
+        if not run.is_asked(StageName.THROUGHPUT) or StageName.THROUGHPUT in run.statuses:
+            return
+        self._is_wanted = False
+        self._stack.close()
+        workers = int(getattr(self._loader, "lintrain_workers", 0))
+        found = self._pace.evidence(iteration.rows(), iteration.tokens(), workers, self._calls, self._operators)
+        if found is None:
+            run.skip(StageName.THROUGHPUT, "the loop took too few batches from its loader")
+            return
+        run.measured(throughput=found)
+        run.record(Stage.passed(StageName.THROUGHPUT, sum(self._pace.loading) + sum(self._pace.stepping)))
+
+
+class LoaderRun(MeasuredRun, ABC):
+    """`loader` is the one that is trained on, None if there is none; `limit` the norm that gradients are clipped to."""
+
+    def __init__(self, session: ProbeSession, call: Location | None) -> None:
+        super().__init__(session, call)
+        self.loader: Any = None
+        self.limit: float | None = None
+        self._splits: list[SplitEvidence] = []
+
+    @property
+    def collator(self) -> Any:
+        """The loader's `collate_fn`."""
+        return getattr(self.loader, "collate_fn", None)
+
+    @property
+    def clipped_at(self) -> float | None:
+        """The norm that the script clips to."""
+        return self.limit
+
+    def measure_split(self, argument: str, loader: Any) -> None:
+        """Describe the data set of a loader."""
+        dataset = getattr(loader, "dataset", None)
+        if dataset is not None:
+            self._splits.append(measure_split(self, Given(argument, dataset)))
+            self.measured(splits=self._splits)

@@ -10,31 +10,32 @@ from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import OptimizerGroup, ReachedWeights, Stage, StageName
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
-from lintrain.runtime.child.label_conflicts import of_training
+from lintrain.runtime.child.label_rows import of_training
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import statement_now
-from lintrain.runtime.frameworks.loop.evaluation import FollowedEvaluation
-from lintrain.runtime.frameworks.loop.facts import framework, group_of, peak_of
-from lintrain.runtime.frameworks.loop.loader_run import LoaderRun
-from lintrain.runtime.frameworks.loop.loop_evidence import forward_evidence, loop_evidence, step_evidence
-from lintrain.runtime.frameworks.loop.loop_responses import non_finite_module_of, responses_of
-from lintrain.runtime.frameworks.loop.loop_state import LoopState
+from lintrain.runtime.frameworks.loop.loaders import LoaderRun
+from lintrain.runtime.frameworks.loop.loop_evidence import (
+    FollowedEvaluation,
+    forward_evidence,
+    loop_evidence,
+    non_finite_module_of,
+    responses_of,
+    step_evidence,
+)
+from lintrain.runtime.frameworks.loop.loop_state import LoopState, framework, group_of, peak_of
 from lintrain.runtime.frameworks.loop.memory import CountedStep
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import batch_of, held_by, is_about, output_of, trained_module
 from lintrain.runtime.frameworks.loop.overfit import FirstBatch
 from lintrain.runtime.measure.batch import describe
-from lintrain.runtime.measure.gradients import Gradients, backward_evidence
-from lintrain.runtime.measure.graph import reached_weights
+from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights
+from lintrain.runtime.measure.losses import standard_loss
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch
-from lintrain.runtime.measure.outputs import number, shape_of
-from lintrain.runtime.measure.seen import Iteration, LossCall
-from lintrain.runtime.measure.standard_loss import standard_loss
-from lintrain.runtime.measure.subset import number_of_rows
+from lintrain.runtime.measure.predictions import number, shape_of
+from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
 from lintrain.runtime.measure.tokenizer import measure_tokenizer
-from lintrain.runtime.measure.updates import Frozen
-from lintrain.runtime.measure.weights import is_felt, pulls, snapshot, trainable
+from lintrain.runtime.measure.weights import Frozen, is_felt, pulls, snapshot, trainable
 
 MEASURED_STEPS = 2
 """Steps that are taken at the peak learning rate and compared."""

@@ -1,20 +1,35 @@
-"""What is known of a loop of the script's own while it runs: read by every part that measures it."""
+"""What is known of a loop of the script's own while it runs: read by every part that measures it.
+
+The framework of a loop, and the groups of its optimizers.
+
+When enough of a loop was measured, and when it was followed for long enough.
+
+Forward passes of a loop: which of them were for training, and in which modes the model was.
+
+The learning-rate schedules of a loop: how often each is stepped, and whether before or after its optimizer.
+"""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from lintrain.evidence.run import OptimizerGroup, ScheduleUse
+from lintrain.runtime.child.library import is_mapping, library, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.child.random_state import same_random_numbers
-from lintrain.runtime.frameworks.loop.bounds import Bounds
+from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.effects import Effects
 from lintrain.runtime.frameworks.loop.loaders import Loaders
-from lintrain.runtime.frameworks.loop.passes import Passes
-from lintrain.runtime.frameworks.loop.schedules import Schedules
-from lintrain.runtime.measure.seen import Iteration
+from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.measure.calls import without_shells
+from lintrain.runtime.measure.predictions import number, shape_of
+from lintrain.runtime.measure.replay import ids_and_mask
+from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 class LoopState(ABC):
@@ -65,3 +80,257 @@ class LoopState(ABC):
                 yield
         finally:
             self._is_paused = False
+
+
+def framework(session: ProbeSession) -> str:
+    """The framework of the loop: accelerate or Fabric if the script created one, otherwise torch."""
+    if session.launcher:
+        return session.launcher
+    accelerate = loaded("accelerate.state")
+    if accelerate is not None and accelerate.AcceleratorState._shared_state:
+        return "accelerate"
+    return "torch"
+
+
+def group_of(group: dict[str, Any]) -> OptimizerGroup:
+    """One parameter group: its peak rate and the one in force."""
+    first = float(group["lr"])
+    return OptimizerGroup(peak_of(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+
+
+def peak_of(group: dict[str, Any]) -> float:
+    """The highest learning rate of a group: `max_lr` of a one-cycle schedule, else the one before any schedule."""
+    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
+
+
+STEPS = 4
+"""Optimizer steps after which enough of a loop was measured."""
+BATCHES = 4
+EVALUATION_BATCHES = 2
+SECONDS = 30.0
+"""A run is not followed for longer than this, from its first backward pass on."""
+MOST_ROUNDS = 3
+"""How often the training loader may be read again until a backward pass shows that the loop trains once more."""
+MOST_STEPS_ON_A_BATCH = 32
+
+
+class Bounds:
+    """Asked by the watch; `counts` are those of the loop's effects."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self._counts = counts
+        self._began = 0.0
+        self._steps_before = 0
+
+    def start(self) -> None:
+        """A run is followed from now on."""
+        self._began = time.perf_counter()
+
+    def on_batch(self) -> None:
+        """The loop asks its loader for a batch."""
+        self._steps_before = self._counts["steps"]
+
+    def is_late(self) -> bool:
+        """Whether the run was followed for as long as it may be."""
+        return time.perf_counter() - self._began > SECONDS
+
+    def why_no_evaluation(self) -> str:
+        """Why there was no evaluation when a loop is left."""
+        if self.is_late():
+            return f"the loop was followed for {SECONDS:g} s, which is the limit"
+        return "no other loader was read after the first batches of training"
+
+    def has_seen_enough(self, *, is_wasteful: bool) -> bool:
+        """Whether the loop's loader may end: enough steps were taken, or none can be, or it took too long."""
+        is_taught = self._counts["steps"] >= STEPS or is_wasteful
+        return (is_taught and self._counts["batches"] >= BATCHES) or self.is_late()
+
+    def has_to_end(self, *, has_loader: bool) -> bool:
+        """Whether a loop that reads no loader any more, which could end, was followed for long enough."""
+        steps = self._counts["steps"] - (self._steps_before if has_loader else 0)
+        most = MOST_STEPS_ON_A_BATCH if has_loader else STEPS
+        return steps >= most or (steps >= STEPS and self.is_late())
+
+    def is_stuck(self, *, has_loader: bool) -> bool:
+        """Whether a loop without a loader takes too long within its first steps, as with a closure."""
+        return not has_loader and self.is_late()
+
+
+MOST = 64
+
+
+class Passes:
+    """Passes and losses that wait for the backward pass that decides what they were for.
+
+    `evaluated_losses` and `evaluated_shape`, the shape of the last output, are of those that were for evaluation.
+    """
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self.counts = counts
+        self.waiting: list[Forward] = []
+        self.losses: list[LossCall] = []
+        self.evaluated_losses: list[float] = []
+        self.evaluated_shape: tuple[int, ...] = ()
+        self.ids: Any = None
+        self.mask: Any = None
+
+    def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A whole module is called: the losses that follow are about the tokens that it reads."""
+        self.ids, self.mask = ids_and_mask(args, kwargs) or (self.ids, self.mask)
+
+    def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Forward | None:
+        """A whole module gave its output; None if it trains nothing, or where enough passes are waiting.
+
+        Losses train nothing, and neither do torchvision's transforms, which are modules and work row by row.
+        """
+        if isinstance(module, library("torch.nn").modules.loss._Loss) or len(self.waiting) >= MOST:
+            return None
+        if next(module.parameters(), None) is None:
+            return None
+        records = any(tensor.requires_grad for tensor in tensors_in(output))
+        # DDP, compile and Fabric wrap the module; modes and weights are those of the inner one.
+        own = without_shells(module)
+        forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now())
+        self.waiting.append(forward)
+        return forward
+
+    @property
+    def records(self) -> bool:
+        """Whether autograd recorded one of them."""
+        return any(forward.records for forward in self.waiting)
+
+    def train(self) -> None:
+        """A backward pass follows: the last pass that autograd recorded was for training."""
+        # One backward pass, one training pass: earlier recorded passes are a teacher's, a reference model's, or an
+        # evaluation that forgot `no_grad`.
+        for forward in [forward for forward in self.waiting if forward.records][-1:]:
+            self.counts["trained"] += 1
+            self.counts["trained_in_eval_mode"] += bool(forward.modes) and not any(forward.modes)
+
+    def on_loss(self, call: LossCall) -> None:
+        """A loss function is called."""
+        if len(self.losses) < MOST:
+            self.losses.append(call)
+
+    def clear(self) -> None:
+        """Nothing waits any more: what the passes were for is known, or does not matter."""
+        self.waiting.clear()
+        self.losses.clear()
+
+    def evaluate(self, optimizers: Sequence[Any], but: Iteration | None = None) -> None:
+        """No backward pass follows: those of models that an optimizer holds were for evaluation."""
+        held = {key for optimizer in optimizers for key in held_by(optimizer)}
+        behind = but or Iteration()
+        of_models: list[float] = []
+        modules = set[int]()
+        for forward in self.waiting:
+            # Those of the present iteration belong to the backward pass that proved the new round.
+            if forward not in behind.forwards and any(id(own) in held for own in forward.module.parameters()):
+                self.counts["evaluated"] += 1
+                self.counts["evaluated_in_train_mode"] += any(forward.modes)
+                self.counts["recorded_for_nothing"] += forward.records
+                modules.add(id(forward.module))
+                self.evaluated_shape = shape_in(forward.output) or self.evaluated_shape
+                of_models += loss_in(forward.output)
+        of_calls = [call.result for call in self.losses if call not in behind.losses and call.result is not None]
+        self.evaluated_losses += of_models or [number(result) for result in of_calls]
+        if len(modules) > 1:  # of which of them a metric judges is not known
+            self.evaluated_shape = ()
+        self.clear()
+
+
+def loss_in(output: Any) -> list[float]:
+    """The loss in an output, if it has one."""
+    loss = output.get("loss") if is_mapping(output) else None
+    return [number(loss)] if hasattr(loss, "detach") else []
+
+
+def shape_in(output: Any) -> tuple[int, ...]:
+    """The shape of the logits of an output, or of the output itself where it is one tensor."""
+    return tuple(output.shape) if hasattr(output, "shape") else shape_of(output)[1]
+
+
+LENGTHS = ("total_steps", "T_max", "total_iters")
+"""Attributes of torch's schedules that say after how many of their steps they end."""
+
+MOST_STEPS = 20_000
+"""Steps of a LambdaLR that are evaluated: 10 ms."""
+
+
+@dataclass(eq=False)
+class Following:
+    """One schedule, with what it did in the loop."""
+
+    schedule: Any
+    steps: int = 0
+    early: int = 0
+    while_training: int = 0
+
+
+class Schedules:
+    """Those that the script made, in this order."""
+
+    def __init__(self) -> None:
+        self._made: list[Following] = []
+
+    def on_schedule(self, schedule: Any) -> None:
+        """A schedule is created; its steps are counted from now on."""
+        if all(each.schedule is not schedule for each in self._made):
+            self._made.append(Following(schedule))
+
+    def on_schedule_step(self, schedule: Any, *, optimizer_steps: int, is_training: bool) -> None:
+        """A schedule is about to be stepped."""
+        for each in self._made:
+            if each.schedule is schedule:
+                each.steps += 1
+                each.early += not optimizer_steps
+                each.while_training += is_training
+
+    def uses(self) -> tuple[ScheduleUse, ...]:
+        """What became of each."""
+        return tuple(
+            ScheduleUse(
+                name=type(each.schedule).__name__,
+                steps=each.steps,
+                steps_before_optimizer=each.early,
+                steps_while_training=each.while_training,
+                length=length_of(each.schedule),
+                peak=_peak_of(each.schedule),
+            )
+            for each in self._made
+        )
+
+
+def length_of(schedule: Any) -> int | None:
+    """The number of steps after which a schedule ends: the one it stores, or the step from which its function stays
+    0.
+    """
+    length = next(
+        (getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _length_for_function(schedule)
+    )
+    if isinstance(length, int):
+        return length
+    factors = _factors(schedule)
+    last = max((step for step, factor in enumerate(factors) if factor > 0), default=-1)
+    return last + 1 if 0 <= last < len(factors) - 1 else None
+
+
+def _length_for_function(schedule: Any) -> Any:
+    """The number of steps that a schedule of transformers gives its function (transformers 5.23)."""
+    function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
+    given: dict[str, Any] = getattr(function, "keywords", {})
+    return given.get("num_training_steps")
+
+
+def _peak_of(schedule: Any) -> int | None:
+    """The step at which a LambdaLR first reaches its largest rate; None for others."""
+    factors = _factors(schedule)
+    return factors.index(max(factors)) if factors else None
+
+
+def _factors(schedule: Any) -> list[float]:
+    """What a `LambdaLR` multiplies the rate with, step by step."""
+    function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
+    if function is None:
+        return []
+    return [float(function(step)) for step in range(MOST_STEPS)]

@@ -14,7 +14,7 @@ from lintrain.runtime.child.frames import LONGEST_MESSAGE, frame_location, users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
-from lintrain.runtime.measure.metric_arrays import described, numbers_in
+from lintrain.runtime.measure.predictions import described, numbers_in
 
 MOST_LOCATIONS = 32
 OF_SCIKIT_LEARN = ("_classification", "_ranking", "_regression")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.measure.graph import leaves_of
+from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.measure.gradients import leaves_of
 from lintrain.runtime.measure.seen import Iteration
 
 

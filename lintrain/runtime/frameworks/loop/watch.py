@@ -10,9 +10,8 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
-from lintrain.runtime.frameworks.loop.bounds import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
-from lintrain.runtime.frameworks.loop.loop_state import LoopState
+from lintrain.runtime.frameworks.loop.loop_state import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.seen import Iteration, LossCall
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import MaskEvidence, ResponseEvidence, SpreadEvidence
-from lintrain.runtime.child.kinds import is_mapping, is_row
-from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.tensorflow.arrays import array_of, leaves, numbers_of
-from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
+from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun, array_of, leaves, numbers_of
 from lintrain.runtime.measure.responses import EQUAL, MOST_ROWS, SECONDS
 
 LABELS = ("labels", "label", "targets")

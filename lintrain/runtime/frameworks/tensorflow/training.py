@@ -1,29 +1,92 @@
-"""Forward, backward and steps of a Keras model on TensorFlow, through the `train_step` that it has."""
+"""Forward, backward and steps of a Keras model on TensorFlow, through the `train_step` that it has.
+
+Keras on TensorFlow: its stages, and what its model is.
+
+The first batches of a `fit` on TensorFlow.
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 from lintrain.evidence.run import (
     BackwardEvidence,
+    BatchEvidence,
     ForwardEvidence,
     KerasEvidence,
     LayerGradient,
     LayerUpdate,
+    ModelEvidence,
     OptimizerGroup,
     StageName,
     StepEvidence,
+    TensorEvidence,
 )
-from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.library import library
-from lintrain.runtime.frameworks.keras.compiled import from_logits, loss_name, rates
-from lintrain.runtime.frameworks.tensorflow.arrays import array_of, key_of, name_of, numbers_of
+from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.frameworks.keras.data import Backend, named_arrays
+from lintrain.runtime.frameworks.keras.keras_run import from_logits, loss_name, rates
 from lintrain.runtime.frameworks.tensorflow.tensorflow_responses import TensorFlowResponses
-from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun
-from lintrain.runtime.frameworks.tensorflow.watching import Seen, step_until_backward, whole_step
+from lintrain.runtime.frameworks.tensorflow.tensorflow_run import (
+    OlderRun,
+    Seen,
+    TensorFlowRun,
+    array_of,
+    key_of,
+    name_of,
+    numbers_of,
+    step_until_backward,
+    whole_step,
+)
+from lintrain.runtime.measure.batch import collator_name
 from lintrain.runtime.measure.gradients import layer_of
+from lintrain.runtime.measure.model import task_of
 from lintrain.runtime.measure.weights import SMALLEST_PULL
+
+
+def take_batches(run: TensorFlowRun) -> None:
+    """The first batches, as Keras takes them from the data."""
+    with run.keras.distribute_strategy.scope():
+        run.iterator = run.new_iterator()
+    for batch in islice(run.dataset(), run.session.batches):
+        run.batches.append(batch)
+        run.progress(StageName.BATCH, len(run.batches), run.session.batches)
+    if not run.batches:
+        raise ValueError("the training data yields no batch")
+    run.batch_evidence.append(_describe(run))
+    run.measured(batches=run.batch_evidence)
+
+
+def _describe(run: TensorFlowRun) -> BatchEvidence:
+    x, y, weights = run.parts(run.batches[0])
+    named = {**named_arrays("x", x), **named_arrays("y", y), **named_arrays("sample_weight", weights)}
+    tensors = [_tensor(name, values) for name, value in named.items() if (values := array_of(value)) is not None]
+    mask = array_of(x.get("attention_mask")) if hasattr(x, "get") else None
+    return BatchEvidence(
+        argument="train_dataset",
+        collator=collator_name(run.collator),
+        tensors=tuple(tensors),
+        rows=tensors[0].shape[0] if tensors and tensors[0].shape else 0,
+        attended_tokens=int((mask != 0).sum()) if mask is not None else None,
+        padding_tokens=int((mask == 0).sum()) if mask is not None else None,
+    )
+
+
+def _tensor(name: str, values: Any) -> TensorEvidence:
+    if values.dtype.kind in "OSU" or not values.size:
+        return TensorEvidence(name, tuple(values.shape), str(values.dtype))
+    numbers = values.astype("float64")
+    finite = numbers[library("numpy").isfinite(numbers)]
+    return TensorEvidence(
+        name,
+        tuple(values.shape),
+        str(values.dtype),
+        float(finite.min()) if finite.size else None,
+        float(finite.max()) if finite.size else None,
+        int(numbers.size - finite.size),
+    )
+
 
 STEPS = 2
 MOST_RATES = 200
@@ -223,3 +286,41 @@ def corrected_loss(run: TensorFlowRun, seen: Seen) -> tuple[float, float] | None
 def _mean(loss: Any) -> float:
     values = numbers_of(loss)
     return float(values.mean()) if values is not None else math.nan
+
+
+def measure_model(run: TensorFlowRun) -> ModelEvidence:
+    """The weights of the model, its head where it is one of transformers, and whether a checkpoint filled any part."""
+    model = run.keras
+    config = getattr(model, "config", None)
+    layers = list(model._flatten_layers())
+    kinds = {type(layer).__name__ for layer in layers}
+    labels = getattr(config, "num_labels", None)
+    return ModelEvidence(
+        name=type(model).__name__,
+        inputs=(),
+        label_inputs=(),
+        task=task_of(model),
+        num_labels=labels if isinstance(labels, int) else None,
+        label_names=(),
+        positions=None,
+        rotary=False,
+        pretrained=any(getattr(layer, "lintrain_pretrained", False) for layer in (model, *layers)),
+        parameters=_size(model.weights),
+        trainable_parameters=_size(model.trainable_variables),
+        training=True,
+        has_dropout_or_batch_norm=any("Dropout" in kind or kind == "BatchNormalization" for kind in kinds),
+        device=_device(),
+        checkpoint=str(getattr(config, "_name_or_path", "") or ""),
+    )
+
+
+def _size(weights: Any) -> int:
+    return sum(int(library("numpy").prod(weight.shape)) for weight in weights)
+
+
+def _device() -> str:
+    return "cuda:0" if library("tensorflow").config.list_logical_devices("GPU") else "cpu"
+
+
+STAGES = (take_batches, measure_forward, measure_model, measure_backward, take_two_steps, _device)
+TENSORFLOW, TF_KERAS = Backend(TensorFlowRun, *STAGES), Backend(OlderRun, *STAGES)

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from lintrain.evidence.run import EvaluationEvidence, StageName, StageStatus
-from lintrain.runtime.child.given import Given
-from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.replace import replaced
+from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.child.replace import Given, replaced
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.batch import describe
@@ -23,7 +22,7 @@ from lintrain.runtime.measure.predictions import (
     count_of,
     free_memory,
 )
-from lintrain.runtime.measure.subset import subset
+from lintrain.runtime.measure.seen import subset
 
 BATCHES = 2
 

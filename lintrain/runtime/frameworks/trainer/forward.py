@@ -1,26 +1,34 @@
-"""The forward stage: the trainer's own training step, held before its backward pass."""
+"""The forward stage: the trainer's own training step, held before its backward pass.
+
+The backward stage: gradients over several batches of the trainer.
+
+The batch stage: the trainer's own loader and collator.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
+import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence
-from lintrain.runtime.child.kinds import is_row
-from lintrain.runtime.child.library import library
+from lintrain.evidence.run import ForwardEvidence, StageName
+from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
+from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.calls import Call
+from lintrain.runtime.measure.gradients import Gradients, backward_evidence
+from lintrain.runtime.measure.losses import tokens_of
 from lintrain.runtime.measure.model import base_model, is_fresh
-from lintrain.runtime.measure.non_finite import NonFiniteModule, first_non_finite
-from lintrain.runtime.measure.outputs import chance_of, number, shape_of
+from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch, first_non_finite
+from lintrain.runtime.measure.predictions import chance_of, number, shape_of
 from lintrain.runtime.measure.responses import Responses
-from lintrain.runtime.measure.seen import LossCall, seen_losses
-from lintrain.runtime.measure.standard_loss import tokens_of
+from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset
 
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
@@ -142,3 +150,76 @@ def _has_standard_loss(run: TrainerRun, model: Any) -> bool:
     changed = LOSS_OVERRIDES & set(overridden(run.trainer))
     is_librarys = type(model).__module__.startswith("transformers.")
     return not changed and is_librarys and not run.trainer.args.label_smoothing_factor
+
+
+SECONDS = 20.0
+"""More batches are taken only while they are expected to end within this time."""
+
+
+def measure_gradients(run: TrainerRun) -> None:
+    """The waiting backward pass of the first batch, then whole steps on the others; the last gradients stay."""
+    gradients = Gradients(run)
+    started = time.perf_counter()
+    search = NonFiniteSearch()
+    for loss, kwargs in run.waiting:
+        search.watch(loss, run.model)
+        run.trainer.accelerator.backward(loss, **kwargs)
+    search.close()
+    # Frees the graph before the next batch makes another: two graphs at a time need twice the memory of the run.
+    run.waiting = []
+    gradients.non_finite = search.found
+    gradients.read(_scale(run), keep=True)
+    run.measured(backward=backward_evidence(run, gradients))
+    each = time.perf_counter() - started
+    for done, batch in enumerate(run.batches[1:], start=1):
+        run.progress(StageName.BACKWARD, done, len(run.batches))
+        # A whole step costs about three times the waiting backward pass: forward, backward, and the loss once more.
+        if (done + 1) * each * 3 > SECONDS:
+            run.session.shorten(
+                f"gradients were measured on {done} of {len(run.batches)} batches: one pass takes {each:.1f} s"
+            )
+            break
+        gradients.clear()
+        _whole_step(run, batch)
+        gradients.read(_scale(run), keep=True)
+    run.measured(forward=forward_evidence(run), backward=backward_evidence(run, gradients))
+
+
+def _whole_step(run: TrainerRun, batch: Any) -> None:
+    with recording(run) as recorder:
+        returned = training_step(run, batch)
+    run.losses.append(number(recorder.losses[-1] if recorder.losses else returned))
+
+
+def _scale(run: TrainerRun) -> float:
+    scaler = getattr(run.trainer.accelerator, "scaler", None)
+    return float(scaler.get_scale()) if scaler is not None else 1.0
+
+
+MOST_LENGTHS = 4_096
+
+
+def collate_batches(run: TrainerRun) -> None:
+    """Take the first batches of the training loader and describe the first; all of them count for the tokens."""
+    with ExitStack() as stack:
+        if _reads_every_length(run):
+            rows = subset(run.trainer.train_dataset, MOST_LENGTHS)
+            stack.enter_context(replaced(run.trainer, train_dataset=rows))
+            run.session.shorten(f"batches grouped by length were made from {MOST_LENGTHS} rows")
+        loader = run.trainer.get_train_dataloader()
+        for batch in islice(iter(loader), run.session.batches):
+            run.batches.append(batch)
+            run.progress(StageName.BATCH, len(run.batches), run.session.batches)
+    if not run.batches:
+        raise ValueError("the training loader yields no batch")
+    run.batch_evidence.append(describe(run, "train_dataset", run.batches))
+    run.measured(batches=run.batch_evidence)
+
+
+def _reads_every_length(run: TrainerRun) -> bool:
+    """Whether the sampler would read the whole dataset to group its rows by length."""
+    arguments = run.trainer.args
+    groups = getattr(arguments, "group_by_length", False)
+    strategy = str(getattr(arguments, "train_sampling_strategy", "random"))
+    rows = number_of_rows(run.trainer.train_dataset) or 0
+    return rows > MOST_LENGTHS and (groups or "length" in strategy or "rebalance" in strategy)

@@ -1,23 +1,30 @@
-"""The memory stage of a Trainer's run: its own training step on tensors without values."""
+"""The memory stage of a Trainer's run: its own training step on tensors without values.
+
+The throughput stage of a Trainer's run: its loader and its steps, timed one after the other.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import MemoryEvidence, StageStatus
+from lintrain.evidence.run import MemoryEvidence, StageName, StageStatus
 from lintrain.evidence.stages import TRAINING_STAGES
-from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.driver import NO_STEP
 from lintrain.runtime.frameworks.trainer.forward import training_step, wrapped_model
-from lintrain.runtime.frameworks.trainer.step import make_optimizer
+from lintrain.runtime.frameworks.trainer.step import make_optimizer, one_step
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.live_bytes import resident_models
-from lintrain.runtime.measure.overfit import rows_of
+from lintrain.runtime.measure.losses import rows_of
+from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.runtime.measure.projection import Peak, Projection, Training
-from lintrain.runtime.measure.subset import is_arrow
+from lintrain.runtime.measure.seen import is_arrow
+from lintrain.runtime.measure.weights import restore, snapshot
 
 SHARDED = ("deepspeed", "fsdp")
 
@@ -128,3 +135,34 @@ def _modules(run: TrainerRun) -> Iterator[Any]:
     trainer: object = run.trainer
     held: list[Any] = [run.wrapped, run.model, *vars(trainer).values()]
     yield from {id(each): each for each in held if isinstance(each, module)}.values()
+
+
+BATCHES = 6
+SECONDS = 30.0
+
+
+def time_steps(run: TrainerRun) -> None:
+    """Whole steps on batches as they come; the weights are restored afterwards."""
+    before, pace, calls = snapshot(run), Pace(), Counter[str]()
+    ends = time.perf_counter() + SECONDS
+    pace.on_batch_request()
+    for number, batch in enumerate(islice(_batches(run), BATCHES + WARM_UP)):
+        pace.on_batch()
+        with synchronizing(calls):
+            one_step(run, batch)
+        pace.on_batch_request()
+        run.progress(StageName.THROUGHPUT, number, BATCHES + WARM_UP)
+        if time.perf_counter() > ends and number > WARM_UP:
+            break
+    # One step more, outside the timing: the profiler makes a step several times as slow.
+    with new_profile() as profile:
+        one_step(run, run.batches[0])
+    restore(run, before)
+    rows, tokens = rows_of(run.batches[0]), tokens_of(run.batches[0])
+    run.measured(throughput=pace.evidence(rows, tokens, run.workers, calls, top_operators(profile)))
+
+
+def _batches(run: TrainerRun) -> Iterator[Any]:
+    """Those of the training loader, round after round."""
+    while True:
+        yield from run.trainer.get_train_dataloader()

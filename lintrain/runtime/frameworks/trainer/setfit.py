@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lintrain.evidence.run import EvaluationEvidence
-from lintrain.runtime.child.kinds import is_mapping
+from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.later_calls import calls_later
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
-from lintrain.runtime.measure.subset import subset
+from lintrain.runtime.measure.seen import subset
 
 ROWS = 32
 

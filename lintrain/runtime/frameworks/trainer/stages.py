@@ -1,4 +1,7 @@
-"""The stages of one Trainer call, for the driver."""
+"""The stages of one Trainer call, for the driver.
+
+The overfit stage: does this model, with this optimizer, overfit a single batch?
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,33 @@ from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import StageName
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
-from lintrain.runtime.child.given import Given
-from lintrain.runtime.child.kinds import is_mapping
-from lintrain.runtime.child.label_conflicts import of_training
+from lintrain.runtime.child.label_rows import of_training
+from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.replace import Given, replaced
 from lintrain.runtime.child.surroundings import statement_now
 from lintrain.runtime.frameworks.driver import NO_STEP, Framework, Work, drive
-from lintrain.runtime.frameworks.trainer.accumulation import measure_accumulation
-from lintrain.runtime.frameworks.trainer.backward import measure_gradients
-from lintrain.runtime.frameworks.trainer.batch import collate_batches
 from lintrain.runtime.frameworks.trainer.evaluation import evaluate_two_batches, why_no_evaluation
-from lintrain.runtime.frameworks.trainer.forward import measure_forward
+from lintrain.runtime.frameworks.trainer.forward import collate_batches, measure_forward, measure_gradients, recording
 from lintrain.runtime.frameworks.trainer.later_calls import later_trainings
-from lintrain.runtime.frameworks.trainer.memory import project_memory, why_no_projection
-from lintrain.runtime.frameworks.trainer.overfit import overfit_one_batch
-from lintrain.runtime.frameworks.trainer.setup import argument_values, given_splits, overridden, run_until_the_loop
-from lintrain.runtime.frameworks.trainer.step import take_two_steps
-from lintrain.runtime.frameworks.trainer.throughput import time_steps
+from lintrain.runtime.frameworks.trainer.memory import project_memory, time_steps, why_no_projection
+from lintrain.runtime.frameworks.trainer.setup import REASON as WEIGHTLESS
+from lintrain.runtime.frameworks.trainer.setup import (
+    argument_values,
+    given_splits,
+    is_weightless,
+    overridden,
+    run_until_the_loop,
+)
+from lintrain.runtime.frameworks.trainer.step import measure_accumulation, one_step, set_learning_rate, take_two_steps
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
-from lintrain.runtime.frameworks.trainer.weightless import REASON as WEIGHTLESS
-from lintrain.runtime.frameworks.trainer.weightless import is_weightless
-from lintrain.runtime.measure.columns import measure_splits
+from lintrain.runtime.measure.columns import measure_splits, shared_rows
+from lintrain.runtime.measure.losses import FACTORS, Descents, classes_in_batch, rows_of
 from lintrain.runtime.measure.model import measure_model
-from lintrain.runtime.measure.overlap import shared_rows
-from lintrain.runtime.measure.subset import number_of_rows
+from lintrain.runtime.measure.predictions import number
+from lintrain.runtime.measure.seen import number_of_rows, subset
 from lintrain.runtime.measure.tokenizer import measure_tokenizer
+from lintrain.runtime.measure.weights import restore, snapshot
 
 NEED_WEIGHTS = (*TRAINING_STAGES[1:], StageName.EVALUATION)
 
@@ -136,3 +141,46 @@ class TrainerFramework(Framework):
 def _has_own_loader(run: TrainerRun) -> bool:
     """Whether the script trains on a loader that its own trainer makes, which needs no `train_dataset`."""
     return run.entry == "train" and "get_train_dataloader" in overridden(run.trainer)
+
+
+def overfit_one_batch(run: TrainerRun, steps: int) -> None:
+    """The given number of steps on one batch that holds every label, at each of three learning rates."""
+    batch = one_batch(run)
+    before = snapshot(run)
+    optimizer = run.optimizers[0]
+    state = optimizer.state_dict()
+    descents = Descents(run, steps)
+    # Each rate starts from the same weights and an empty optimizer: momentum of an earlier series would decide the
+    # next one.
+    for factor in FACTORS:
+        optimizer.state.clear()
+        set_learning_rate(run, factor)
+        _descend(run, batch, descents)
+        restore(run, before)
+    optimizer.load_state_dict(state)
+    run.measured(overfit=descents.evidence(max(run.peaks, default=0.0), rows_of(batch)))
+
+
+def one_batch(run: TrainerRun) -> Any:
+    """A batch of the training set with a row of every label, as the run's own loader collates it."""
+    trainer = run.trainer
+    if trainer.train_dataset is None or is_mapping(trainer.train_dataset):
+        return next(iter(trainer.get_train_dataloader()))
+    rows = subset(trainer.train_dataset, trainer._train_batch_size)
+    with replaced(trainer, train_dataset=rows):
+        return next(iter(trainer.get_train_dataloader()))
+
+
+def _descend(run: TrainerRun, batch: Any, descents: Descents) -> None:
+    """One run of steps; dropout is off."""
+    model = run.model
+    model.eval()
+    run.wrapped.eval()
+    stays = {"train": lambda _mode=True: model}
+    with replaced(model, **stays), replaced(run.wrapped, **stays), recording(run) as recorder:
+
+        def take_step() -> float:
+            one_step(run, dict(batch) if is_mapping(batch) else batch)
+            return number(recorder.losses[-1])
+
+        descents.descend(take_step, lambda: classes_in_batch(run, batch, recorder.output))

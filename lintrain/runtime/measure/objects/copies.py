@@ -18,11 +18,10 @@ from typing import Any, NoReturn
 
 from lintrain.evidence.run import CopiedRows
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.kinds import is_mapping, is_row
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
 from lintrain.runtime.child.probe_session import END
-from lintrain.runtime.measure.subset import has_rows
+from lintrain.runtime.measure.seen import has_rows
 
 ROWS = 64
 """Of a stream, that each process reads."""

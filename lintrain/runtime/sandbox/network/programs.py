@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.sandbox.network.secrets import without_secrets
+from lintrain.runtime.sandbox.network.gate import without_secrets
 
 UNWATCHED = frozenset("ISE")
 """Options of Python that leave out `sitecustomize` or the variables by which it is found."""
