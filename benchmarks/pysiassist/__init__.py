@@ -1,0 +1,1 @@
+"""What lintrain finds in the samples of PYSIASSIST, code that people pasted into a forum."""
