@@ -26,7 +26,7 @@ def test_a_rule_that_fails_is_named_and_the_exit_code_is_2(
     shown = capsys.readouterr()
     assert "planted" in shown.out
     assert shown.err == (
-        "lintrain: `unwell` failed on t.py: ValueError: no luck today; this is a fault of lintrain: report it as an "
+        "lintrain: `unwell` failed on t.py: ValueError: no luck today; this is a bug in lintrain: report it as an "
         "issue, with the file, reduced as far as it still fails; `--ignore unwell` runs without the rule\n"
     )
 

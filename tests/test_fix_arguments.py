@@ -78,12 +78,12 @@ class TestAddArgument:
         assert fixed(text, AddArgument(location_of(text, "f(a)"), "k", "1")) == "@f(a, k=1)\ndef g(): ...\n"
 
     def test_a_place_without_a_call_is_an_error_that_names_it(self) -> None:
-        with pytest.raises(FixError, match="no call stands here"):
+        with pytest.raises(FixError, match="there is no call at this location"):
             fixed("x = 1\n", AddArgument(Location("train.py", 1, 1, 1, 2), "k", "1"))
 
     def test_a_value_that_is_no_expression_is_an_error(self) -> None:
         text = "f(a)\n"
-        with pytest.raises(FixError, match="is no expression"):
+        with pytest.raises(FixError, match="is not an expression"):
             fixed(text, AddArgument(location_of(text, "f(a)"), "k", "1 +"))
 
     def test_a_byte_order_mark_stays_first(self) -> None:

@@ -55,7 +55,7 @@ class TestInsertBefore:
 
     def test_a_compound_statement_between_two_on_a_line_is_an_error(self) -> None:
         text = "a = 1; go()\n"
-        with pytest.raises(FixError, match="cannot stand between"):
+        with pytest.raises(FixError, match="cannot be between"):
             fixed(text, InsertBefore(location_of(text, "go()"), "if b: new()"))
 
     def test_the_first_statement_of_a_cell_gets_it_in_its_cell(self) -> None:

@@ -88,7 +88,7 @@ def test_a_run_refutes_nothing_of_lines_that_it_did_not_come_to(last: int | None
 def test_a_rule_that_fails_is_named_in_its_verdict() -> None:
     [(_, verdict)] = judge([run("Broken")], [CLAIM], [rule_file(Claimed)])
     assert verdict.reason == (
-        "the rule failed on this evidence: ZeroDivisionError: no luck; this is a fault of lintrain: report it as an "
+        "the rule failed on this evidence: ZeroDivisionError: no luck; this is a bug in lintrain: report it as an "
         "issue, with the evidence (`--evidence FILE`); `--ignore claimed` skips it"
     )
 

@@ -58,7 +58,7 @@ def test_a_crashed_rule_is_told_once_and_the_others_are_heard(
     is_well(client, tmp_path, "other.py")
     (message,) = client.messages()
     assert "`missing-step` failed on " in message
-    assert "well.py: ZeroDivisionError: by design; this is a fault of lintrain: report it as an issue" in message
+    assert "well.py: ZeroDivisionError: by design; this is a bug in lintrain: report it as an issue" in message
     assert message.endswith("; `--ignore missing-step` runs without the rule")
 
 

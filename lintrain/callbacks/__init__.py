@@ -1,7 +1,7 @@
 """Callbacks that watch the first steps of a real run, and stop it with the reason if a mistake is confirmed.
 
-`TrainerWatch` is for transformers' Trainer, `LightningWatch` for Lightning. Each class is created when it is first
-imported, so that importing this module loads neither library.
+`TrainerWatch` is for transformers' Trainer, `LightningWatch` for Lightning. Each class is created on its first import,
+so that importing this module loads neither library.
 """
 
 from __future__ import annotations

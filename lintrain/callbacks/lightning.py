@@ -36,7 +36,7 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
     """
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
-        """Follow the module from now on."""
+        """Register the hooks on the module."""
 
         def make(session: Any, location: Any) -> FirstSteps:
             run = FirstSteps(session, location, module, _loader_of(trainer))
@@ -56,17 +56,17 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
         self._watching.begin(make, facts)
 
     def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
-        """A batch is about to go into the module."""
+        """A batch is about to be passed to the module."""
         if self._watching.run is not None:
             self._watching.run.on_batch(batch)
 
     def on_before_backward(self, trainer: Any, module: Any, loss: Any) -> None:
-        """The loss is there, divided by the batches of a step."""
+        """The loss is computed, divided by the number of batches in a step."""
         if self._watching.run is not None:
             self._watching.run.on_loss(loss.detach() * trainer.accumulate_grad_batches, None)
 
     def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
-        """Gradients are complete; raises MistakesError before the weights are changed."""
+        """The gradients are complete; raises MistakesError before the weights are changed."""
         if self._watching.run is None:
             return
         scaler = getattr(trainer.precision_plugin, "scaler", None)
@@ -75,7 +75,7 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
             trainer.should_stop = True
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A batch was trained on; after the last watched step everything is judged."""
+        """A batch was trained on; after the last watched step, everything is judged."""
         run = self._watching.run
         if run is None or trainer.global_step == run.seen:
             return
@@ -85,11 +85,11 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
-        """The run ended before enough steps were watched: judge those that were."""
+        """The run ended before all steps were watched: judge those that were."""
         self._watching.finish()
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
-        """The run ends with an error: remove the hooks from the module."""
+        """The run ended with an error: remove the hooks from the module."""
         self._watching.end()
 
 

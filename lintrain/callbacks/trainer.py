@@ -28,7 +28,7 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
     """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Follow the model from now on."""
+        """Register the hooks on the model."""
         model, optimizer = given["model"], given.get("optimizer")
 
         def make(session: Any, location: Any) -> FirstSteps:
@@ -41,12 +41,12 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
         facts: EvidenceFields = {"framework": "transformers", "trainer": "Trainer", "device": str(args.device)}
         facts["arguments"] = argument_values(args)
         self._watching.begin(make, facts)
-        if self._watching.run is not None and not getattr(args, "torch_compile", False):  # a hook would part its graph
+        if self._watching.run is not None and not getattr(args, "torch_compile", False):  # a hook would split its graph
             passes = functools.partial(_passes, self._watching)
             self._watching.run.hooks.append(model.register_forward_hook(passes, with_kwargs=True))
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Gradients are complete; raises MistakesError before the weights are changed."""
+        """The gradients are complete; raises MistakesError before the weights are changed."""
         run = self._watching.run
         if run is None:
             return
@@ -56,7 +56,7 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
             self._stops(control, self._watching.judge())
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """A step was taken; after the last watched step everything is judged."""
+        """A step was taken; after the last watched step, everything is judged."""
         run = self._watching.run
         if run is None:
             return
@@ -65,7 +65,7 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
             self._stops(control, self._watching.finish())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """The run ended before enough steps were watched: judge those that were."""
+        """The run ended before all steps were watched: judge those that were."""
         self._watching.finish()
 
     def _stops(self, control: Any, is_to_stop: bool) -> None:
@@ -80,12 +80,12 @@ class _Holder:
 
 
 def _passes(watching: Watching, module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-    """The model was called for training: its arguments are the batch, its output may hold the loss."""
+    """The model was called for training: its arguments are the batch, its output may contain the loss."""
     run = watching.run
     if run is None or not module.training:
         return
     run.on_batch(kwargs or list(args))
     try:
         run.on_loss(own_loss(output), output)
-    except NoLossError:  # the trainer makes the loss of the logits
+    except NoLossError:  # the trainer computes the loss from the logits
         return

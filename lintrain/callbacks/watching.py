@@ -1,4 +1,4 @@
-"""What both callbacks have in common: judge what was measured, and stop the run."""
+"""The shared part of both callbacks: judge what was measured, and stop the run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OnMistake = Literal["raise", "stop", "warn"]
 
 
 class MistakeWarning(UserWarning):
-    """A watched run makes a mistake, and continues or was asked to stop; the text is the report."""
+    """A watched run makes a mistake, and was not asked to raise an error; the text is the report."""
 
 
 class Watching:
-    """The watched part of one run: from its start until enough steps were seen."""
+    """The watched part of one run: from its start until enough steps were measured."""
 
     def __init__(self, steps: int, on_mistake: OnMistake, select: tuple[str, ...], ignore: tuple[str, ...]) -> None:
         if on_mistake not in ("raise", "stop", "warn"):
@@ -35,7 +35,7 @@ class Watching:
         self.report: Report | None = None
 
     def begin(self, make: Callable[[InProcessSession, Location | None], FirstSteps], facts: EvidenceFields) -> None:
-        """Training starts; an earlier watched run is dropped."""
+        """Training starts; an earlier watched run is discarded."""
         self.end()
         location = frame_location(users_frame())
         session = InProcessSession(tempfile.gettempdir(), location.path if location else "")
@@ -44,7 +44,7 @@ class Watching:
         self.run.start(facts)
 
     def judge(self) -> bool:
-        """Judge what was measured so far; whether the run is to stop. Raises MistakesError if that was requested."""
+        """Judge what was measured so far; returns whether to stop the run. Raises MistakesError if requested."""
         if self.run is None:
             return False
         session: Any = self.run.session
@@ -59,7 +59,7 @@ class Watching:
         return self.on_mistake == "stop"
 
     def is_worth_judging(self) -> bool:
-        """Whether there is something new to judge: the first step, a loss that is not finite."""
+        """Whether there is something new to judge: the first step, or a loss that is not finite."""
         run = self.run
         return run is not None and (
             run.steps == 0 or any(loss != loss or abs(loss) == float("inf") for loss in run.losses)
@@ -72,7 +72,7 @@ class Watching:
         self.run = None
 
     def finish(self) -> bool:
-        """Judge once more, with everything that was measured, and stop watching; whether the run is to stop."""
+        """Judge everything that was measured, and stop watching; returns whether to stop the run."""
         if self.run is None:
             return False
         run = self.run

@@ -68,7 +68,7 @@ class Crash:
         return self._message_for(self.path)
 
     def _message_for(self, files: str) -> str:
-        what = f"`{self.rule}` failed on {files}: {self.error}; this is a fault of lintrain"
+        what = f"`{self.rule}` failed on {files}: {self.error}; this is a bug in lintrain"
         instead = f"; `--ignore {self.rule}` runs without the rule" if self.rule not in NO_RULES else ""
         return f"{what}: report it as an issue, with the file, reduced as far as it still fails{instead}"
 

@@ -1,6 +1,6 @@
-"""Edits with libcst: `apply` writes the fixes of a text, and keeps every other character as it is.
+"""Edits with libcst: `apply` applies fixes to a text and leaves every other character unchanged.
 
-Who writes several fixes of one text, each by itself, reads its tree once (`read_tree`) and gives it to `apply_to`.
+To apply several fixes of one text separately, parse it once (`read_tree`) and pass the tree to `apply_to`.
 """
 
 from lintrain.fix.apply import FixError as FixError

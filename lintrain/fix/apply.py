@@ -1,6 +1,6 @@
-"""Write fixes into a text.
+"""Apply fixes to a text.
 
-Other code in the stead of an expression, an argument or a statement.
+Replaces an expression, an argument or a statement.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _MARK = "\ufeff"
 def apply(text: str, fixes: Sequence[Fix]) -> str:
     """The text with these fixes; of fixes that touch the same code only the first is applied.
 
-    Places are those of this text. Raises FixError when the text is not Python, when a fix does not fit it, or when the
-    outcome would not parse.
+    Locations refer to this text. Raises FixError if the text is not Python, if a fix does not match it, or if the
+    result does not parse.
     """
     if not fixes:
         return text
@@ -54,7 +54,7 @@ def apply(text: str, fixes: Sequence[Fix]) -> str:
 
 
 def apply_to(tree: Tree, fixes: Sequence[Fix]) -> str:
-    """The text of a tree with these fixes, as `apply` gives it; the tree stays as it is."""
+    """The text of a tree with these fixes, as `apply` returns it; the tree is not changed."""
     steps: list[Step] = []
     imports: list[AddImport | RemoveImport] = []
     for fix in fixes:
@@ -75,9 +75,10 @@ class Changed:
 
 
 def changed_statement(tree: Tree, fix: Fix) -> Changed | None:
-    """What a fix makes of the only statement of the module that it touches; None where it touches more than one.
+    """The change that a fix makes to the only top-level statement that it touches; None if it touches several.
 
-    Raises FixError as `apply` does. The rest of the text is not written again, which many fixes of a long file need.
+    Raises FixError as `apply` does. The rest of the text is not generated again: this is faster for many fixes of a
+    long file.
     """
     steps = _steps(tree, fix)
     if any(isinstance(edit, AddImport | RemoveImport) for edit in fix.edits) or tree.module in {s.node for s in steps}:
@@ -94,7 +95,7 @@ def changed_statement(tree: Tree, fix: Fix) -> Changed | None:
     except FixError:
         raise
     except Exception as error:  # as in `_code`
-        raise FixError(f"the code does not fit there: {error}") from error
+        raise FixError(f"the code cannot be inserted there: {error}") from error
     line = tree.start_of(statement)[0] - len(statement.leading_lines)
     return Changed(line, tree.module.code_for_node(statement), _parsing(after))
 
@@ -145,12 +146,12 @@ def _code(tree: Tree, steps: Sequence[Step], imports: Sequence[AddImport | Remov
         return _with_imports(_changed(tree, steps), imports).code
     except FixError:
         raise
-    except Exception as error:  # libcst raises all sorts of errors for a node that does not fit where it is put
-        raise FixError(f"the code does not fit there: {error}") from error
+    except Exception as error:  # libcst raises errors of many types for a node that is not allowed at its new location
+        raise FixError(f"the code cannot be inserted there: {error}") from error
 
 
 def _changed(tree: Tree, steps: Sequence[Step]) -> cst.Module:
-    """The module with the steps taken; only the outermost statements that hold one are walked through."""
+    """The module with the steps applied; visits only the top-level statements that contain one."""
     by_node = _by_node(steps)
     changes = _Changes(by_node)
     if tree.module in by_node:
@@ -172,7 +173,7 @@ def _by_node(steps: Sequence[Step]) -> dict[cst.CSTNode, list[Step]]:
 
 
 def _visited(statement: cst.BaseStatement, changes: _Changes) -> Sequence[cst.BaseStatement]:
-    """What stands in the stead of a statement."""
+    """The nodes that replace a statement."""
     match statement.visit(changes):
         case cst.RemovalSentinel():
             return []
@@ -183,7 +184,7 @@ def _visited(statement: cst.BaseStatement, changes: _Changes) -> Sequence[cst.Ba
 
 
 class _Changes(cst.CSTTransformer):
-    """Takes the steps of every node, inner nodes first."""
+    """Applies the steps of every node, inner nodes first."""
 
     def __init__(self, steps: dict[cst.CSTNode, list[Step]]) -> None:
         super().__init__()
@@ -192,7 +193,7 @@ class _Changes(cst.CSTTransformer):
     def on_leave(  # type: ignore[override]
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
-        """What stands in the stead of a node; later steps change the last of the nodes that earlier ones gave.
+        """The nodes that replace a node; later steps change the last of the nodes that earlier ones returned.
 
         A step may give a node of another class, so the signature is wider than that of libcst.
         """
@@ -222,20 +223,20 @@ def _with_imports(module: cst.Module, edits: Sequence[AddImport | RemoveImport])
 
 
 def _parsing(text: str) -> str:
-    """The text itself; raises FixError where it does not parse."""
+    """The text itself; raises FixError if it does not parse."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an odd escape in the user's strings is no concern of a fix
+        warnings.simplefilter("ignore")  # an invalid escape sequence in the user's strings is not the concern of a fix
         try:
             ast.parse(text)
         except (SyntaxError, ValueError) as error:
-            raise FixError(f"the fixed text would not parse: {error}") from error
+            raise FixError(f"the fixed text does not parse: {error}") from error
     return text
 
 
 def replace_step(tree: Tree, edit: Replace) -> Step | None:
-    """The change at a place, or None where the code stands there already.
+    """The change at a location, or None if the code is already there.
 
-    Raises FixError where the place holds no whole expression, argument or statement.
+    Raises FixError if the location contains no complete expression, argument or statement.
     """
     for node in tree.nodes_at(edit.location):
         change = _change_of(tree, node, edit.code)
@@ -248,7 +249,7 @@ def replace_step(tree: Tree, edit: Replace) -> Step | None:
         return Step(edit, enclosed, lambda _: [fitted], 0, span_of(edit.location))
     if edit.code.strip() and tree.text_at(edit.location, len(edit.code)) == edit.code:
         return None
-    raise FixError(f"{edit.location}: no whole expression, argument or statement stands here")
+    raise FixError(f"{edit.location}: there is no complete expression, argument or statement at this location")
 
 
 def _change_of(tree: Tree, node: cst.CSTNode, code: str) -> Change | None:
@@ -264,7 +265,7 @@ def _change_of(tree: Tree, node: cst.CSTNode, code: str) -> Change | None:
 
 
 def _is_expression(node: cst.CSTNode, code: cst.BaseExpression | None) -> bool:
-    """Whether an expression takes the stead of another one that is a statement of its own."""
+    """Whether an expression replaces another one that is a statement of its own."""
     match node:
         case cst.SimpleStatementLine(body=[cst.Expr()]):
             return code is not None
@@ -293,7 +294,7 @@ def _statement_change(code: str, module: cst.Module) -> Change:
 
 
 def _in_stead_of(old: cst.CSTNode, lines: list[Line]) -> list[Line]:
-    """The new statements with the comments above the old one, and those at its end."""
+    """The new statements with the comments above the old one, and the comment at its end."""
     first, *others = lines
     new = [first.with_changes(leading_lines=[*leading_lines(old), *leading_lines(first)]), *others]
     if isinstance(old, cst.SimpleStatementLine) and isinstance(new[-1], cst.SimpleStatementLine):

@@ -15,12 +15,12 @@ ArgumentEdit = AddArgument | RenameArgument | RemoveArgument
 
 
 def argument_step(tree: Tree, edit: ArgumentEdit) -> Step | None:
-    """The change of a call, or None where it is as wanted already; raises FixError where there is no such call."""
+    """The change of a call, or None if the call is already as requested; raises FixError if there is no such call."""
     call = tree.call_at(edit.call)
     if call is None:
         if any(_is_done(started, edit) for started in tree.calls_starting_at(edit.call)):
             return None
-        raise FixError(f"{edit.call}: no call stands here")
+        raise FixError(f"{edit.call}: there is no call at this location")
     if _is_done(call, edit):
         return None
     match edit:
@@ -82,12 +82,12 @@ def _named(call: cst.Call, name: str) -> cst.Arg:
 
 
 def argument(call: cst.Call, name: str) -> int | None:
-    """The position of a keyword argument, or None where the call has none of this name."""
+    """The position of a keyword argument, or None if the call has no argument of this name."""
     return next((index for index, arg in enumerate(call.args) if arg.keyword and arg.keyword.value == name), None)
 
 
 def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """The call with one more keyword argument; the call itself where it has it already."""
+    """The call with one more keyword argument; unchanged if it already has the argument."""
     if argument(call, name) is not None:
         return call
     equal = cst.AssignEqual(whitespace_before=NOTHING, whitespace_after=NOTHING)
@@ -96,7 +96,7 @@ def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.C
 
 
 def with_renamed_argument(call: cst.Call, name: str, new_name: str, value: cst.BaseExpression | None) -> cst.Call:
-    """The call with one keyword argument under its new name, and with another value where one is given."""
+    """The call with one keyword argument renamed, and with a new value if one is given."""
     index = argument(call, name)
     if index is None:
         return call
@@ -107,7 +107,7 @@ def with_renamed_argument(call: cst.Call, name: str, new_name: str, value: cst.B
 
 
 def without_argument(call: cst.Call, name: str) -> cst.Call:
-    """The call without one keyword argument; the call itself where it has none of this name."""
+    """The call without one keyword argument; unchanged if it has no argument of this name."""
     index = argument(call, name)
     return call if index is None else _into_call(call, _arguments(call).remove(index))
 
@@ -129,7 +129,7 @@ def _into_call(call: cst.Call, arguments: CommaList) -> cst.Call:
 
 
 def _with_parenthesised_generator(call: cst.Call) -> cst.Call:
-    """The call with parentheses around a generator that is its only argument, which a second one demands."""
+    """The call with parentheses around a generator that is its only argument: a second argument requires them."""
     if len(call.args) != 1 or not isinstance(call.args[0].value, cst.GeneratorExp) or call.args[0].value.lpar:
         return call
     generator = call.args[0].value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
@@ -137,16 +137,16 @@ def _with_parenthesised_generator(call: cst.Call) -> cst.Call:
 
 
 def parameter_step(tree: Tree, edit: AddParameter) -> Step | None:
-    """One more parameter with a default, or None where the function has it; raises FixError where it cannot go last."""
+    """One more parameter with a default, or None if the function has it; raises FixError if it cannot come last."""
     function = tree.compound_at(edit.function)
     if not isinstance(function, cst.FunctionDef):
-        raise FixError(f"{edit.function}: no function stands here")
+        raise FixError(f"{edit.function}: there is no function at this location")
     parameters = function.params
     plain = [*parameters.posonly_params, *parameters.params]
     if any(each.name.value == edit.name for each in [*plain, *parameters.kwonly_params]):
         return None
     if not parameters.params:
-        raise FixError(f"{edit.function}: the function has no parameter to follow")
+        raise FixError(f"{edit.function}: the function has no parameters")
     span = tree.spans[parameters.params[-1]]
     equal = cst.AssignEqual(whitespace_before=NOTHING, whitespace_after=NOTHING)
     added = cst.Param(cst.Name(edit.name), default=read_value(edit.default, tree.module), equal=equal)
@@ -162,7 +162,7 @@ def parameter_step(tree: Tree, edit: AddParameter) -> Step | None:
 
 
 def _listed(function: cst.FunctionDef) -> CommaList:
-    """The plain parameters; what libcst keeps behind the last one, be there a comma or not, where calls have it."""
+    """The plain parameters, with the whitespace after the last one: libcst stores it elsewhere than in calls."""
     *others, last = function.params.params
     tail, comma = last.whitespace_after_param, last.comma
     last = last.with_changes(whitespace_after_param=NOTHING)

@@ -1,6 +1,6 @@
-"""Lists between parentheses, whose items come and go while the layout and the comments stay.
+"""Lists in parentheses whose items are added and removed while the layout and the comments are preserved.
 
-Expressions read from a few words of code, in the parentheses that their new place needs.
+Expressions parsed from short pieces of code, in parentheses if their new location needs them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SPACE = cst.SimpleWhitespace(" ")
 
 @dataclass(frozen=True, slots=True)
 class CommaList:
-    """The items with their commas; `opening` stands before the first, `closing` after a last one without a comma."""
+    """The items with their commas; `opening` comes before the first, `closing` after a last one without a comma."""
 
     opening: Whitespace
     items: tuple[Item, ...]
     closing: Whitespace
 
     def append(self, item: Item) -> CommaList:
-        """The list with one more item, on a line of its own where the others have theirs."""
+        """The list with one more item, on its own line if the others are."""
         if not self.items:
             return replace(self, items=(item,)) if _comments(self.opening) else CommaList(NOTHING, (item,), NOTHING)
         *others, last = self.items
@@ -43,7 +43,7 @@ class CommaList:
         return CommaList(self.opening, items, self.closing if ends_in_comma else rest)
 
     def remove(self, index: int) -> CommaList:
-        """The list without one item and the comment on its line; comments on lines of their own stay there."""
+        """The list without one item and the comment on its line; comments on their own lines are kept."""
         items = self.items
         before = _after(items[index - 1], self.closing) if index else self.opening
         after = _without_remark(before, _after(items[index], self.closing))
@@ -77,7 +77,7 @@ def _followed_by(item: Item, gap: Whitespace) -> Item:
 
 
 def _joint(separator: Whitespace, tail: Whitespace) -> Whitespace:
-    """What stands between the last item and a new one: the others' separator, with the comments of the tail."""
+    """The separator of the last item and a new one: that of the others, with the comments after the last item."""
     if isinstance(separator, cst.ParenthesizedWhitespace):
         first_line, lines = _lines(tail)
         return separator.with_changes(first_line=first_line or _end_of_line(separator), empty_lines=lines)
@@ -87,7 +87,7 @@ def _joint(separator: Whitespace, tail: Whitespace) -> Whitespace:
 
 
 def _keep_place(before: Whitespace, after: Whitespace) -> Whitespace:
-    """The gap that a removed item leaves before its successor: as before it, with the comments that followed it."""
+    """The whitespace that a removed item leaves before the next: that before it, with the comments after it."""
     comments = _comments(after)
     if not comments:
         return before
@@ -98,7 +98,7 @@ def _keep_place(before: Whitespace, after: Whitespace) -> Whitespace:
 
 
 def _keep_layout(before: Whitespace, after: Whitespace) -> Whitespace:
-    """The gap that a removed last item leaves: as after it, with the comments of both."""
+    """The whitespace that a removed last item leaves: that after it, with the comments before and after it."""
     if not _comments(before) and not _comments(after):
         return after
     first_line, lines = _lines(before)
@@ -113,14 +113,14 @@ def _keep_layout(before: Whitespace, after: Whitespace) -> Whitespace:
 
 
 def _without_remark(before: Whitespace, after: Whitespace) -> Whitespace:
-    """The gap behind an item without the comment on the item's line, where no other item stands on that line."""
+    """The whitespace after an item without the comment on the item's line, if no other item is on that line."""
     if not isinstance(before, cst.ParenthesizedWhitespace) or not isinstance(after, cst.ParenthesizedWhitespace):
         return after
     return after.with_changes(first_line=_end_of_line(after))
 
 
 def _plain(gap: Whitespace) -> Whitespace:
-    """The same gap without its comments."""
+    """The same whitespace without its comments."""
     if not isinstance(gap, cst.ParenthesizedWhitespace):
         return gap
     return gap.with_changes(first_line=_end_of_line(gap), empty_lines=[])
@@ -180,12 +180,12 @@ _SEPARATE = (
     cst.Param,
     cst.FormattedStringExpression,
 )
-"""The parents in which an expression stands alone, so that it needs no parentheses."""
+"""The parents in which an expression is on its own, so that it needs no parentheses."""
 
 
 def read_expression(code: str, module: cst.Module) -> cst.BaseExpression | None:
-    """The expression that a piece of code is, or None where it is something else."""
-    # Half of a character, which only a string of the user's can hold, is written as its escape: it has no UTF-8.
+    """The expression that a piece of code is, or None if it is something else."""
+    # A lone surrogate, which only a string of the user can contain, is escaped: it has no UTF-8 encoding.
     written = code.encode("utf-8", "backslashreplace").decode()
     try:
         return cst.parse_expression(written, module.config_for_parsing)
@@ -194,10 +194,10 @@ def read_expression(code: str, module: cst.Module) -> cst.BaseExpression | None:
 
 
 def read_value(code: str, module: cst.Module) -> cst.BaseExpression:
-    """The expression for an argument, in parentheses where a comma or an assignment would be read otherwise."""
+    """The expression for an argument, in parentheses if a comma or an assignment would otherwise change its meaning."""
     expression = read_expression(code, module)
     if expression is None:
-        raise FixError(f"`{code}` is no expression")
+        raise FixError(f"`{code}` is not an expression")
     return _with_parentheses(expression) if _is_bare(expression) else expression
 
 
@@ -207,7 +207,7 @@ def _is_bare(expression: cst.BaseExpression) -> bool:
 
 
 def fitting(expression: cst.BaseExpression, parent: cst.CSTNode) -> cst.BaseExpression:
-    """The expression as a child of this parent: in parentheses where it would be read otherwise without."""
+    """The expression as a child of this parent, in parentheses if it would otherwise be parsed differently."""
     if expression.lpar or isinstance(expression, _ATOMS):
         return expression
     if isinstance(parent, _SEPARATE) and not _is_bare(expression):
@@ -222,7 +222,7 @@ def _with_parentheses(expression: Parsed) -> Parsed:
 
 
 def within_parentheses(expression: cst.BaseExpression, old: cst.CSTNode) -> cst.BaseExpression:
-    """The new expression inside the parentheses around the old one, which are no part of its place."""
+    """The new expression inside the parentheses around the old one, which are not part of its location."""
     assert isinstance(old, cst.BaseExpression)
     if not old.lpar:
         return expression

@@ -1,6 +1,6 @@
 """Edits of a module's imports.
 
-Imports that go, while the comments above them stay.
+Removes imports and keeps the comments above them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ BLANK = cst.EmptyLine(indent=False)
 
 
 def with_import(module: cst.Module, wanted: AddImport) -> cst.Module:
-    """The module with a name brought in: beside others of its origin, else in its sorted place among the imports.
+    """The module with a name imported: next to others of its origin, else at its sorted position among the imports.
 
-    An import below the first statement that uses the name comes too late for it.
+    An import below the first statement that uses the name comes too late.
     """
     above = _top_level(_above_use(module.body, wanted.name or wanted.module.partition(".")[0]))
     if any(_brings(small, wanted) for small in above):
@@ -42,7 +42,7 @@ def _top_level(body: Sequence[Body]) -> list[cst.BaseSmallStatement]:
 
 
 def _above_use(body: Sequence[Body], name: str) -> Sequence[Body]:
-    """The statements above the first that uses a name as soon as it runs, which a function does not."""
+    """The statements above the first that uses a name when it runs; a function definition uses none."""
     for index, line in enumerate(body):
         if not _is_import(line) and not isinstance(line, cst.FunctionDef) and _uses(line, name):
             return body[:index]
@@ -50,7 +50,7 @@ def _above_use(body: Sequence[Body], name: str) -> Sequence[Body]:
 
 
 def _brings(small: cst.BaseSmallStatement, wanted: AddImport) -> bool:
-    """Whether an import binds the name that is wanted: `import torch.nn` binds `torch` too."""
+    """Whether an import binds the requested name: `import torch.nn` binds `torch` too."""
     match small:
         case cst.Import(names=names) if wanted.name is None:
             bound = [str(alias.evaluated_name) for alias in names if alias.asname is None]
@@ -74,7 +74,7 @@ def _merges(small: cst.BaseSmallStatement, wanted: AddImport) -> bool:
 
 
 def origin_of(small: cst.ImportFrom) -> str:
-    """What a name is imported from, with the dots before it."""
+    """The module that a name is imported from, with its leading dots."""
     return "." * len(small.relative) + (get_full_name_for_node(small.module) or "" if small.module else "")
 
 
@@ -84,7 +84,7 @@ def _with_name(small: cst.BaseSmallStatement, name: str) -> cst.ImportFrom:
 
 
 def names_of(small: cst.ImportFrom) -> CommaList:
-    """The imported names, with what stands between them."""
+    """The imported names and their separators."""
     assert not isinstance(small.names, cst.ImportStar)
     opening = small.lpar.whitespace_after if small.lpar else NOTHING
     closing = small.rpar.whitespace_before if small.rpar else NOTHING
@@ -124,10 +124,11 @@ def _with_new_import(module: cst.Module, wanted: AddImport) -> cst.Module:
 
 
 def _block_for(body: list[Body], line: Body, wanted: AddImport) -> tuple[int, list[Body]]:
-    """Where the imports start that a new one belongs to, and these imports.
+    """The start of the imports that a new one belongs to, and these imports.
 
-    What stands between two blocks of imports (settings of the environment, an installation in a notebook) may have to
-    run first: so a library goes to where it, or any library, is imported already, if nothing above uses the name.
+    Code between two blocks of imports (environment variables, an installation in a notebook) may have to run first. A
+    library is therefore added to the block that already imports it, or any library, unless code above that block uses
+    the name.
     """
     start = _first_location(body)
     blocks = list(_import_blocks(body, start))
@@ -154,15 +155,15 @@ def _import_blocks(body: list[Body], start: int) -> Iterator[tuple[int, list[Bod
 
 
 def _first_use(body: Sequence[Body], start: int, name: str) -> int:
-    """The index of the first statement from one on that uses a name; behind the last where none does."""
+    """The index of the first statement from `start` on that uses a name; the number of statements if none does."""
     return next((index for index in range(start, len(body)) if _uses(body[index], name)), len(body))
 
 
 def _uses(node: cst.CSTNode, name: str) -> bool:
-    """Whether a name stands anywhere in a node."""
+    """Whether a name occurs anywhere in a node."""
     if isinstance(node, cst.Name):
         return node.value == name
-    # As `node.children`, which makes every child anew to find them.
+    # Like `node.children`, but that property creates every child again to find them.
     for field in fields(node):
         value: object = getattr(node, field.name)
         parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
@@ -182,7 +183,7 @@ def _package(line: Body) -> str:
 
 
 def _with_comments_at_their_statement(module: cst.Module) -> cst.Module:
-    """The module whose header ends at its last blank line: comments below it speak of the first statement."""
+    """The module whose header ends at its last blank line: comments below it belong to the first statement."""
     blank = max((index for index, line in enumerate(module.header) if line.comment is None), default=None)
     if blank is None or not module.body:
         return module
@@ -192,7 +193,7 @@ def _with_comments_at_their_statement(module: cst.Module) -> cst.Module:
 
 
 def _first_location(body: Sequence[Body]) -> int:
-    """The place below the docstring and the `__future__` imports."""
+    """The position after the docstring and the `__future__` imports."""
     index = 1 if body and is_docstring(body[0]) else 0
     while index < len(body) and _is_future(body[index]):
         index += 1
@@ -225,7 +226,7 @@ def _sort_key(line: Body) -> tuple[int, int, str]:
 
 
 def _with_block(body: list[Body], index: int, line: Body) -> list[Body]:
-    """The statements with an import as the only one of its module, blank lines around it."""
+    """The statements with an import as the only one of its module, with blank lines around it."""
     after = [_below_blank_line(body[index]), *body[index + 1 :]] if index < len(body) else []
     return [*body[:index], _below_blank_line(line) if index else line, *after]
 
@@ -252,7 +253,7 @@ def _with_line(block: list[Body], index: int, line: Body) -> list[Body]:
 
 
 def _below_blank_line(line: Body) -> Body:
-    """A statement with a blank line above it, unless one or the mark of a cell parts it from what is before."""
+    """A statement with a blank line above it, unless one or a cell marker already separates it from the code above."""
     gap, comments = gap_and_comments(line)
     return line if gap else line.with_changes(leading_lines=[BLANK, *comments])
 
@@ -261,14 +262,14 @@ Small = TypeVar("Small", cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
 
 def without_import(module: cst.Module, origin: str, name: str) -> cst.Module:
-    """The module without one imported name; an import that brings nothing else goes with its line."""
+    """The module without one imported name; an import of nothing else is removed with its line."""
     changed = module.visit(_Removal(origin, name))
     assert isinstance(changed, cst.Module)
     return changed
 
 
 class _Removal(cst.CSTTransformer):
-    """Takes one name out of every `from origin import …`."""
+    """Removes one name from every `from origin import …`."""
 
     def __init__(self, origin: str, name: str) -> None:
         super().__init__()
@@ -316,7 +317,7 @@ class _Removal(cst.CSTTransformer):
         return updated_node.with_changes(body=body, footer=[*left, *updated_node.footer])
 
     def _lines(self, body: Sequence[cst.BaseStatement]) -> tuple[list[Line], list[cst.EmptyLine]]:
-        """The lines that stay, each with the comments of lines that went above it; and the comments that are left."""
+        """The remaining lines, each with the comments of removed lines above it; and the comments left over."""
         kept: list[Line] = []
         left: list[cst.EmptyLine] = []
         for line in body:

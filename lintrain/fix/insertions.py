@@ -1,4 +1,4 @@
-"""Statements that come before or after others, first in a body, or around others."""
+"""Inserts statements before or after others, at the start of a body, or around others."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lintrain.fix.tree import Change, FixError, Step, Tree
 from lintrain.model.fixes import InsertAfter, InsertAtTop, InsertBefore, WrapBody, WrapInWith
 
 SUITE = "suite"
-"""The key of a body on the line of its `for`: it becomes lines of their own only once."""
+"""The key of a body on the line of its `for`: it is moved to its own lines only once."""
 
 
 def insert_before_step(tree: Tree, edit: InsertBefore) -> Step | None:
-    """A statement before another, or None where it stands there already."""
+    """A statement before another, or None if it is already there."""
     added = read_statements(edit.statement, tree.module)
     statement = tree.statement_holding(edit.location)
     start = tree.start_of(statement)
@@ -47,7 +47,7 @@ def insert_before_step(tree: Tree, edit: InsertBefore) -> Step | None:
 
 
 def insert_after_step(tree: Tree, edit: InsertAfter) -> Step | None:
-    """A statement after another, or None where it stands there already; raises FixError where it would never run."""
+    """A statement after another, or None if it is already there; raises FixError if it would never run."""
     added = read_statements(edit.statement, tree.module)
     statement = _alone(tree.statement_holding(edit.location))
     if ends_its_block(statement):
@@ -66,7 +66,7 @@ def insert_after_step(tree: Tree, edit: InsertAfter) -> Step | None:
 
 
 def _alone(statement: cst.CSTNode) -> cst.CSTNode:
-    """The first of several statements on a line, which is found as the whole line."""
+    """The first of several statements on a line; a location finds the whole line."""
     match statement:
         case cst.SimpleStatementLine(body=[first, _, *_]):
             return first
@@ -75,7 +75,7 @@ def _alone(statement: cst.CSTNode) -> cst.CSTNode:
 
 
 def insert_at_top_step(tree: Tree, edit: InsertAtTop) -> Step | None:
-    """A statement first in a body, or None where it stands there already."""
+    """A statement at the start of a body, or None if it is already there."""
     compound = tree.compound_at(edit.location)
     added = read_statements(edit.statement, tree.module)
     start = tree.start_of(compound)
@@ -85,7 +85,7 @@ def insert_at_top_step(tree: Tree, edit: InsertAtTop) -> Step | None:
 
 
 def wrap_step(tree: Tree, edit: WrapInWith) -> Step | None:
-    """A statement inside a `with`, or None where it is in one of the same items already."""
+    """A statement inside a `with`, or None if it is already in one of the same items."""
     statement = _whole_line(tree, tree.statement_holding(edit.location))
     empty = read_with(edit.item, tree.module)
     start = tree.start_of(statement)
@@ -100,7 +100,7 @@ def wrap_step(tree: Tree, edit: WrapInWith) -> Step | None:
 
 
 def wrap_body_step(tree: Tree, edit: WrapBody) -> Step | None:
-    """A whole body inside a `with`, or None where it is in one of the same items already."""
+    """A whole body inside a `with`, or None if it is already in one of the same items."""
     compound = tree.compound_at(edit.location)
     empty = read_with(edit.item, tree.module)
     start = tree.start_of(compound)
@@ -118,7 +118,7 @@ def _whole_line(tree: Tree, statement: cst.CSTNode) -> cst.CSTNode:
 def _in_suite(
     suite: cst.SimpleStatementSuite, statement: cst.CSTNode, change_line: Callable[[Line], list[Line]]
 ) -> Change:
-    """The change of a body on one line into lines of their own, one of them changed."""
+    """Moves a body on one line to its own lines, with one of its statements changed."""
     index = next(index for index, small in enumerate(suite.body) if small is statement)
 
     def change(node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -131,7 +131,7 @@ def _in_suite(
 
 
 def _is_there(tree: Tree, statement: cst.CSTNode, added: list[Line]) -> bool:
-    """Whether the statements stand at the place or right before it."""
+    """Whether the statements are at the location or right before it."""
     siblings = _siblings(tree.parents[statement])
     index = next(index for index, sibling in enumerate(siblings) if sibling is statement)
     if len(added) == 1 and same_code(statement, added[0]):
@@ -140,7 +140,7 @@ def _is_there(tree: Tree, statement: cst.CSTNode, added: list[Line]) -> bool:
 
 
 def _is_below(tree: Tree, statement: cst.CSTNode, added: list[Line]) -> bool:
-    """Whether the statements stand right after another."""
+    """Whether the statements are right after another."""
     siblings = _siblings(tree.parents[statement])
     index = next(index for index, sibling in enumerate(siblings) if sibling is statement) + 1
     return _are_same(siblings[index : index + len(added)], added)

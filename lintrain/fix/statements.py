@@ -1,4 +1,4 @@
-"""Edits of whole statements: put one before or after another, first in a body, or wrap one in `with`."""
+"""Edits of whole statements: insert one before or after another, at the start of a body, or wrap one in `with`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Sized = TypeVar("Sized", bound=cst.BaseCompoundStatement)
 
 CELL = "# %%"
-"""What a comment begins with that stands above a cell, of a notebook or of a script that editors show in cells."""
+"""How a comment above a cell begins, in a notebook or in a script that editors show as cells."""
 
 
 def read_statements(code: str, module: cst.Module) -> list[Line]:
@@ -22,9 +22,9 @@ def read_statements(code: str, module: cst.Module) -> list[Line]:
     try:
         parsed = cst.parse_module(code, module.config_for_parsing)
     except cst.ParserSyntaxError as error:
-        raise FixError(f"`{code}` is no statement") from error
+        raise FixError(f"`{code}` is not a statement") from error
     if not parsed.body:
-        raise FixError(f"`{code}` is no statement")
+        raise FixError(f"`{code}` is not a statement")
     first, *others = parsed.body
     return [first.with_changes(leading_lines=[*parsed.header, *leading_lines(first)]), *others]
 
@@ -39,7 +39,7 @@ def leading_lines(statement: cst.CSTNode) -> Sequence[cst.EmptyLine]:
 
 
 def same_code(one: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Whether two statements are the same code, comments and blank lines aside."""
+    """Whether two statements are the same code, apart from comments and blank lines."""
     return _bare(one).deep_equals(_bare(other))
 
 
@@ -56,12 +56,12 @@ def _bare(statement: cst.CSTNode) -> cst.CSTNode:
 
 
 def starts_cell(line: cst.EmptyLine) -> bool:
-    """Whether a line above a statement is the mark of a cell, which stays above whatever comes first in the cell."""
+    """Whether a line above a statement is a cell marker, which stays above everything else in the cell."""
     return line.comment is not None and line.comment.value.startswith(CELL)
 
 
 def gap_and_comments(statement: cst.CSTNode) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
-    """The lines above a statement that end what is before it, a cell's mark among them, and its own comments."""
+    """The lines above a statement that end the code before it, including a cell marker, and its own comments."""
     lines = list(leading_lines(statement))
     marks = [index for index, line in enumerate(lines) if starts_cell(line)]
     first = marks[-1] + 1 if marks else 0
@@ -70,7 +70,7 @@ def gap_and_comments(statement: cst.CSTNode) -> tuple[list[cst.EmptyLine], list[
 
 
 def before(added: Sequence[Line], statement: Line) -> list[Line]:
-    """The added statements, then the statement: comments stay with it, the blank lines above them come first."""
+    """The added statements, then the statement: it keeps its comments; the blank lines above them come first."""
     gap, comments = gap_and_comments(statement)
     first, *others = added
     moved = first.with_changes(leading_lines=[*gap, *leading_lines(first)])
@@ -78,7 +78,7 @@ def before(added: Sequence[Line], statement: Line) -> list[Line]:
 
 
 def ends_its_block(statement: cst.CSTNode) -> bool:
-    """Whether nothing after the statement in its block is ever run."""
+    """Whether no code after the statement in its block ever runs."""
     match statement:
         case cst.SimpleStatementLine(body=[only]):
             return ends_its_block(only)
@@ -87,29 +87,29 @@ def ends_its_block(statement: cst.CSTNode) -> bool:
 
 
 def parts_of_a_line(added: Sequence[Line]) -> list[cst.BaseSmallStatement]:
-    """The statements as parts of a line; raises FixError where they cannot stand between two others of it."""
+    """The statements as parts of a line; raises FixError if they cannot be between two others on it."""
     smalls: list[cst.BaseSmallStatement] = []
     for line in added:
         if not isinstance(line, cst.SimpleStatementLine):
-            raise FixError("a compound statement cannot stand between two statements of a line")
+            raise FixError("a compound statement cannot be between two statements on a line")
         smalls.extend(small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in line.body)
     return smalls
 
 
 def after_on_line(added: Sequence[cst.BaseSmallStatement], statement: cst.CSTNode) -> list[cst.BaseSmallStatement]:
-    """A statement of a line, then the added ones; what separated it from the next comes after them."""
+    """A statement of a line, then the added ones; the separator before the next statement comes after them."""
     assert isinstance(statement, cst.BaseSmallStatement)
     bare = statement.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
     return [bare, *added[:-1], added[-1].with_changes(semicolon=statement.semicolon)]
 
 
 def is_line(statement: cst.CSTNode) -> TypeGuard[Line]:
-    """Whether the statement has lines of its own."""
+    """Whether no other statement is on its lines."""
     return isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement)
 
 
 def as_block(body: cst.BaseSuite) -> cst.IndentedBlock:
-    """A body as lines of their own, also where it stands on the line of its `for` or `with`."""
+    """A body on its own lines, even if it is on the line of its `for` or `with`."""
     if isinstance(body, cst.IndentedBlock):
         return body
     assert isinstance(body, cst.SimpleStatementSuite)
@@ -119,7 +119,7 @@ def as_block(body: cst.BaseSuite) -> cst.IndentedBlock:
 
 
 def at_top(added: Sequence[Line], compound: Sized) -> Sized:
-    """The compound statement with others first in its body, after a docstring."""
+    """The compound statement with others at the start of its body, after a docstring."""
     if isinstance(compound, cst.Match):
         raise FixError("a `match` has no body of its own")
     block = as_block(compound.body)
@@ -130,7 +130,7 @@ def at_top(added: Sequence[Line], compound: Sized) -> Sized:
 
 
 def is_docstring(statement: cst.CSTNode) -> bool:
-    """Whether the statement is nothing but a string."""
+    """Whether the statement is only a string."""
     match statement:
         case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())]):
             return True
@@ -142,7 +142,7 @@ def read_with(item: str, module: cst.Module) -> cst.With:
     """An empty `with item:`."""
     wrapped = read_statements(f"with {item}:\n    pass", module)[0]
     if not isinstance(wrapped, cst.With):
-        raise FixError(f"`{item}` is no context manager")
+        raise FixError(f"`{item}` is not a context manager")
     return wrapped
 
 
@@ -162,7 +162,7 @@ def with_wrapped_body(empty: cst.With, compound: Sized) -> Sized:
 
 
 def has_items_of(outer: cst.CSTNode | None, empty: cst.With) -> bool:
-    """Whether a statement is a `with` of the same items already."""
+    """Whether a statement is already a `with` of the same items."""
     if not isinstance(outer, cst.With) or len(outer.items) != len(empty.items):
         return False
     pairs = zip(outer.items, empty.items, strict=True)
@@ -170,13 +170,13 @@ def has_items_of(outer: cst.CSTNode | None, empty: cst.With) -> bool:
 
 
 def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:
-    """A statement's removal and its return elsewhere, or none where it stands there already.
+    """The steps that remove a statement and insert it elsewhere; none if it is already there.
 
-    Raises FixError where one of the two statements shares its line with others, or they lie in different blocks.
+    Raises FixError if one of the two statements shares its line with others, or if they are in different blocks.
     """
     moved, target = (_whole_line(tree, tree.statement_holding(location)) for location in (edit.location, edit.target))
     if not is_line(moved) or not is_line(target) or tree.parents[moved] is not tree.parents[target]:
-        raise FixError(f"{edit.location}: only a statement with lines of its own can be moved, within its block")
+        raise FixError(f"{edit.location}: only a statement on its own lines can be moved, and only within its block")
     block = tree.parents[moved]
     assert isinstance(block, cst.Module | cst.IndentedBlock)
     body = list(block.body)
@@ -184,7 +184,7 @@ def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:
     if distance in ((0, -1) if isinstance(edit, MoveBefore) else (0, 1)):
         return []
     if any(map(starts_cell, gap_and_comments(moved)[0])):
-        raise FixError(f"{edit.location}: the first statement of a cell cannot leave it")
+        raise FixError(f"{edit.location}: the first statement of a cell cannot be moved")
     if isinstance(edit, MoveAfter) and ends_its_block(target):
         raise FixError(f"{edit.target}: nothing after this statement would run")
     bare = _without_gap(moved)
@@ -199,7 +199,7 @@ def move_steps(tree: Tree, edit: MoveBefore | MoveAfter) -> list[Step]:
 
 
 def _whole_line(tree: Tree, statement: cst.CSTNode) -> cst.CSTNode:
-    """The line of a statement that stands alone on it."""
+    """The line of a statement that is the only one on it."""
     line = tree.parents[statement]
     return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else statement
 

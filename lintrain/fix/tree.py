@@ -1,4 +1,4 @@
-"""A text as a libcst tree whose nodes are found by their places.
+"""A text as a libcst tree whose nodes are found by their locations.
 
 An edit as the change of one node.
 """
@@ -22,13 +22,13 @@ Span = tuple[Point, Point]
 
 
 def span_of(location: Location) -> Span:
-    """A place in libcst's way of counting."""
+    """A location as libcst counts it."""
     return (location.line, location.column - 1), (location.end_line, location.end_column - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The tree of one text; `spans` and `parents` hold every node but the module."""
+    """The tree of one text; `spans` and `parents` contain every node except the module."""
 
     module: cst.Module
     spans: dict[cst.CSTNode, Span] = field(default_factory=dict[cst.CSTNode, Span])
@@ -36,20 +36,20 @@ class Tree:
     by_span: dict[Span, list[cst.CSTNode]] = field(default_factory=dict[Span, "list[cst.CSTNode]"])
 
     def nodes_at(self, location: Location) -> Iterator[cst.CSTNode]:
-        """The nodes that cover exactly this place, outermost first."""
+        """The nodes with exactly this location, outermost first."""
         return iter(self.by_span.get(span_of(location), ()))
 
     def call_at(self, location: Location) -> cst.Call | None:
-        """The call at a place, or None where there is none."""
+        """The call at a location, or None."""
         return next((node for node in self.nodes_at(location) if isinstance(node, cst.Call)), None)
 
     def calls_starting_at(self, location: Location) -> list[cst.Call]:
-        """The calls that start where a place does, outermost first."""
+        """The calls that start where a location starts, outermost first."""
         start, _ = span_of(location)
         return [node for node, span in self.spans.items() if span[0] == start and isinstance(node, cst.Call)]
 
     def parenthesised_at(self, location: Location) -> cst.Tuple | cst.GeneratorExp | None:
-        """The tuple or generator whose own parentheses cover the place: `ast` counts them in, libcst does not."""
+        """The tuple or generator whose own parentheses have this location: `ast` includes them, libcst does not."""
         wanted = span_of(location)
         for node in self.spans:
             if isinstance(node, cst.Tuple | cst.GeneratorExp) and node.lpar:
@@ -59,25 +59,25 @@ class Tree:
         return None
 
     def statement_holding(self, location: Location) -> cst.CSTNode:
-        """The innermost statement around a place, else around its start: one of several on a line is one too."""
+        """The innermost statement around a location, else around its start; one of several on a line counts too."""
         start, end = span_of(location)
         around_start = [node for node in self.statements() if self.start_of(node) <= start < self.spans[node][1]]
         if not around_start:
-            raise FixError(f"{location}: no statement stands here")
+            raise FixError(f"{location}: there is no statement at this location")
         around_all = [node for node in around_start if end <= self.spans[node][1]]
         return (around_all or around_start)[-1]
 
     def compound_at(self, location: Location) -> cst.BaseCompoundStatement:
-        """The compound statement (for, def, with) that starts at a place, else the innermost around it."""
+        """The compound statement (for, def, with) that starts at a location, else the innermost around it."""
         start, _ = span_of(location)
         compounds = [node for node in self.spans if isinstance(node, cst.BaseCompoundStatement)]
         holding = [node for node in compounds if self.start_of(node) <= start < self.spans[node][1]]
         if not holding:
-            raise FixError(f"{location}: no compound statement stands here")
+            raise FixError(f"{location}: there is no compound statement at this location")
         return next((node for node in holding if start in (self.start_of(node), self.spans[node][0])), holding[-1])
 
     def statements(self) -> Iterator[cst.CSTNode]:
-        """Every statement that others can stand before, outer ones first; `elif` and `else` belong to their `if`."""
+        """Every statement that others can be inserted before, outer ones first; `elif` and `else` belong to an `if`."""
         for node in (self.module, *self.spans):
             match node:
                 case cst.Module() | cst.IndentedBlock() | cst.SimpleStatementSuite():
@@ -88,40 +88,40 @@ class Tree:
                     pass
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """What a node stands in, innermost first, up to the function or class around it."""
+        """The ancestors of a node, innermost first, up to the function or class around it."""
         outer = self.parents.get(node)
         while outer is not None and not isinstance(outer, cst.FunctionDef | cst.ClassDef | cst.Lambda):
             yield outer
             outer = self.parents.get(outer)
 
     def outermost(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The statement of the module that a node stands in, or is."""
+        """The top-level statement that contains a node, or the node itself."""
         while (outer := self.parents[node]) is not self.module:
             node = outer
         return node
 
     def text_at(self, location: Location, length: int) -> str:
-        """So many characters of the text from the start of a place."""
+        """The given number of characters of the text from the start of a location."""
         lines = self.module.code.splitlines(keepends=True)
         return (
             "".join(lines[location.line - 1 :])[location.column - 1 :][:length] if location.line <= len(lines) else ""
         )
 
     def start_of(self, node: cst.CSTNode) -> Point:
-        """Where a statement starts, its decorators counted in."""
+        """Where a statement starts, including its decorators."""
         if isinstance(node, cst.FunctionDef | cst.ClassDef) and node.decorators:
             return self.spans[node.decorators[0]][0]
         return self.spans[node][0]
 
 
 def read_tree(text: str) -> Tree:
-    """Parse a text; raises FixError where it is no Python."""
+    """Parse a text; raises FixError if it is not Python."""
     try:
         module = cst.parse_module(text)
     except cst.ParserSyntaxError as error:
-        raise FixError(f"line {error.raw_line}: not read as Python, {error.message}") from error
-    if module.default_indent.strip(" \t"):  # libcst 1.8 reads such a module, and no piece of code for it
-        raise FixError("its lines are indented with more than blanks and tabs")
+        raise FixError(f"line {error.raw_line}: not valid Python, {error.message}") from error
+    if module.default_indent.strip(" \t"):  # libcst 1.8 parses such a module, but generates no code for it
+        raise FixError("its lines are indented with characters other than spaces and tabs")
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
     positions = wrapper.resolve(PositionProvider)
     tree = Tree(wrapper.module)
@@ -140,11 +140,11 @@ def read_tree(text: str) -> Tree:
 
 
 class FixError(Exception):
-    """A fix that does not fit the text: its place holds no such code, or what comes out does not parse."""
+    """A fix that does not match the text: there is no such code at its location, or the result does not parse."""
 
 
 Change = Callable[[cst.CSTNode], Sequence[cst.CSTNode]]
-"""From a node to the nodes in its stead; none where it goes."""
+"""From a node to the nodes that replace it; none if it is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +164,10 @@ class Step:
 
 
 def clash(one: Step, other: Step) -> bool:
-    """Whether two steps cannot both be taken; the same edit twice is one edit."""
+    """Whether two steps exclude each other; the same edit twice is one edit."""
     return one.edit != other.edit and (bool(one.keys & other.keys) or _overlap(one.span, other.span))
 
 
 def _overlap(one: Span, other: Span) -> bool:
-    """Whether two stretches share code; an empty one is a point, which only the inside of another touches."""
+    """Whether two spans overlap; an empty one is a point, which overlaps only with a span around it."""
     return one[0] < other[1] and other[0] < one[1]

@@ -1,1 +1,1 @@
-"""Judging: what the evidence of a run shows about each finding, for command line, Python API and editor."""
+"""Judging: what the evidence of a run shows about each finding, for the command line, the Python API and editors."""

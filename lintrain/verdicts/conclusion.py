@@ -14,7 +14,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.verdicts.judging import RULE_FAILED, Judged
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
-Spell = Callable[[Location], str]
+Format = Callable[[Location], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +31,28 @@ def plain_line(location: Location) -> str:
 
 
 def conclude(
-    record: Record, judged: Sequence[Judged], spell: Spell = plain_line, failed: Sequence[str] = ()
+    record: Record, judged: Sequence[Judged], shown_as: Format = plain_line, failed: Sequence[str] = ()
 ) -> Conclusion:
-    """The exit code of a probe: a confirmed mistake or a failing stage weighs more than what could not be judged.
+    """The exit code of a probe: a confirmed mistake or a failing stage takes precedence over what could not be judged.
 
-    `spell` writes a location as a person finds it; `failed` are rules that failed on the script's text.
+    `shown_as` formats a location for the user; `failed` are rules that failed on the script's text.
     """
     mistakes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
     counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
     failing = [stage for run in record.runs if (stage := run.failed_stage) and stage.name not in BEFORE_TRAINING]
     if counted:
         number = f"{len(counted)} mistake{'' if len(counted) == 1 else 's'} confirmed"
-        return Conclusion(CONFIRMED, f"{number}{_but_stopped(record, spell)}")
+        return Conclusion(CONFIRMED, f"{number}{_but_stopped(record, shown_as)}")
     if failing:
         return Conclusion(CONFIRMED, f"training fails in its {failing[0].name} stage, and no rule explains why")
     if record.ending.kind is not EndingKind.MEASURED:
-        return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record, spell)}")
+        return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record, shown_as)}")
     unmeasured = [stage for run in record.runs for stage in run.stages if _is_our_failure(stage)]
     if unmeasured:
         return Conclusion(NOT_JUDGED, f"could not judge the {unmeasured[0].name} stage: {unmeasured[0].reason}")
-    unheard = [*failed, *(finding.rule for finding, verdict in judged if verdict.reason.startswith(RULE_FAILED))]
-    if unheard:
-        return Conclusion(NOT_JUDGED, f"could not judge: lintrain's own `{unheard[0]}` failed")
+    failed_rules = [*failed, *(finding.rule for finding, verdict in judged if verdict.reason.startswith(RULE_FAILED))]
+    if failed_rules:
+        return Conclusion(NOT_JUDGED, f"could not judge: lintrain's own `{failed_rules[0]}` failed")
     return Conclusion(NOTHING_CONFIRMED, "nothing confirmed")
 
 
@@ -60,20 +60,22 @@ def _is_our_failure(stage: Stage) -> bool:
     return stage.reason.startswith("lintrain's own")
 
 
-def _but_stopped(record: Record, spell: Spell) -> str:
+def _but_stopped(record: Record, shown_as: Format) -> str:
     return (
         ""
         if record.ending.kind in (EndingKind.MEASURED, EndingKind.CRASHED)
-        else f"; then {why_stopped(record, spell)}"
+        else f"; then {why_stopped(record, shown_as)}"
     )
 
 
-def why_stopped(record: Record, spell: Spell = plain_line) -> str:
-    """Why the script was not measured to the end, as text after a colon."""
+def why_stopped(record: Record, shown_as: Format = plain_line) -> str:
+    """Why the script was not measured to its end, as text after a colon."""
     ending = record.ending
     match ending.kind:
         case EndingKind.CRASHED:
-            return f"the script fails before any training call: {_first_line(ending.reason)}{_at(record.runs, spell)}"
+            return (
+                f"the script fails before any training call: {_first_line(ending.reason)}{_at(record.runs, shown_as)}"
+            )
         case EndingKind.STOPPED:
             return f"the script fails after an optimizer step that is in no loop: {_first_line(ending.reason)}"
         case EndingKind.NO_TRAINING:
@@ -82,7 +84,7 @@ def why_stopped(record: Record, spell: Spell = plain_line) -> str:
         case EndingKind.BY_HAND:
             return f"the script updates its weights by hand: {ending.reason}, without an optimizer"
         case EndingKind.ELSEWHERE:
-            return "the script trains in processes that it starts itself, and only the first process is followed"
+            return "the script trains in processes that it starts itself, and only the main process is measured"
         case EndingKind.EXITED:
             return f"no training call was reached: {ending.reason}"
         case EndingKind.TIME | EndingKind.MEMORY | EndingKind.DISK:
@@ -97,9 +99,9 @@ def _first_line(text: str) -> str:
     return next(iter(text.splitlines()), "")
 
 
-def _at(runs: Sequence[Evidence], spell: Spell) -> str:
+def _at(runs: Sequence[Evidence], shown_as: Format) -> str:
     location = runs[0].failure.location if runs and runs[0].failure else None
-    return f" ({spell(location)})" if location else ""
+    return f" ({shown_as(location)})" if location else ""
 
 
 def _during(runs: Sequence[Evidence]) -> str:

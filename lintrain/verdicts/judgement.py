@@ -1,6 +1,6 @@
-"""A probe's record judged: every finding with its verdict, and the conclusion.
+"""A judged record: every finding with its verdict, and the conclusion.
 
-The fix of a finding that only a run shows: the run gives the location, and the text the code.
+The fix of a finding that only a run shows: the run provides the location, and the text the code.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _with_why(finding: Finding, pages: dict[str, str]) -> Finding:
 
 
 def _sources(record: Record, static: StaticFindings) -> dict[str, Source]:
-    """The sources whose code is shown; the script also under the name that it has in the evidence."""
+    """The sources of the code that is shown; the script also under its name in the evidence."""
     sources = dict(static.sources)
     script = sources.get(record.script)
     for run in record.runs:
@@ -92,7 +92,7 @@ def _sources(record: Record, static: StaticFindings) -> dict[str, Source]:
 
 
 def probed_fix(rule: Rule, finding: Finding, source: Source | None) -> Fix | None:
-    """The fix of such a finding, if it is at a call and the edit can be written; it is never applied without asking.
+    """The fix of such a finding, if it is at a call and the edit can be applied; it is always unsafe.
 
     The run took one path through the script, and other paths to the same location may be correct.
     """

@@ -15,7 +15,7 @@ from lintrain.rulebook import RuleFile
 
 Judged = tuple[Finding, Verdict]
 RULE_FAILED = "the rule failed on this evidence"
-"""What the reason of such a verdict begins with."""
+"""How the reason of such a verdict begins."""
 STRENGTH = {Outcome.CONFIRMED: 2, Outcome.REFUTED: 1, Outcome.INCONCLUSIVE: 0}
 
 
@@ -63,17 +63,17 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
         verdict = rule.verify(rule.restored(finding), evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is reported, and the others still run
         return Verdict.inconclusive(failed_rule(rule, error))
-    is_driven = evidence.loop is None  # a loop may have been followed further in a pass that was asked for
+    is_driven = evidence.loop is None  # an extra pass may have measured more of a loop
     is_out_of_reach = evidence.never_came_to(finding.location) and evidence.split(finding.subject or "") is None
     if verdict.outcome is Outcome.REFUTED and is_driven and is_out_of_reach:
-        said = f"the probe ended before this line; what ran before it shows: {verdict.reason}"
+        said = f"the probe ended before this line; the code before it shows: {verdict.reason}"
         return Verdict.inconclusive(said, **verdict.measured)
     return verdict
 
 
 def failed_rule(rule: Rule, error: Exception) -> str:
     """Why a rule that failed gives no verdict, and what can be done."""
-    what = f"{RULE_FAILED}: {type(error).__name__}: {error}; this is a fault of lintrain"
+    what = f"{RULE_FAILED}: {type(error).__name__}: {error}; this is a bug in lintrain"
     return f"{what}: report it as an issue, with the evidence (`--evidence FILE`); `--ignore {rule.name}` skips it"
 
 
@@ -88,9 +88,7 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
 
 
 def _undefined_name(finding: Finding, evidence: Evidence) -> Verdict:
-    """A NameError on the finding's own line confirms it; a script that passed a line which certainly ran refutes
-    it.
-    """
+    """A NameError on the finding's own line confirms it; a script that certainly ran past the line refutes it."""
     for stage in evidence.stages:
         failure = stage.failure
         if (

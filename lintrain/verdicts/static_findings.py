@@ -49,9 +49,9 @@ def check_script(
 def start_check(
     script: str, select: Sequence[str], ignore: Sequence[str], config: Path | None
 ) -> Callable[[], StaticFindings]:
-    """Check one script in a thread while something else runs; what is returned waits for the findings.
+    """Check one script in a thread; the returned function waits for the findings.
 
-    Raises at once what `check_script` raises.
+    Raises immediately what `check_script` raises.
     """
     chosen = _chosen(script, select, ignore, config)
     future: Future[StaticFindings] = Future()
@@ -70,7 +70,7 @@ def start_check(
 def recorded_findings(
     record: Record, select: Sequence[str] = (), ignore: Sequence[str] = (), config: Path | None = None
 ) -> StaticFindings:
-    """The findings that a record holds; its script is not read. Raises as `check_script` does."""
+    """The findings in a record; its script is not read. Raises as `check_script` does."""
     rules, settings, selection = _chosen(".", select, ignore, config)
     names = selection.of(record.script)
     kept = tuple(Reported(finding) for finding in record.findings if finding.rule in names)
@@ -91,7 +91,7 @@ def _checked(script: str, rules: tuple[RuleFile, ...], settings: Settings, selec
 
 
 def _own_source(script: str) -> dict[str, Source]:
-    """The script itself, which a check keeps only if it finds something; nothing if it cannot be read."""
+    """The script itself, which a check stores only if it finds something; empty if it cannot be read."""
     try:
         return {script: read_bytes(script, load_bytes(script))}
     except UnreadableError:

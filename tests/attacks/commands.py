@@ -125,5 +125,5 @@ def assert_bounded(ended: Ended, codes: tuple[int, ...] = (0, 1)) -> None:
     assert ended.code in codes, (ended.code, ended.text[-2000:])
     assert ended.cpu_seconds <= CPU_SECONDS, f"{ended.cpu_seconds:.1f} s of CPU"
     assert ended.peak_bytes <= MEMORY_BYTES, f"{ended.peak_bytes / 2**20:.0f} MiB"
-    assert "fault of lintrain" not in ended.text, ended.text[-2000:]
+    assert "bug in lintrain" not in ended.text, ended.text[-2000:]
     assert "Traceback" not in ended.errors.decode(errors="replace"), ended.text[-2000:]
