@@ -176,7 +176,7 @@ def test_every_name_with_a_successor_is_gone_and_its_successor_can_be_imported(p
 
 
 @pytest.mark.parametrize(
-    ("keyword", "value", "mended"),
+    ("keyword", "value", "replacement"),
     [
         ("evaluation_strategy", '"epoch"', ("eval_strategy", '"epoch"')),
         ("warmup_ratio", "0.1", ("warmup_steps", "0.1")),
@@ -186,11 +186,13 @@ def test_every_name_with_a_successor_is_gone_and_its_successor_can_be_imported(p
         ("dispatch_batches", "False", ("accelerator_config", '{"dispatch_batches": False}')),
     ],
 )
-def test_an_argument_is_mended_with_its_value(keyword: str, value: str, mended: tuple[str | None, str | None]) -> None:
+def test_an_argument_is_mended_with_its_value(
+    keyword: str, value: str, replacement: tuple[str | None, str | None]
+) -> None:
     rename = successors.argument_rename("transformers.TrainingArguments", keyword, NEWEST)
-    edit = rename.mended(value) if rename is not None else None
+    edit = rename.replacement(value) if rename is not None else None
     assert edit is not None
-    assert (edit.name, edit.value) == mended
+    assert (edit.name, edit.value) == replacement
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_an_argument_is_mended_with_its_value(keyword: str, value: str, mended: 
 def test_a_value_that_a_person_must_decide_on_gets_no_edit(keyword: str, value: str) -> None:
     rename = successors.argument_rename("transformers.TrainingArguments", keyword, NEWEST)
     assert rename is not None
-    assert rename.mended(value) is None
+    assert rename.replacement(value) is None
 
 
 def test_no_successor_is_offered_that_the_version_lacks() -> None:

@@ -1,1 +1,1 @@
-"""What lintrain knows of the libraries without importing them: names, signatures, versions, data sets, checkpoints."""
+"""Facts about the libraries, without importing them: names, signatures, versions, data sets, checkpoints."""

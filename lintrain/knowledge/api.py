@@ -1,14 +1,14 @@
-"""What the libraries' published versions accept and offer, decided from the shipped tables.
+"""What the published versions of the libraries accept and contain, from the shipped tables.
 
-Every answer holds for all versions that the project may run on (`Targets`); where they disagree, or where the tables
-do not tell, the answer is `unknown` or None, and a rule stays silent.
+Every result applies to all versions that the project may run on (`Targets`). If these differ, or if the tables do not
+cover them, the result is `unknown` or None, and rules report nothing.
 
     keyword_state("transformers.TrainingArguments", "evaluation_strategy", targets).state      "gone"
     name_state("transformers", "AdamW", targets).last_with                                     "4.52"
     signature("transformers.Trainer", targets).positional[2]                                   "data_collator"
     default_value("transformers.TrainingArguments", "learning_rate", targets)                  5e-05
 
-Keywords that calls still accept because of `**kwargs`, although no code reads them anymore.
+Keywords that calls still accept because of `**kwargs`, although no code reads them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Literals = str | int | float | bool | None | tuple["Literals", ...] | list["Lite
 _MOST_COMBINATIONS = 64
 
 _ALIAS = lazy_pattern(r"^pytorch_lightning\b")
-"""The older name of a package, which its tables have under the newer one."""
+"""The older name of a package, whose tables are stored under the newer one."""
 
 
 class Parameter(NamedTuple):
-    """One parameter. `default` is the text of a literal default, `?` for one that is not a literal, None for none.
-
-    `stands_for` is the new name of an old keyword that the library still translates, or `""` for one that it ignores.
+    """One parameter. `default` is the text of a literal default, `?` for one that is not a literal, None for no
+    default. `stands_for` is the new name of an old keyword that the library still translates, or `""` for one that it
+    ignores.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Parameter(NamedTuple):
 
     @property
     def value(self) -> Literals:
-        """The default's value; None too where it is not known, see `default`."""
+        """The value of the default; also None if it is not known, see `default`."""
         return None if self.default in (None, "?") else ast.literal_eval(self.default or "")
 
 
 class Signature(NamedTuple):
-    """What a class or function takes. `positional` are the names by position (without `self`)."""
+    """The parameters of a class or function. `positional` are the names by position (without `self`)."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -60,19 +60,19 @@ class Signature(NamedTuple):
     accepts_any_position: bool
 
     def takes(self, keyword: str) -> bool:
-        """Whether a call may name this keyword."""
+        """Whether a call may pass this keyword."""
         return self.accepts_any_keyword or any(each.name == keyword for each in self.parameters)
 
     def parameter(self, name: str) -> Parameter | None:
-        """The parameter of that name."""
+        """The parameter with that name."""
         return next((each for each in self.parameters if each.name == name), None)
 
 
 class Known(NamedTuple):
     """The state of a keyword or a name in the versions.
 
-    `last_with` and `first_with` are the last and first versions of `package` in the tables that have it.
-    `stands_for` is the new name where the library still takes an old keyword.
+    `last_with` and `first_with` are the last and first versions of `package` in the tables that have it. `stands_for`
+    is the new name if the library still accepts an old keyword.
     """
 
     state: State
@@ -83,13 +83,15 @@ class Known(NamedTuple):
 
 
 def signature(name: str, targets: Targets) -> Signature | None:
-    """The signature of a class, function or method (`keras.Model.fit`); None if unknown or versions differ."""
+    """The signature of a class, function or method (`keras.Model.fit`); None if it is unknown or if the versions
+    differ.
+    """
     found = set(_all_items(name, targets) or ())
     return _parsed(name, found.pop()) if len(found) == 1 else None
 
 
 def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
-    """Whether a class or function takes a keyword; never `gone` where `**kwargs` would take it."""
+    """Whether a class or function accepts a keyword; never `gone` if `**kwargs` would accept it."""
     package = name.split(".")[0]
     if (target := targets.get(package)) is None:
         return Known("unknown", package)
@@ -103,7 +105,7 @@ def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
 
 
 def default_value(name: str, parameter: str, targets: Targets) -> Literals:
-    """The default that a parameter has in all target versions, if that is a literal; else None."""
+    """The default of a parameter in all target versions, if it is a literal; else None."""
     signatures = [_parsed(name, items) for items in _all_items(name, targets) or ()]
     found = {each.default if (each := known.parameter(parameter)) else None for known in signatures}
     return Parameter(parameter, found.pop()).value if len(found) == 1 else None
@@ -146,7 +148,7 @@ def _gone_names(module: str, versions: tuple[Version, ...]) -> frozenset[str]:
 
 
 def covered_names(module: str, targets: Targets) -> frozenset[str]:
-    """The names that can be imported from a module in all target versions, for the nearest spelling."""
+    """The names that can be imported from a module in all target versions, for spelling suggestions."""
     module = _ALIAS.sub("lightning.pytorch", module)
     package = module.split(".")[0]
     if (target := targets.get(package)) is None:
@@ -173,14 +175,14 @@ def _state_at(
 
 
 def _taking(items: tuple[str, ...], keyword: str) -> str | None:
-    """The item of a signature that takes a keyword: its own parameter, an old name, or `**kwargs`."""
+    """The item of a signature that accepts a keyword: its own parameter, an old name, or `**kwargs`."""
     named = _by_keyword(items)
     return named.get(keyword) or named.get("**")
 
 
 @cache
 def _by_keyword(items: tuple[str, ...]) -> dict[str, str]:
-    """The items of a signature by the keyword that they take; what takes any stands under `**`."""
+    """The items of a signature by the keyword that they accept; `**kwargs` is listed as `**`."""
     named = {item.partition("=")[0].removeprefix("~"): item for item in reversed(items)}
     catch_all = next((item for item in items if item.startswith("**")), None)
     return {**named, "**": catch_all} if catch_all else named
@@ -196,7 +198,7 @@ def _written_versions(package: str) -> tuple[str, ...]:
 
 
 def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known:
-    """The state for the wanted versions, from the versions that have it."""
+    """The state for the requested versions, from the versions that have the name."""
     versions = _written_versions(package)
     ends = (versions[having[-1]], versions[having[0]]) if having else (None, None)
     if not having:
@@ -212,7 +214,7 @@ def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known
 
 
 def _is_open(package: str, module: str, name: str, wanted: Sequence[int]) -> bool:
-    """Whether a module does not list the name in one of the versions, but may make it on demand."""
+    """Whether one of the versions does not list the name in a module, but may create it on access."""
     lives = tables.lives_of(package, module).get(name, "")
     table = tables.names_of(package)
     endings = (spans for ending, spans in table["open_endings"].items() if name.endswith(ending))
@@ -222,7 +224,7 @@ def _is_open(package: str, module: str, name: str, wanted: Sequence[int]) -> boo
 
 
 def _lives_behind_hook(module: str, wanted: Sequence[int], targets: Targets) -> bool:
-    """Whether a module has no file any more, while its package still speaks of it: an import hook may serve it."""
+    """Whether a module has no file anymore, but its package still mentions it: an import hook may provide it."""
     exists = tables.names_of(module.split(".")[0])["exists"][module]
     missing = any(not tables.holds(exists, location) for location in wanted)
     return missing and "." in module and module_state(module, targets).state != "gone"
@@ -234,7 +236,7 @@ def _locations(package: str, target: Target) -> list[int]:
 
 
 def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
-    """The distinct signatures over all target versions, inherited parameters of other packages filled in."""
+    """The distinct signatures over all target versions, with inherited parameters of other packages."""
     package = name.split(".")[0]
     target = targets.get(package)
     if target is None or name not in tables.callable_names(package):
@@ -243,7 +245,7 @@ def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
     found: dict[tuple[str, ...], None] = {}
     for items in dict.fromkeys(history[location] for location in _locations(package, target)):
         bases = _all_items(items[0][1:], targets) if items and items[0].startswith("<") else [()]
-        # A wide range over two packages has too many combinations to go through, and no one answer anyway.
+        # A wide range over two packages has too many combinations to try, and no single result anyway.
         if items is None or bases is None or len(found) + len(bases) > _MOST_COMBINATIONS:
             return None
         found.update(dict.fromkeys(_merged(base, items) for base in bases))
@@ -251,7 +253,7 @@ def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
 
 
 def _merged(base: tuple[str, ...], items: tuple[str, ...]) -> tuple[str, ...]:
-    """A base's parameters with a subclass's own: one of the same name keeps its place, the others follow."""
+    """The parameters of a base with those of a subclass: one with the same name keeps its position, others follow."""
     if not items or not items[0].startswith("<"):
         return items
     fields = {item.partition("=")[0]: item for item in base}
@@ -286,7 +288,7 @@ def _parsed(name: str, items: tuple[str, ...]) -> Signature:
 
 
 class DroppedKeyword(NamedTuple):
-    """A keyword that `**kwargs` still swallow, although nothing reads it any more: the call fails later, or at once."""
+    """A keyword that `**kwargs` still accepts, although no code reads it: the call fails later, or immediately."""
 
     owner: str
     keywords: frozenset[str]

@@ -13,11 +13,11 @@ from lintrain.knowledge.tables import CheckpointFacts
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_source_positions")
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
-# These count positions starting after the padding token, so two of the embeddings are never used.
+# These count positions from the padding token on, so two of the embeddings are never used.
 _OFFSET_POSITIONS = frozenset(
     {"roberta", "xlm-roberta", "camembert", "longformer", "roberta-prelayernorm", "xmod", "mpnet"}
 )
-# Distances between tokens instead of positions, or positions computed for any length: no text is too long.
+# Relative positions, or positions computed for any length: no text is too long.
 _RELATIVE_POSITIONS = frozenset(
     {"t5", "mt5", "umt5", "longt5", "switch_transformers", "bloom", "mpt", "xlnet", "m2m_100", "nllb-moe", "xglm"}
 )
@@ -26,7 +26,7 @@ _RELATIVE_POSITIONS = frozenset(
 def checkpoint_facts(name: str, folder: Path | None = None) -> CheckpointFacts | None:
     """What `from_pretrained(name)` reads; paths are relative to `folder`.
 
-    A folder of that name is what the libraries would read, so nothing else is asked then.
+    If a folder of that name exists, the libraries read it, so nothing else is read.
     """
     local = (folder or Path()) / name
     if is_folder(local):
@@ -96,7 +96,7 @@ def _positions(config: Json, model_type: str | None) -> int | None:
 
 
 def _has(tokens: Mapping[str, object], name: str) -> bool | None:
-    """Whether a tokenizer's files name a token; None without files."""
+    """Whether a tokenizer's files define a token; None without files."""
     return bool(tokens.get(name)) if tokens else None
 
 
@@ -112,7 +112,7 @@ def _size(config: Json) -> str | None:
 
 
 def _num_labels(config: Json, head: str | None, named: int) -> int | None:
-    """The outputs of a classification head; a config that does not name them means two."""
+    """The outputs of a classification head; a config without labels means two."""
     if head is None or "Classification" not in head:
         return None
     return named or as_int(config.get("num_labels")) or 2
@@ -124,6 +124,6 @@ def _location(key: str) -> int:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    """The shipped rows by each of their names. `Any`: the file is our own."""
+    """The shipped rows under each of their names. `Any`: the file is our own."""
     rows: list[dict[str, Any]] = json.loads((Path(__file__).parent / "checkpoints.json").read_bytes())
     return {name: row for row in rows for name in row["names"]}

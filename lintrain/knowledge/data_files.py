@@ -1,4 +1,4 @@
-"""The first megabyte of CSV and JSON files: their columns, what these hold, and which labels there are."""
+"""The first megabyte of CSV and JSON files: their columns, the types of these, and the labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 20_000
 ROWS_PER_CLASS = 20
-"""Rows that each class must have on average for the values of a label column to be its classes."""
+"""The average number of rows per class from which the values of a label column are its classes."""
 MOST_CLASSES = 100
 
 LABELS = frozenset({"label", "labels", "label_ids"})
@@ -27,7 +27,7 @@ MISSING = frozenset(
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
     | {"NULL", "NaN", "None", "n/a", "nan", "null"}
 )
-"""Texts that pandas reads as no value."""
+"""Texts that pandas reads as a missing value."""
 INTEGER = lazy_pattern(r"\s*[-+]?\d{1,18}\s*")
 FLOAT = lazy_pattern(r"\s*[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d+)?\s*|[-+]?inf(?:inity)?", re.IGNORECASE)
 TRUTH = frozenset({"True", "False", "TRUE", "FALSE", "true", "false"})
@@ -40,7 +40,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """The rows at the start of a file; `is_whole` if there are no others."""
+    """The rows at the start of a file; `is_whole` if these are all rows."""
 
     rows: list[Row]
     is_whole: bool
@@ -48,9 +48,10 @@ class Peek:
 
 
 def file_facts(path: Path, shown_as: str, separator: str | None = None) -> DatasetFacts | None:
-    """What a CSV file (with this separator) or a file of JSON objects holds; None where it is not there or no such.
+    """The content of a CSV file (with this separator) or a file of JSON objects; None if it is missing or has another
+    format.
 
-    `splits` has the file's rows under "train" where it was read as a whole, and is empty where it was not.
+    `splits` has the file's rows under "train" if it was read completely, and is empty otherwise.
     """
     text, is_whole = _start(path)
     if text is None:
@@ -60,7 +61,7 @@ def file_facts(path: Path, shown_as: str, separator: str | None = None) -> Datas
 
 
 def facts_of_peek(peek: Peek, shown_as: str) -> DatasetFacts:
-    """What these rows show about their columns, the classes of a label, and the order of the rows."""
+    """The columns, the classes of a label, and the order, as far as these rows show them."""
     source = f"{'all' if peek.is_whole else 'the first'} {len(peek.rows)} rows of {shown_as}"
     columns = {name: _column(name, peek) for name in _names(peek.rows)}
     rows = {"train": len(peek.rows)} if peek.is_whole else {}
@@ -68,7 +69,7 @@ def facts_of_peek(peek: Peek, shown_as: str) -> DatasetFacts:
 
 
 def _start(path: Path) -> tuple[str | None, bool]:
-    """The start of a file up to the end of a line, and whether that is all of it."""
+    """The start of a file up to the end of a line, and whether that is the whole file."""
     note(path)
     try:
         raw = read_start(path, MOST_BYTES + 1)
@@ -79,7 +80,7 @@ def _start(path: Path) -> tuple[str | None, bool]:
 
 
 def _csv_rows(text: str, is_whole: bool, separator: str) -> Peek | None:
-    """Rows of texts; None where rows are wider than the header, which pandas reads in ways of its own."""
+    """Rows of texts; None if rows are wider than the header: pandas reads these in its own way."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows: list[Row] = []
     try:
@@ -95,12 +96,12 @@ def _csv_rows(text: str, is_whole: bool, separator: str) -> Peek | None:
             rows.append(dict(zip(names, map(_cell, cells), strict=False)))
     except csv.Error:
         return None
-    # What is cut off may end inside of a quoted cell.
+    # The cut may be inside a quoted cell.
     return Peek(rows if is_whole else rows[:-1], is_whole, True) if len(set(names)) == len(names) else None
 
 
 def _json_rows(text: str, is_whole: bool) -> Peek | None:
-    """Rows of JSON lines, or of a list of objects in a file that is not cut off."""
+    """Rows of JSON lines, or of a list of objects in a file that was read completely."""
     try:
         if text.lstrip().startswith("["):
             content: object = json.loads(text) if is_whole else None
@@ -116,7 +117,7 @@ def _json_rows(text: str, is_whole: bool) -> Peek | None:
 
 
 def _cell(text: str) -> object:
-    """What pandas makes of a cell, apart from the other cells of its column."""
+    """What pandas reads from a cell, regardless of the other cells of its column."""
     if text in MISSING:
         return None
     if INTEGER.fullmatch(text):
@@ -133,11 +134,11 @@ def _names(rows: Iterable[Row]) -> list[str]:
 def _column(name: str, peek: Peek) -> ColumnFacts:
     kinds = {_kind(value) for value in _cells(name, peek)}
     if "text" in kinds and peek.is_csv:
-        return ColumnFacts(name, "text")  # one cell of text makes all of them text
+        return ColumnFacts(name, "text")  # a single cell of text turns the whole column into text
     if not peek.is_whole and not kinds <= {"text", "list"}:
-        return ColumnFacts(name)  # another kind may come later
+        return ColumnFacts(name)  # another type may come later
     if kinds == {"text"} and all(map(_is_number, _cells(name, peek))):
-        return ColumnFacts(name)  # pandas makes numbers of them, others leave them as they are
+        return ColumnFacts(name)  # pandas converts them to numbers, other libraries do not
     if kinds == {"integer"}:
         has_gaps = any(row.get(name) is None for row in peek.rows)
         return ColumnFacts(name, "float" if has_gaps else "integer", num_classes=_classes(name, peek))
@@ -176,7 +177,7 @@ def _is_number(value: object) -> bool:
 
 
 def _classes(name: str, peek: Peek) -> int | None:
-    """The number of classes of a label column, where its values are 0, 1, 2… and no accident."""
+    """The number of classes of a label column, if its values are 0, 1, 2… and not by chance."""
     values = _integers(name, peek)
     if name not in LABELS or not values:
         return None
@@ -187,7 +188,7 @@ def _classes(name: str, peek: Peek) -> int | None:
 
 
 def _sorted_by(columns: Mapping[str, ColumnFacts], peek: Peek) -> str | None:
-    """The label column that the rows are sorted by, where every class has about as many of them."""
+    """The label column that the rows are sorted by, if all classes are about equally frequent."""
     for name, column in columns.items():
         if column.num_classes and _is_sorted_evenly(_integers(name, peek)):
             return name
@@ -201,6 +202,6 @@ def _is_sorted_evenly(values: list[int]) -> bool:
 
 
 def _integers(name: str, peek: Peek) -> list[int]:
-    """The values of a column of whole numbers; none for any other."""
+    """The values of a column of integers; none for any other."""
     values = [value for value in _cells(name, peek) if isinstance(value, int) and not isinstance(value, bool)]
     return values if len(values) == len(peek.rows) else []

@@ -33,9 +33,9 @@ _TEXT_TYPES = frozenset({"string", "large_string"})
 
 
 def dataset_facts(path: str, config: str | None = None, folder: Path | None = None) -> DatasetFacts | None:
-    """What `load_dataset(path, config)` or `load_from_disk(path)` gives; paths are relative to `folder`.
+    """What `load_dataset(path, config)` or `load_from_disk(path)` returns; paths are relative to `folder`.
 
-    A folder of that name is what the libraries would read, so nothing else is asked then.
+    If a folder of that name exists, the libraries read it, so nothing else is read.
     """
     local = (folder or Path()) / path
     if is_folder(local):
@@ -86,7 +86,7 @@ def _shipped(path: str, config: str | None) -> DatasetFacts | None:
 
 
 def _column(found: re.Match[str]) -> ColumnFacts:
-    """`label:class(neg|pos)` and the like, as the shipped table writes columns."""
+    """`label:class(neg|pos)` and the like, the notation of columns in the shipped table."""
     names = tuple(found[3].split("|")) if found[3] else ()
     count = int(found[4]) if found[4] else len(names) or None
     kind = {"class": "class label", "list-of-class": "list"}.get(found[2], found[2])
@@ -94,13 +94,13 @@ def _column(found: re.Match[str]) -> ColumnFacts:
 
 
 def columns_of_info(info: Json) -> Mapping[str, ColumnFacts]:
-    """The columns that a description by the library `datasets` has, with their types."""
+    """The columns in a description written by the library `datasets`, with their types."""
     features = as_object(info.get("features")) or {}
     return {name: _feature(name, feature) for name, feature in features.items()}
 
 
 def _feature(name: str, feature: object) -> ColumnFacts:
-    """A column as the library `datasets` writes it: old versions nest a list, newer ones name a `_type`."""
+    """A column as the library `datasets` writes it: old versions nest a list, newer ones use a `_type`."""
     if isinstance(feature, list):
         return _listed(name, feature[0] if feature else None)  # pyright: ignore[reportUnknownArgumentType]
     described = as_object(feature) or {}
@@ -139,7 +139,7 @@ def _rows_of(info: Json, split: str) -> int | None:
 
 
 def _names(path: str) -> tuple[str, ...]:
-    """A data set's names, old and new: the cache may hold it under either."""
+    """A data set's old and new names: the cache may use either."""
     row = _table().get(path)
     return tuple(row["names"]) if row is not None else (path,)
 
@@ -152,6 +152,6 @@ def _default_config(path: str) -> str | None:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    """The shipped rows by each of their names. `Any`: the file is our own."""
+    """The shipped rows under each of their names. `Any`: the file is our own."""
     rows: list[dict[str, Any]] = json.loads((Path(__file__).parent / "datasets.json").read_bytes())
     return {name: row for row in rows for name in row["names"]}

@@ -1,4 +1,4 @@
-"""Reads the JSON files of data sets and checkpoints; nothing in them is ever executed."""
+"""Reads the JSON files of data sets and checkpoints; nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_FILE = 4 * 1024 * 1024
 
 
 def read_json(path: Path) -> Json | None:
-    """The object in a JSON file; None for a file that is missing, too large, no JSON or no object."""
+    """The object in a JSON file; None for a file that is missing, too large, not JSON or not an object."""
     note(path)
     try:
         loaded: object = json.loads(read_plain_text(path, _LARGEST_FILE))
@@ -26,22 +26,22 @@ def read_json(path: Path) -> Json | None:
 
 
 def as_object(value: object) -> Json | None:
-    """The value where it is a JSON object."""
+    """The value if it is a JSON object."""
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] - keys are text in JSON
 
 
 def as_int(value: object) -> int | None:
-    """The value where it is a whole number."""
+    """The value if it is an integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def as_text(value: object) -> str | None:
-    """The value where it is text."""
+    """The value if it is text."""
     return value if isinstance(value, str) else None
 
 
 def as_texts(value: object) -> tuple[str, ...]:
-    """The value where it is a list of texts, else nothing."""
+    """The value if it is a list of texts, else nothing."""
     items: list[object] = list(value) if isinstance(value, list) else []  # pyright: ignore[reportUnknownArgumentType]
     return tuple(str(item) for item in items)
 
@@ -56,7 +56,7 @@ def is_folder(path: Path) -> bool:
 
 
 def cached_snapshots(name: str) -> Iterator[Path]:
-    """The folders of the hub cache that hold a model, the one of its main branch first."""
+    """The folders of the hub cache that contain a model, that of its main branch first."""
     repository = hub_cache() / f"models--{name.replace('/', '--')}"
     named = repository / "refs" / "main"
     note(named)
@@ -68,7 +68,7 @@ def cached_snapshots(name: str) -> Iterator[Path]:
 
 
 def cached_dataset_infos(name: str, config: str | None) -> list[Path]:
-    """The `dataset_info.json` files that prepared copies of a data set left in the cache, for one configuration."""
+    """The `dataset_info.json` files of prepared copies of a data set in the cache, for one configuration."""
     prepared = dataset_cache() / name.replace("/", "___")
     configs = [prepared / config] if config else _folders(prepared)
     found = (
@@ -83,7 +83,7 @@ def _is_file(path: Path) -> bool:
 
 
 def hub_cache() -> Path:
-    """Where models are cached, by the same environment variables as the hub's own library."""
+    """The cache folder of models, from the same environment variables as the hub's own library."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if os.environ.get(variable):
             return Path(os.environ[variable])
@@ -91,7 +91,7 @@ def hub_cache() -> Path:
 
 
 def dataset_cache() -> Path:
-    """Where prepared data sets are cached."""
+    """The cache folder of prepared data sets."""
     given = os.environ.get("HF_DATASETS_CACHE")
     return Path(given) if given else _home() / "datasets"
 
@@ -99,7 +99,7 @@ def dataset_cache() -> Path:
 def _home() -> Path:
     if os.environ.get("HF_HOME"):
         return Path(os.environ["HF_HOME"])
-    # A relative folder, which the specification has everybody ignore, would be one of the project under check.
+    # The specification says to ignore a relative path, which would be in the checked project.
     named = os.environ.get("XDG_CACHE_HOME", "")
     cache = named if os.path.isabs(named) else os.path.join(os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH117, PTH118 - Path.home() raises without a home
     return Path(cache) / "huggingface"

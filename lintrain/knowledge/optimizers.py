@@ -1,11 +1,12 @@
-"""The learning rate and weight decay of an optimizer that is given none."""
+"""The default learning rate and weight decay of optimizers."""
 
 from __future__ import annotations
 
 from lintrain.knowledge import api
 from lintrain.knowledge.target import Targets
 
-# Of torch 2.2 and later; the same in every version since, so no table by version is kept. A test compares them.
+# Of torch 2.2 and later, with the same values in every version since, so there is no table by version. A test compares
+# them.
 _TORCH_RATES = {
     "ASGD": 1e-2,
     "Adadelta": 1.0,
@@ -25,7 +26,7 @@ _TORCH_RATES = {
 
 
 def default_learning_rate(optimizer: str, targets: Targets) -> float | None:
-    """The learning rate of `torch.optim.AdamW()`, `keras.optimizers.Adam()` and the like; None where not known."""
+    """The learning rate of `torch.optim.AdamW()`, `keras.optimizers.Adam()` and the like; None if unknown."""
     module, _, name = optimizer.rpartition(".")
     if module == "torch.optim":
         return _TORCH_RATES.get(name)
@@ -35,7 +36,7 @@ def default_learning_rate(optimizer: str, targets: Targets) -> float | None:
 
 
 def default_weight_decay(optimizer: str, targets: Targets) -> float | None:
-    """The weight decay of an optimizer that is given none; None where not known."""
+    """The weight decay of an optimizer that is created without one; None if unknown."""
     if optimizer.startswith("torch.optim."):
         name = optimizer.rpartition(".")[2]
         return (1e-2 if name == "AdamW" else 0.0) if name in _TORCH_RATES and name != "SparseAdam" else None

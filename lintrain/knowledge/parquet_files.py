@@ -1,13 +1,13 @@
-"""What a Parquet file holds: its columns by its schema, and of a small one the values of its labels.
+"""The content of a Parquet file: its columns from its schema, and the label values of a small file.
 
-The reader of such files is pyarrow, which is no part of lintrain: it is loaded when a script names one that is there,
-where it is installed. Without it nothing is known of the file.
+Such files are read with pyarrow, which is not a dependency of lintrain: it is loaded if it is installed and if a script
+names an existing file. Without it, nothing is known about the file.
 
-The decompressed size of a Parquet column, from the headers of its pages before any is decompressed.
+The decompressed size of a Parquet column, from the headers of its pages, before any is decompressed.
 
-The sizes in the file's metadata are claims. What a reader of such files allocates and fills is what the header in front
-of each page says, so these are added up here, in the compact protocol of Thrift that they are written in. A header that
-is written otherwise than writers of such files do is not understood, and a column that holds one is not read.
+The sizes in the file's metadata cannot be trusted. A reader allocates and fills what the header of each page says, so
+these sizes are added up here. The headers are in the compact protocol of Thrift. A header in any other form than
+writers of such files produce is rejected, and its column is not read.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from lintrain.knowledge.files import as_object
 from lintrain.knowledge.tables import ColumnFacts, DatasetFacts
 
 LARGEST = 64 * 1024 * 1024
-"""The largest file that is read: the schema is at its end, so no part of it can be read alone."""
+"""The largest file that is read, in bytes: the schema is at the end, so the file cannot be read in part."""
 LARGEST_END = 512 * 1024
-"""Bytes of the metadata, which are all read: three of them may become 700 in memory."""
+"""Bytes of the metadata, all of which are read: three of them may take 700 in memory."""
 ENDING = 8
-"""Bytes at the very end: how many the metadata before them have, and the name of the format."""
+"""Bytes at the end of a file: the length of the metadata before them, and the name of the format."""
 MOST_COLUMNS = 1000
 MOST_GROUPS = 100
 
 SAFE_VERSION = 15
-"""Versions of pyarrow before 14.0.1 could run code in a file (CVE-2023-47248)."""
+"""Versions of pyarrow before 14.0.1 could run code from a file (CVE-2023-47248)."""
 
 
 def parquet_facts(path: Path, shown_as: str) -> DatasetFacts | None:
-    """What a Parquet file holds; None where it is not there, is no such file, or pyarrow is not installed."""
+    """The content of a Parquet file; None if it is missing, has another format, or pyarrow is not installed."""
     note(path)
     try:
         if not 0 < path.stat().st_size <= LARGEST:
@@ -55,13 +55,13 @@ def parquet_facts(path: Path, shown_as: str) -> DatasetFacts | None:
 
 
 def _has_small_end(file: BinaryIO) -> bool:
-    """Whether the metadata at the end are such as a file with a reasonable number of columns has: all are read."""
+    """Whether the metadata have the size of a file with a reasonable number of columns: all of them are read."""
     file.seek(-ENDING, os.SEEK_END)
     return int.from_bytes(file.read(ENDING)[:4], "little") <= LARGEST_END
 
 
 def _facts(parquet: Any, file: BinaryIO, shown_as: str) -> DatasetFacts | None:  # Any: pyarrow has no types
-    """Columns whose names begin with `__` are the index of a frame, which is read back in ways of its own."""
+    """Columns whose names begin with `__` are the index of a frame, which is read in a different way."""
     schema, rows = parquet.schema_arrow, int(parquet.metadata.num_rows)
     names: list[str] = list(schema.names)
     if len(names) > MOST_COLUMNS or len(set(names)) < len(names) or any(name.startswith("__") for name in names):
@@ -79,7 +79,7 @@ def _facts(parquet: Any, file: BinaryIO, shown_as: str) -> DatasetFacts | None: 
 
 
 def _whole(metadata: Any) -> set[str]:
-    """The columns that certainly have a value in every row: whole numbers with gaps are read as floats by some."""
+    """The columns without missing values: some libraries read integers with missing values as floats."""
     groups = range(min(metadata.num_row_groups, MOST_GROUPS + 1))
     if len(groups) > MOST_GROUPS or metadata.num_columns > MOST_COLUMNS:
         return set()
@@ -93,7 +93,7 @@ def _is_full(statistics: Any) -> bool:
 
 
 def _kind(arrow: str, is_whole: bool) -> str:
-    """What the values of an Arrow type are."""
+    """The kind of the values of an Arrow type."""
     if arrow in {"string", "large_string", "string_view"}:
         return "text"
     if re.fullmatch(r"u?int\d+", arrow):
@@ -104,7 +104,7 @@ def _kind(arrow: str, is_whole: bool) -> str:
 
 
 def _labels(parquet: Any, names: list[str], rows: int, shown_as: str) -> DatasetFacts | None:
-    """The label columns of all rows, read in batches so that no more than these are ever held."""
+    """The label columns of all rows, read in batches to limit memory."""
     found: list[dict[str, object]] = []
     for batch in parquet.iter_batches(batch_size=MOST_ROWS, columns=names):
         found += batch.to_pylist()
@@ -127,20 +127,20 @@ MOST_PAGES = 10_000
 DEEPEST = 8
 
 PADDING = 100
-"""Bytes behind a column that readers take along: some old writers did not count their last header (PARQUET-816)."""
+"""Bytes after a column that readers include: some old writers did not count their last header (PARQUET-816)."""
 
 BOOLEANS, INTEGERS, BINARY, STRUCT = (1, 2), (4, 5, 6), 8, 12
-"""Kinds of fields in the compact protocol; no header of a page holds any other."""
+"""Field types of the compact protocol; the header of a page contains no others."""
 SHORT_I32 = 0x15
-"""The first sign of a field that follows the one before it and holds an integer of 32 bits."""
+"""The first byte of a field that follows the one before it and holds an integer of 32 bits."""
 
 
 class OddHeaderError(Exception):
-    """Bytes that are no header of a page, as writers of Parquet files make them."""
+    """Bytes that are not a page header as writers of Parquet files produce it."""
 
 
 def unfolds_within_bounds(file: BinaryIO, metadata: Any, names: frozenset[str]) -> bool:  # Any: pyarrow has no types
-    """Whether all pages of these columns together stay within the bound once they are decompressed."""
+    """Whether all pages of these columns together stay within the limit when they are decompressed."""
     left, pages = MOST_UNFOLDED, MOST_PAGES
     try:
         for group in range(metadata.num_row_groups):
@@ -156,7 +156,7 @@ def unfolds_within_bounds(file: BinaryIO, metadata: Any, names: frozenset[str]) 
 
 
 def _content(file: BinaryIO, chunk: Any) -> bytes:
-    """The bytes of a column of one group of rows, from where a reader begins."""
+    """The bytes of a column in one row group, from where a reader begins."""
     start, size = int(chunk.data_page_offset), int(chunk.total_compressed_size)
     if chunk.has_dictionary_page and 0 < int(chunk.dictionary_page_offset) < start:
         start = int(chunk.dictionary_page_offset)
@@ -167,7 +167,7 @@ def _content(file: BinaryIO, chunk: Any) -> bytes:
 
 
 def page_sizes(content: bytes, length: int) -> list[int]:
-    """The sizes of the pages of a column once they are decompressed; raises OddHeaderError."""
+    """The decompressed sizes of the pages of a column; raises OddHeaderError."""
     stream, sizes = BytesIO(content), list[int]()
     while stream.tell() < length:
         _, unfolded, folded = (_leading_integer(stream) for _ in range(3))
@@ -180,7 +180,7 @@ def page_sizes(content: bytes, length: int) -> list[int]:
 
 
 def _leading_integer(stream: BytesIO) -> int:
-    """The next of the fields that every header begins with: kind, size decompressed, size as it is."""
+    """The next of the fields that every header begins with: type, decompressed size, compressed size."""
     if _byte(stream) != SHORT_I32:
         raise OddHeaderError
     folded = _integer(stream)
@@ -188,7 +188,7 @@ def _leading_integer(stream: BytesIO) -> int:
 
 
 def _skip_fields(stream: BytesIO, depth: int) -> None:
-    """Leave out the fields up to the end of a structure, which must have numbers in order."""
+    """Skip the fields up to the end of a structure; their numbers must be in order."""
     while sign := _byte(stream):
         if sign >> 4 == 0:
             raise OddHeaderError
@@ -202,7 +202,7 @@ def _skip(stream: BytesIO, kind: int, depth: int) -> None:
         stream.seek(_integer(stream), 1)
     elif kind == STRUCT and depth:
         _skip_fields(stream, depth - 1)
-    elif kind not in BOOLEANS:  # which are in the sign itself
+    elif kind not in BOOLEANS:  # their value is in the type byte
         raise OddHeaderError
 
 

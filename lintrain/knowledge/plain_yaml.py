@@ -1,10 +1,10 @@
-"""YAML as settings are written in: nested keys, lists and plain values. Every other file is refused, never misread.
+"""The subset of YAML that settings use: nested keys, lists and plain values. Any other file is rejected, never misread.
 
-The values are those of YAML 1.1, as PyYAML reads them: `1e-4` without a point is text there, `on` is true.
+The values are those of YAML 1.1, as PyYAML reads them: `1e-4` without a point is text, `on` is true.
 
-Settings files of a script: JSON and plain YAML, read within bounds.
+The settings files of a script: JSON and plain YAML, with limited size.
 
-The values of YAML on one line: plain and quoted ones, and lists and mappings in brackets.
+YAML values on one line: plain and quoted ones, and lists and mappings in brackets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEY = lazy_pattern(
     r"""(?P<key>"[^"\\]*"|'[^']*'|[^\s\[\]{}"'#&*!|>%@`,?:-](?:[^:#]|:(?=\S)|(?<=\S)#)*?)\s*:(?:\s+|$)"""
 )
 LONGEST_LINE = 5000
-"""Characters; finding the key of a longer line takes too long, and settings have none."""
+"""Characters; finding the key of a longer line takes too long, and settings have no such lines."""
 
 ITEM = lazy_pattern(r"-(?:\s+|$)")
 DEEPEST = 24
@@ -31,19 +31,19 @@ DEEPEST = 24
 
 @dataclass(slots=True)
 class _Lines:
-    """The lines that are left to read: each with its indentation, without comments."""
+    """The remaining lines, each with its indentation, without comments."""
 
     lines: list[tuple[int, str]]
     position: int = 0
     numbers_without_point: bool = field(default=False)
 
     def peek(self) -> tuple[int, str]:
-        """The next line; beyond the last one an empty line with less indentation than any."""
+        """The next line; after the last one, an empty line with less indentation than any other."""
         return self.lines[self.position] if self.position < len(self.lines) else (-1, "")
 
 
 def read_yaml(text: str, *, numbers_without_point: bool = False) -> object:
-    """What a text holds, with UNREAD for a value that is not plain; raises NotPlainError.
+    """The content of a text, with UNREAD for a value that is not plain; raises NotPlainError.
 
     OmegaConf reads `1e-4` as a number: `numbers_without_point`.
     """
@@ -106,37 +106,37 @@ def _mapping(lines: _Lines, indent: int, depth: int) -> dict[object, object]:
 
 
 def _value(lines: _Lines, rest: str, indent: int, depth: int) -> object:
-    """The value after a key or a dash, or in the lines below it."""
+    """The value after a key or a dash, or on the lines below it."""
     below, code = lines.peek()
     if rest:
         if rest[0] in "|>&!":
             return _skip(lines, indent)
         if below > indent:
-            raise NotPlainError  # a value that goes on in the next line
+            raise NotPlainError  # a value that continues on the next line
         return inline(rest, numbers_without_point=lines.numbers_without_point)
     is_list_under_key = below == indent and ITEM.match(code) and not _is_item_of_outer(lines, indent)
     return _block(lines, below, depth + 1) if below > indent or is_list_under_key else None
 
 
 def _is_item_of_outer(lines: _Lines, indent: int) -> bool:
-    """Whether the line before is an item of the list that the next line goes on with."""
+    """Whether the line before is an item of the list that the next line continues."""
     before_indent, before = lines.lines[lines.position - 1]
     return before_indent == indent and ITEM.match(before) is not None
 
 
 def _skip(lines: _Lines, indent: int) -> object:
-    """A value in a form that is not read, with all the lines that belong to it."""
+    """A value in an unsupported form, with all of its lines."""
     while lines.peek()[0] > indent:
         lines.position += 1
     return UNREAD
 
 
 LARGEST = 256 * 1024
-"""Bytes: what is larger is data."""
+"""Bytes: larger files are data."""
 
 
 def read_json_settings(path: Path) -> object:
-    """What a JSON file holds; UNREAD where it is missing, too large or no JSON."""
+    """The content of a JSON file; UNREAD if it is missing, too large or not JSON."""
     text = _text(path)
     try:
         return UNREAD if text is None else json.loads(text)
@@ -145,7 +145,7 @@ def read_json_settings(path: Path) -> object:
 
 
 def read_yaml_settings(path: Path, *, numbers_without_point: bool = False) -> object:
-    """What a YAML file holds; UNREAD where it is missing, too large, or holds more than plain settings."""
+    """The content of a YAML file; UNREAD if it is missing, too large, or not plain settings."""
     text = _text(path)
     try:
         return UNREAD if text is None else read_yaml(text, numbers_without_point=numbers_without_point)
@@ -176,11 +176,11 @@ PART = lazy_pattern(r"""\s*("[^"\\]*"|'[^']*'|[^\[\]{},"'#&*!|>%@`\s](?:[^\[\]{}
 
 
 class NotPlainError(Exception):
-    """The text uses more of YAML than is read here."""
+    """The text uses more of YAML than is supported."""
 
 
 class Unread:
-    """A value in a form that is not read."""
+    """A value in an unsupported form."""
 
 
 UNREAD = Unread()
@@ -192,7 +192,7 @@ def without_comment(line: str) -> str:
 
 
 def inline(text: str, *, numbers_without_point: bool) -> object:
-    """The value that a whole line or the rest of one holds; raises NotPlainError."""
+    """The value of a whole line or the rest of one; raises NotPlainError."""
     if text[0] in "[{":
         value, end = _flow(text, 0, numbers_without_point, 0)
         if text[end:].strip():
@@ -202,7 +202,7 @@ def inline(text: str, *, numbers_without_point: bool) -> object:
 
 
 def scalar(text: str, *, numbers_without_point: bool) -> object:
-    """A single value; UNREAD for dates, numbers to other bases and the like; raises NotPlainError."""
+    """A single value; UNREAD for dates, numbers in other bases and the like; raises NotPlainError."""
     if text[:1] in {'"', "'"}:
         if len(text) < 2 or text[-1] != text[0] or text[0] in text[1:-1] or "\\" in text:
             raise NotPlainError
@@ -227,7 +227,7 @@ def _number(text: str, numbers_without_point: bool) -> int | float | str:
 
 
 def _flow(text: str, position: int, loose: bool, depth: int) -> tuple[object, int]:
-    """A list or mapping in brackets that starts here, and where it ends."""
+    """The list or mapping in brackets that starts here, and where it ends."""
     if depth > 8:
         raise NotPlainError
     is_list, closing = text[position] == "[", "]" if text[position] == "[" else "}"

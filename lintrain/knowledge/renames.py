@@ -1,10 +1,10 @@
 """Replacements of removed arguments and names, from the libraries' own sources and release notes.
 
     rename = argument_rename("transformers.TrainingArguments", "warmup_ratio", targets)
-    rename.mended("0.1")                                    Mended(name="warmup_steps", value="0.1", is_safe=True)
+    rename.replacement("0.1")                    Replacement(name="warmup_steps", value="0.1", is_safe=True)
 
-A rename is only given where the target versions have the new argument. A caller still looks whether the call names the
-new argument already: then there is nothing to rename to.
+A rename is returned only if the target versions have the new argument. The caller checks that the call does not pass
+the new argument already.
 
 Whether a callable can be called like the one that it replaces.
 """
@@ -24,10 +24,10 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """What a call says instead: `name=value`; no `name` means that the argument is taken out.
+class Replacement:
+    """The argument that replaces a removed one: `name=value`; no `name` means that the argument is removed.
 
-    `is_safe`: every run that worked before the change of version comes out the same.
+    `is_safe`: every run that worked with the old version has the same result.
     """
 
     name: str | None
@@ -39,11 +39,11 @@ class Mended:
 class ArgumentRename:
     """The successor of a removed argument.
 
-    `new` is its name on the same call, None where it has none. `moved_to` names the call that takes it now
-    (`trl.SFTConfig`), under the name `new`. `value` is the new value, `{value}` standing for the old one; where
-    `fitting` does not match the old value, there is no edit. `by_literal` gives for some literal values what is
-    written instead (`{"True": "'adafactor'"}`), None for taking the argument out, and no edit for any other
-    value. `brings` is what the new value needs imported. `advice` says in a few words what to write.
+    `new` is its name in the same call, None if it has none. `moved_to` is the call that accepts it now
+    (`trl.SFTConfig`), under the name `new`. `value` is the new value, with `{value}` for the old one; if `fitting` does
+    not match the old value, there is no edit. `by_literal` maps literal values to new ones
+    (`{"True": "'adafactor'"}`), or to None if the argument is removed; other values get no edit. `brings` is the import
+    that the new value needs. `advice` says in a few words what to write.
     """
 
     new: str | None
@@ -55,23 +55,23 @@ class ArgumentRename:
     fitting: str = r".+"
     brings: str | None = None
 
-    def mended(self, value: str) -> Mended | None:
-        """The edit for an argument with this value in the script; None if a person has to decide."""
+    def replacement(self, value: str) -> Replacement | None:
+        """The edit for an argument with this value in the script; None if the user has to decide."""
         if self.moved_to is not None:
             return None
         if self.by_literal:
             if value not in self.by_literal:
                 return None
             literal = self.by_literal[value]
-            return Mended(self.new if literal is not None else None, literal, self.is_safe)
+            return Replacement(self.new if literal is not None else None, literal, self.is_safe)
         if re.fullmatch(self.fitting, value, re.DOTALL) is None:
             return None
-        return Mended(self.new, self.value.replace("{value}", value) if self.new else None, self.is_safe)
+        return Replacement(self.new, self.value.replace("{value}", value) if self.new else None, self.is_safe)
 
 
 @dataclass(frozen=True, slots=True)
 class NameRename:
-    """The successor of a removed name: `new_module` and `new_name` for the import, None where there is none.
+    """The successor of a removed name: `new_module` and `new_name` for the import, None if there is none.
 
     `is_safe`: code that used the old name runs the same with the new one. `advice` says what else changes.
     """
@@ -83,7 +83,7 @@ class NameRename:
 
 
 def takes_calls(old: str, new: str, calls: Iterable[ast.Call], targets: Targets) -> bool:
-    """Whether `new` accepts what these calls pass to `old`; what the tables do not contain is no objection."""
+    """Whether `new` accepts what these calls pass to `old`; parameters that the tables do not contain are ignored."""
     return all(_takes_keywords(new, call, targets) and _takes_positions(old, new, call, targets) for call in calls)
 
 
@@ -93,7 +93,7 @@ def _takes_keywords(new: str, call: ast.Call, targets: Targets) -> bool:
 
 
 def _takes_positions(old: str, new: str, call: ast.Call, targets: Targets) -> bool:
-    """Whether each value that is given by its position means the same, and none is left out that has to be given."""
+    """Whether each positional value has the same meaning, and no required one is missing."""
     taken = api.signature(new, targets)
     if taken is None or any(isinstance(given, ast.Starred) for given in call.args):
         return True

@@ -1,6 +1,6 @@
-"""The versions that the files of a project state: lock files, requirements, pyproject, environments.
+"""The versions in the files of a project: lock files, requirements, pyproject, environments.
 
-No parser is used: a lock file of a megabyte takes tomllib a tenth of a second, a search two milliseconds.
+No parser is used: tomllib takes a tenth of a second for a lock file of a megabyte, a search two milliseconds.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 _LARGEST_FILE = 16 * 1024 * 1024
 _LONGEST_LINE = 2000
-"""Characters of a line that demands something; in a longer one the patterns below would search forever."""
+"""Characters of a line with a requirement; the patterns below would take too long on a longer one."""
 _DEPENDENCY_SECTION = lazy_pattern(
     r"^\[(project|dependency-groups|tool\.(poetry|pdm|uv|hatch)\b|project\.optional-dep)"
 )
 
 
 PYTHONS = "python*"
-"""The folders of an environment that hold what is installed, one for each version of Python."""
+"""The folders of an environment that contain the installed packages, one for each version of Python."""
 
 SPEAKING_NAMES = (
     "*requirements*",
@@ -41,7 +41,7 @@ PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightnin
 
 
 class Statement(NamedTuple):
-    """What one source states for a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
+    """The requirement of one source for a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
 
     package: str
     specifier: str
@@ -68,7 +68,7 @@ def _patterns(packages: tuple[str, ...]) -> _Patterns:
 
 
 class Reader:
-    """Reads the statements of one folder about some packages; what cannot be read becomes a note."""
+    """Reads the requirements of one folder for some packages; a file that cannot be read becomes a note."""
 
     def __init__(self, folder: Path, packages: Iterable[str]) -> None:
         self.folder = folder
@@ -92,7 +92,7 @@ class Reader:
                     yield Statement(_package(package), pinned[1], f"Pipfile.lock:{_line(text, pinned.end())}")
 
     def requirements(self) -> Iterator[Statement]:
-        """What `requirements*.txt` and a conda environment demand, the plain name first."""
+        """The versions in `requirements*.txt` and a conda environment, the plain name first."""
         names = [name for name in self._here if fnmatchcase(name, "*requirements*.txt")]
         below = [f"requirements/{path.name}" for path in self._listed("requirements", "*.txt")]
         for name in (
@@ -106,7 +106,7 @@ class Reader:
                     yield Statement(_package(found[1]), found[2], f"{name}:{number}")
 
     def pyproject(self) -> Iterator[Statement]:
-        """The dependencies in pyproject.toml, in the standard's form and in poetry's."""
+        """The dependencies in pyproject.toml, in the standard form and in poetry's."""
         is_inside = False
         _, *patterns = _patterns(tuple(self._names()))
         for number, line in enumerate((self._text("pyproject.toml") or "").splitlines(), 1):
@@ -118,7 +118,7 @@ class Reader:
                         yield Statement(_package(found[1]), found[2].strip(), f"pyproject.toml:{number}")
 
     def own_packages(self) -> Iterator[str]:
-        """The packages whose source lies in this folder, beside what builds them: their own repository."""
+        """The packages whose source code is in this folder, next to their build configuration: their own repository."""
         builds = self._here & {"pyproject.toml", "setup.py", "setup.cfg"}
         for package in self.packages if builds else ():
             locations = [location for location, first in (("", package), ("src", "src")) if first in self._here]
@@ -126,7 +126,7 @@ class Reader:
                 yield package
 
     def environment(self) -> Iterator[Statement]:
-        """What is installed in the project's own `.venv` or `venv`."""
+        """The packages that are installed in the project's own `.venv` or `venv`."""
         for name in (".venv", "venv"):
             if name in self._here:
                 pythons = sorted(_names_in(self.folder / name / "lib", PYTHONS))
@@ -157,7 +157,7 @@ class Reader:
             return None
 
     def _listed(self, name: str, pattern: str) -> list[Path]:
-        """What a pattern finds in a folder in this one."""
+        """The matches of a pattern for a folder inside this one."""
         if name not in self._here:
             return []
         note_listed(self.folder / name, pattern)
@@ -169,7 +169,7 @@ class Reader:
 
 
 def interpreter_folders() -> list[Path]:
-    """Where the interpreter that runs lintrain has its packages."""
+    """The package folder of the interpreter that runs lintrain."""
     return [Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
 
 
@@ -179,7 +179,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _names_in(folder: Path, *patterns: str) -> list[str]:
-    """The names in a folder, of which those count that match one of the patterns."""
+    """The names in a folder that match one of the patterns."""
     note_listed(folder, *patterns)
     try:
         return os.listdir(folder)  # noqa: PTH208 - hundreds of names, of which only the few packages' are paths

@@ -1,4 +1,4 @@
-"""The tables of successors: arguments by the call that took them, names by the module that held them.
+"""The tables of successors: arguments by the call that accepted them, names by the module that contained them.
 
 Replacements of arguments that Lightning, torch's schedules and TRL's trainers no longer accept.
 """
@@ -12,7 +12,7 @@ from lintrain.knowledge.renames import ArgumentRename, NameRename
 from lintrain.knowledge.target import Targets
 
 _NEVER = r"(?!)"
-"""Fits no value: a person has to decide."""
+"""Matches no value: the user has to decide."""
 
 
 def _advice(text: str, **by_literal: str | None) -> ArgumentRename:
@@ -60,12 +60,12 @@ LIGHTNING_TRAINER: Mapping[str, ArgumentRename] = {
         "log `lightning.pytorch.utilities.grad_norm` in `on_before_optimizer_step`", **{"-1": None}
     ),
     "log_gpu_memory": _advice("`callbacks=[DeviceStatsMonitor()]`", **{"None": None}),
-    "flush_logs_every_n_steps": _advice("the logger has it, as `CSVLogger(flush_logs_every_n_steps=…)`"),
+    "flush_logs_every_n_steps": _advice("pass it to the logger: `CSVLogger(flush_logs_every_n_steps=…)`"),
     "auto_lr_find": _advice("`Tuner(trainer).lr_find(model)`", **{"False": None}),
     "auto_scale_batch_size": _advice("`Tuner(trainer).scale_batch_size(model)`", **{"False": None, "None": None}),
     "prepare_data_per_node": _advice("set `prepare_data_per_node` in the data module", **{"True": None}),
-    "amp_backend": _advice("`precision=` is all; apex support was removed", **{'"native"': None, "'native'": None}),
-    "amp_level": _advice("`precision=` is all; apex support was removed", **{"None": None}),
+    "amp_backend": _advice("`precision=` is enough; apex support was removed", **{'"native"': None, "'native'": None}),
+    "amp_level": _advice("`precision=` is enough; apex support was removed", **{"None": None}),
     "move_metrics_to_cpu": _advice("move them in the module's hooks", **{"False": None}),
     "multiple_trainloader_mode": _advice("`CombinedLoader(loaders, mode=…)`"),
     "stochastic_weight_avg": _advice("`callbacks=[StochasticWeightAveraging(swa_lrs=…)]`", **{"False": None}),
@@ -77,7 +77,7 @@ _LAMBDA_HOOKS = (
     *("on_pretrain_routine_start", "on_pretrain_routine_end"),
 )
 _NO_PROMPT_LENGTH = ArgumentRename(
-    None, "prompts are no longer cut; shorten them in the data beforehand", is_safe=False
+    None, "prompts are no longer truncated; truncate them in the data set", is_safe=False
 )
 _NOTHING_READS = _attributes_out("nothing reads it; leave it out")
 
@@ -97,7 +97,7 @@ SUCCESSORS: Mapping[str, Mapping[str, ArgumentRename]] = {
         "wandb_log_unique_prompts": _trainer_renamed("log_unique_prompts"),
         "use_liger_loss": _trainer_renamed("use_liger_kernel"),
         "vllm_guided_decoding_regex": _trainer_renamed("vllm_structured_outputs_regex"),
-        "vllm_device": _advice('`vllm_mode="colocate"`, or a server of its own'),
+        "vllm_device": _advice('`vllm_mode="colocate"`, or a separate server'),
     },
     "trl.RLOOConfig": {
         "max_prompt_length": _NO_PROMPT_LENGTH,
@@ -142,9 +142,11 @@ def _name_rename(module: str, name: str) -> NameRename | None:
     if (known := _NAMES.get(f"{package}.{name}")) is not None:
         return known
     if package == "transformers" and name.startswith("TF") and name[2:3].isupper():
-        return NameRename("transformers", name[2:], "use the PyTorch class; TensorFlow models left with version 5")
+        return NameRename(
+            "transformers", name[2:], "use the PyTorch class; TensorFlow models were removed in version 5"
+        )
     if package == "transformers" and name.startswith("Flax"):
-        return NameRename("transformers", name[4:], "use the PyTorch class; Flax models left with version 5")
+        return NameRename("transformers", name[4:], "use the PyTorch class; Flax models were removed in version 5")
     return None
 
 
@@ -176,19 +178,19 @@ def _moved(config: str, new: str) -> ArgumentRename:
     return ArgumentRename(new, f"`{new}=` of `{config.split('.')[1]}`", moved_to=config)
 
 
-_UNUSED = _out("nothing reads it; leave it out")
+_UNUSED = _out("no code reads it; remove it")
 
 _TRAINING_ARGUMENTS: Mapping[str, ArgumentRename] = {
     "evaluation_strategy": _renamed("eval_strategy"),
     "warmup_ratio": ArgumentRename(
-        "warmup_steps", "`warmup_steps=` takes a fraction below 1 as well", fitting=r"0?\.\d+|0(\.0*)?|[1-9]e-\d+"
+        "warmup_steps", "`warmup_steps=` also accepts a fraction below 1", fitting=r"0?\.\d+|0(\.0*)?|[1-9]e-\d+"
     ),
     "no_cuda": _renamed("use_cpu"),
     "per_gpu_train_batch_size": _renamed("per_device_train_batch_size"),
     "per_gpu_eval_batch_size": _renamed("per_device_eval_batch_size"),
     "push_to_hub_token": _renamed("hub_token"),
     "push_to_hub_model_id": ArgumentRename(
-        "hub_model_id", "`hub_model_id=` with the organization in front", is_safe=False
+        "hub_model_id", "`hub_model_id=` with the organization as prefix", is_safe=False
     ),
     "push_to_hub_organization": ArgumentRename(None, '`hub_model_id="organization/name"`', fitting=r"(?!)"),
     "group_by_length": ArgumentRename(
@@ -204,7 +206,7 @@ _TRAINING_ARGUMENTS: Mapping[str, ArgumentRename] = {
     "logging_dir": _out("set the environment variable `TENSORBOARD_LOGGING_DIR`", is_safe=False),
     "overwrite_output_dir": _out("Trainer never read it; checkpoints are overwritten unless resumed"),
     "save_safetensors": ArgumentRename(None, "safetensors is the only format", by_literal={"True": None}),
-    "use_mps_device": _out("Apple devices are used by themselves"),
+    "use_mps_device": _out("Apple devices are used automatically"),
     "fp16_backend": ArgumentRename(
         None, "`fp16=True` or `bf16=True` is all", by_literal={'"auto"': None, "'auto'": None}
     ),
@@ -228,13 +230,13 @@ _TRAINING_ARGUMENTS: Mapping[str, ArgumentRename] = {
     "tpu_metrics_debug": ArgumentRename(
         "debug", '`debug="tpu_metrics_debug"`', by_literal={"True": '"tpu_metrics_debug"', "False": None}
     ),
-    "use_legacy_prediction_loop": ArgumentRename(None, "there is one prediction loop", by_literal={"False": None}),
+    "use_legacy_prediction_loop": ArgumentRename(None, "all predictions use the same loop", by_literal={"False": None}),
     "jit_mode_eval": ArgumentRename(None, "compile the model instead", by_literal={"False": None}),
-    "use_ipex": ArgumentRename(None, "leave it out", by_literal={"False": None}),
+    "use_ipex": ArgumentRename(None, "remove it", by_literal={"False": None}),
     "tpu_num_cores": _UNUSED,
-    "fp16_opt_level": _out("apex support was removed; `fp16=True` is all"),
+    "fp16_opt_level": _out("apex support was removed; `fp16=True` is enough"),
     "past_index": ArgumentRename(None, "it was removed without a replacement", fitting="-1"),
-    "ray_scope": _out("give `scope` to `hyperparameter_search`", is_safe=False),
+    "ray_scope": _out("pass `scope` to `hyperparameter_search`", is_safe=False),
     "include_tokens_per_second": _out("set `include_num_input_tokens_seen`, which counts tokens", is_safe=False),
     "mp_parameters": _UNUSED,
 }
@@ -337,11 +339,11 @@ _ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
 
 _GLUE_GONE = NameRename(None, None, "load GLUE with `datasets.load_dataset` and `evaluate.load`")
 _TEXT_DATASET = NameRename(None, None, '`load_dataset("text", data_files=…)` and `map` a tokenizer over it')
-# Without the argument it masks single tokens: the same name would train another model.
+# By default, it masks single tokens: the same name would train another model.
 _WHOLE_WORD = NameRename(None, None, "`DataCollatorForLanguageModeling(whole_word_mask=True)`")
 
 _NAMES: Mapping[str, NameRename] = {
-    # Both decouple the decay, but torch decays 0.01 by default and the old class 0.0.
+    # Both use decoupled decay, but torch decays by 0.01 by default and the old class by 0.0.
     "transformers.AdamW": NameRename(
         "torch.optim", "AdamW", "`torch.optim.AdamW` decays weights by 0.01 unless `weight_decay=0.0` is passed"
     ),
@@ -361,8 +363,8 @@ _NAMES: Mapping[str, NameRename] = {
     "transformers.GlueDataTrainingArguments": _GLUE_GONE,
     "transformers.glue_compute_metrics": _GLUE_GONE,
     "transformers.create_optimizer": NameRename(None, None, "`keras.optimizers.AdamW` with a schedule"),
-    "transformers.KerasMetricCallback": NameRename(None, None, "TensorFlow support left with version 5"),
-    "transformers.PushToHubCallback": NameRename(None, None, "TensorFlow support left with version 5"),
+    "transformers.KerasMetricCallback": NameRename(None, None, "TensorFlow support was removed in version 5"),
+    "transformers.PushToHubCallback": NameRename(None, None, "TensorFlow support was removed in version 5"),
     "transformers.TFTrainingArguments": NameRename("transformers", "TrainingArguments", "`TrainingArguments`"),
     "transformers.is_torch_tpu_available": NameRename(
         "transformers", "is_torch_xla_available", "`is_torch_xla_available`"
@@ -381,7 +383,7 @@ _NAMES: Mapping[str, NameRename] = {
     ),
     "trl.ConstantLengthDataset": NameRename(None, None, "`SFTConfig(packing=True)`"),
     "trl.setup_chat_format": NameRename(
-        "trl", "clone_chat_template", "`clone_chat_template` with the tokenizer to copy from; it gives three values"
+        "trl", "clone_chat_template", "`clone_chat_template` with the tokenizer to copy from; it returns three values"
     ),
     "trl.set_seed": NameRename("transformers", "set_seed", "`transformers.set_seed`", True),
     "peft.BoneConfig": NameRename("peft", "MissConfig", "`MissConfig`"),

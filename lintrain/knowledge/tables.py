@@ -2,7 +2,7 @@
 
 `tools/api_tables/tables.py` describes the format and writes it.
 
-Facts about a data set or a checkpoint, with their source. None means not known.
+Facts about a data set or a checkpoint, with their source. None means unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEADING = lazy_pattern(r"v?(\d+)(?:\.(\d+))?")
 
 @cache
 def covered_versions(package: str) -> tuple[Version, ...]:
-    """The versions that the tables of a package hold, oldest first; empty for a package without tables."""
+    """The versions in the tables of a package, oldest first; empty for a package without tables."""
     if package not in COVERED_PACKAGES:
         return ()
     with (_FOLDER / f"{package}.signatures.json").open(encoding="utf-8") as file:
@@ -48,9 +48,10 @@ def covered_versions(package: str) -> tuple[Version, ...]:
 
 
 def covered_version(package: str, version: str) -> Version | None:
-    """The version of the tables that stands for a published version.
+    """The version of the tables to use for a published version.
 
-    One that is newer than the newest of its major version is taken for that newest; others outside the tables are None.
+    A version newer than the newest of its major version is treated as that newest one; others outside the tables are
+    None.
     """
     covered = covered_versions(package)
     if not covered or _LEADING.match(version) is None:
@@ -77,7 +78,7 @@ def lives_of(package: str, module: str) -> Mapping[str, str]:
 
 @cache
 def history_of(package: str, name: str) -> tuple[tuple[str, ...] | None, ...]:
-    """A callable's signature in every covered version, in the notation of the tables; None where it does not exist."""
+    """A callable's signature in every covered version, in the notation of the tables; None if it does not exist."""
     changes: list[tuple[int, Any]] = _load_signatures(package)["callables"].get(name, [])
     history: list[tuple[str, ...] | None] = []
     current: tuple[str, ...] | None = None
@@ -94,12 +95,12 @@ def callable_names(package: str) -> frozenset[str]:
 
 
 def holds(spans: str, position: int) -> bool:
-    """Whether a version's place is inside spans such as `"0-18,20-21"`."""
+    """Whether the index of a version is inside spans such as `"0-18,20-21"`."""
     return any(int(since) <= position < int(until) for since, until in _parts(spans))
 
 
 def locations(spans: str) -> list[int]:
-    """Every version's place inside spans."""
+    """The indices of all versions inside spans."""
     return [location for since, until in _parts(spans) for location in range(int(since), int(until))]
 
 
@@ -144,10 +145,9 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """A data set: its columns, and its splits with their rows (None where only the name is known).
-
-    `splits` is empty where they are not known. `sorted_by` names the column that the train split is sorted by;
-    `unlabelled` are splits whose labels are all -1.
+    """A data set: its columns, and its splits with their rows (None if only the name is known). `splits` is empty if
+    they are unknown. `sorted_by` names the column that the train split is sorted by; `unlabelled` are splits whose
+    labels are all -1.
     """
 
     columns: Mapping[str, ColumnFacts]
@@ -161,10 +161,9 @@ class DatasetFacts:
 class CheckpointFacts:
     """A saved model: its architecture and what its tokenizer has.
 
-    `max_positions` is the number of tokens that its position embeddings can take, None where there is no such
-    limit or it is not known. `head` is the class that its weights were saved from
-    (`BertForSequenceClassification`), None for a model without a head of its own; `num_labels` the outputs of
-    that head. `size` is "small", "base", "large" or "huge".
+    `max_positions` is the number of tokens that its position embeddings support, None if there is no limit or if it is
+    unknown. `head` is the class that its weights were saved from (`BertForSequenceClassification`), None for a model
+    without a head of its own; `num_labels` the outputs of that head. `size` is "small", "base", "large" or "huge".
     """
 
     model_type: str | None = None

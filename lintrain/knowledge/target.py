@@ -7,7 +7,7 @@ from typing import Protocol
 from lintrain.startup.lazy_dataclass import dataclass
 
 Version = tuple[int, int]
-"""A minor version, `(4, 46)`. The tables hold one patch of each, and a patch does not change what is taken."""
+"""A minor version, `(4, 46)`. The tables contain one patch version of each: patches do not change parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Target:
 
     `text` is the version in the source (`4.46.3`, `>=4.40,<5`) and `source` its location (`requirements.txt:3`). More
     than one version means that the source leaves it open: a claim must hold in all of them. `is_beyond`: the source
-    says a newer version than the tables cover, whose newest stands for it; that one may take more.
+    names a newer version than the tables cover. The newest covered one is used for it, and it may accept more.
     """
 
     versions: tuple[Version, ...]
@@ -26,7 +26,7 @@ class Target:
 
 
 class Targets(Protocol):
-    """Gives the target of a package by its name; None when its version is outside the tables. A plain dict will do."""
+    """Returns the target of a package by its name; None if its version is outside the tables. A plain dict is one."""
 
     def get(self, package: str, /) -> Target | None:
         """The target of a package."""
@@ -34,5 +34,5 @@ class Targets(Protocol):
 
 
 def written(version: Version) -> str:
-    """A version as people write it: `4.46`."""
+    """A version in its usual form: `4.46`."""
     return f"{version[0]}.{version[1]}"

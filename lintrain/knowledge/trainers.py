@@ -1,7 +1,7 @@
 """Which classes of transformers and TRL are trainers or training arguments, by the tables of their signatures.
 
-A trainer is a class that is named so and takes `train_dataset`; training arguments are `TrainingArguments` and the
-classes whose signature extends it. The lists follow the tables: a trainer of a new version needs no edit here.
+A trainer is a class whose name says so and that accepts `train_dataset`; training arguments are `TrainingArguments` and
+the classes whose signature extends it. The lists follow the tables: a trainer of a new version needs no edit here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ PACKAGES = ("transformers", "trl")
 
 @cache
 def trainer_parameters(path: str) -> tuple[str, ...] | None:
-    """The parameters of a trainer in order, as of the newest version that names them; None for other paths."""
+    """The parameters of a trainer in order, as of the newest version that lists them; None for other paths."""
     if not path.endswith("Trainer"):
         return None
-    # The last versions of a class on its way out often take `*args, **kwargs` and only warn.
+    # The last versions of a deprecated class often accept `*args, **kwargs` and only warn.
     newest_first = (_names(signature) for signature in reversed(_signatures(path)))
     return next((names for names in newest_first if "train_dataset" in names), None)
 
@@ -33,7 +33,7 @@ def is_training_arguments(path: str) -> bool:
     if not path.endswith(("Config", "TrainingArguments")):
         return False
     if path.rpartition(".")[2].startswith("TF"):
-        return False  # they are of Keras, where `Model.fit` trains
+        return False  # they belong to Keras, where `Model.fit` trains
     bases = {part[1:] for signature in _signatures(path) for part in signature if part.startswith("<")}
     # Seq2SeqTrainingArguments is in the tables with all of its parameters.
     return any(is_training_arguments(base) for base in bases) or any(

@@ -1,15 +1,15 @@
 """Which versions of the libraries a project is written for.
 
-Asked in this order: the settings, lock files, requirements, pyproject, the project's environment, the interpreter that
-runs lintrain. The first to name a version decides; one that only names a range is narrowed by those that follow, as far
-as they agree with it. Where nothing names a package, the newest version that the tables cover is taken. In the
-repository of a library itself, that library is of no published version, and nothing is said of it.
+Sources in this order: the settings, lock files, requirements, pyproject, the project's environment, the interpreter
+that runs lintrain. The first that names a version decides; a range is narrowed by the sources that follow, as far as
+they agree with it. If no source names a package, the newest version in the tables is used. In the repository of a
+library itself, that library has no published version, and rules report nothing about it.
 
 Which minor versions a version specifier allows: `>=4.40,<5`, `~=4.46.1`, `==4.*`, and poetry's `^4.40` and `~4.40`.
 
-Written here rather than taken from `packaging`: a minor version is allowed as soon as one of its patches is.
+`packaging` is not used, because a minor version is allowed as soon as one of its patches is.
 
-What a notebook installs for itself: `!pip install transformers==4.56.2` in one of its cells.
+Versions that a notebook installs: `!pip install transformers==4.56.2` in one of its cells.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NOBODY_TELLS = "the newest version that lintrain knows"
 class TargetVersions:
     """The target of each package that the tables cover, and notes on files that could not be read.
 
-    A package without a target is one whose version lies outside the tables: nothing can be said of it.
+    A package without a target has a version outside the tables: rules report nothing about it.
     """
 
     targets: Mapping[str, Target] = field(default_factory=dict[str, Target])
@@ -54,30 +54,30 @@ class TargetVersions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What one folder states: its lock files, requirements, pyproject and environment, in this order."""
+class _Requirements:
+    """The requirements of one folder: its lock files, requirements, pyproject and environment, in this order."""
 
     ranks: tuple[tuple[Statement, ...], ...]
     own_packages: frozenset[str]
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, folder: Path) -> _Said:
+    def of(cls, folder: Path) -> _Requirements:
         reader = Reader(folder, COVERED_PACKAGES)
         ranks = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.environment())
-        said = tuple(tuple(rank) for rank in ranks)
-        return cls(said, frozenset(reader.own_packages()), tuple(reader.notes))
+        stated_by_folder = tuple(tuple(rank) for rank in ranks)
+        return cls(stated_by_folder, frozenset(reader.own_packages()), tuple(reader.notes))
 
 
 @dataclass(eq=False)
 class VersionFinder:
-    """Finds the target versions of folders; what a folder or the interpreter says is read once.
+    """Finds the target versions of folders; each folder, and the interpreter, is read once.
 
     `settings` maps packages to versions or specifiers and comes first.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    _said: Memory[Path, _Said] = field(default_factory=Memory[Path, _Said])
+    _requirements: Memory[Path, _Requirements] = field(default_factory=Memory[Path, _Requirements])
     _begins: Memory[Path, bool] = field(default_factory=Memory[Path, bool])
     _targets: dict[tuple[Statement, ...], TargetVersions] = field(
         default_factory=dict[tuple[Statement, ...], TargetVersions]
@@ -86,24 +86,27 @@ class VersionFinder:
 
     def find(self, folder: str | os.PathLike[str]) -> TargetVersions:
         """The target versions of a project folder."""
-        said = [self._said.get(each, partial(_Said.of, each)) for each in self._project_folders(Path(folder))]
-        own = frozenset[str]().union(*(each.own_packages for each in said))
-        stated = tuple(self._statements(said))
+        stated_by_folder = [
+            self._requirements.get(each, partial(_Requirements.of, each))
+            for each in self._project_folders(Path(folder))
+        ]
+        own = frozenset[str]().union(*(each.own_packages for each in stated_by_folder))
+        stated = tuple(self._statements(stated_by_folder))
         if stated not in self._targets:
             self._targets[stated] = _decided_of_all(stated)
         targets = {package: target for package, target in self._targets[stated].targets.items() if package not in own}
-        return TargetVersions(targets, tuple(note for each in said for note in each.notes))
+        return TargetVersions(targets, tuple(note for each in stated_by_folder for note in each.notes))
 
-    def _statements(self, said: list[_Said]) -> Iterator[Statement]:
+    def _statements(self, stated_by_folder: list[_Requirements]) -> Iterator[Statement]:
         for package, version in self.settings.items():
             yield Statement(package.lower(), version if version[:1] in "=<>!~^" else f"=={version}", "settings")
-        for rank in zip(*(each.ranks for each in said), strict=True):
+        for rank in zip(*(each.ranks for each in stated_by_folder), strict=True):
             for statements in rank:
                 yield from statements
         yield from self._installed.get(None, _installed_beside_us)
 
     def _project_folders(self, folder: Path) -> list[Path]:
-        """The folder and those above it up to the one with `.git`; without one in reach, the folder alone."""
+        """The folder and those above it up to the one with `.git`; only the folder if there is none."""
         above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
         for location, each in enumerate(above):
             if self._begins.get(each, partial(_begins_at, each)):
@@ -116,7 +119,7 @@ def _installed_beside_us() -> tuple[Statement, ...]:
 
 
 def _begins_at(folder: Path) -> bool:
-    """Whether a repository begins at a folder."""
+    """Whether a folder is the root of a repository."""
     note_asked(folder / ".git")
     return (folder / ".git").exists()
 
@@ -127,7 +130,7 @@ def find_versions(folder: str | os.PathLike[str], settings: Mapping[str, str] | 
 
 
 def exactly(**versions: str) -> TargetVersions:
-    """Targets of the given versions and nothing else: `exactly(transformers="4.46.3")`."""
+    """Targets with exactly these versions: `exactly(transformers="4.46.3")`."""
     statements = {package: [Statement(package, f"=={version}", "given")] for package, version in versions.items()}
     targets = {package: decided(package, stated) for package, stated in statements.items()}
     return TargetVersions({package: target for package, target in targets.items() if target is not None})
@@ -142,7 +145,7 @@ def _decided_of_all(statements: Iterable[Statement]) -> TargetVersions:
 
 
 def decided(package: str, statements: Iterable[Statement]) -> Target | None:
-    """The versions that the statements leave, taken in order; one that contradicts those before it does not count."""
+    """The versions that the requirements allow, taken in order; one that contradicts those before it is ignored."""
     covered = covered_versions(package)
     agreeing: list[Statement] = []
     left = covered
@@ -168,7 +171,7 @@ def _is_beyond(covered: tuple[Version, ...], statement: Statement) -> bool:
 
 
 def _by_rank(statements: Iterable[Statement]) -> list[list[Statement]]:
-    """Statements of one file together: a lock file may pin a package once for each platform."""
+    """The requirements of one file together: a lock file may pin a package once for each platform."""
     groups: dict[str, list[Statement]] = {}
     for statement in statements:
         groups.setdefault(statement.source.partition(":")[0], []).append(statement)
@@ -188,13 +191,13 @@ _CLAUSE = lazy_pattern(r"(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+(?:\.\d+)*)(\.
 
 
 def allowed_versions(specifier: str, versions: Iterable[Version]) -> tuple[Version, ...]:
-    """Those of the versions that every clause of the specifier allows; all of them where it has no clause."""
+    """The versions that every clause of the specifier allows; all versions if it has no clause."""
     clauses = [found for part in specifier.split(",") if (found := _CLAUSE.match(part.strip())) is not None]
     return tuple(version for version in versions if all(_allows(clause, version) for clause in clauses))
 
 
 def lowest_version(specifier: str) -> str | None:
-    """The version that a specifier starts from or pins; None where it only has an upper bound."""
+    """The version that a specifier starts from or pins; None if it only has an upper bound."""
     found = (_CLAUSE.match(part.strip()) for part in specifier.split(","))
     return next((each[2] for each in found if each is not None and each[1] not in ("<", "<=", "!=")), None)
 
@@ -228,9 +231,9 @@ _FROM_SOURCE = lazy_pattern(rf"git\+\S*/({_NAMES})(?:\.git)?(?=[@#\s\"']|$)", re
 
 
 def with_installs(targets: TargetVersions, lines: Iterable[str]) -> TargetVersions:
-    """The targets of a notebook: its installs override those of the project, and settings override both.
+    """The targets of a notebook: its installations override those of the project, and settings override both.
 
-    A package that is installed from its repository is of no published version, and has no target.
+    A package that is installed from its repository has no published version, and so no target.
     """
     decisions = dict(targets.targets)
     for statement in installs_in(lines):
@@ -246,7 +249,7 @@ def with_installs(targets: TargetVersions, lines: Iterable[str]) -> TargetVersio
 
 
 def installs_in(lines: Iterable[str]) -> Iterator[Statement]:
-    """The versions that lines of a notebook install; an empty specifier for one that comes from a repository."""
+    """The versions that lines of a notebook install; an empty specifier for an installation from a repository."""
     for line in lines:
         if found := _INSTALL.match(line):
             wanted = found["rest"].replace('"', " ").replace("'", " ")

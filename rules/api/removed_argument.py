@@ -126,7 +126,7 @@ def _claim(keyword: library_arguments.KeywordArgument, rename: renames.ArgumentR
         return plain
     if rename.moved_to is not None:
         return replace(plain, moved_to_argument=rename.new or "", new_value=keyword.argument.text)
-    edit = rename.mended(keyword.argument.text)
+    edit = rename.replacement(keyword.argument.text)
     if edit is None or (edit.name is not None and edit.name in call.arguments):
         return plain
     return replace(
