@@ -153,10 +153,10 @@ class RuleFile:
         import textwrap
 
         method = ast.parse(textwrap.dedent(inspect.getsource(type(self.rule).fix)))
-        said = {
+        values = {
             ast.unparse(node.value) for node in ast.walk(method) if isinstance(node, ast.keyword) and node.arg == "safe"
         }
-        return {"True": "safe", "False": "unsafe"}.get(" ".join(said), "either")
+        return {"True": "safe", "False": "unsafe"}.get(" ".join(values), "either")
 
 
 def rule_folder() -> Path:

@@ -142,7 +142,7 @@ def _steps_by_option(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
 
 def takes_no_argument(step: Event) -> bool:
     """Whether a scheduler step has no argument, neither an epoch nor a metric."""
-    argument = step.details.get("told")
+    argument = step.details.get("has_argument")
     return isinstance(argument, Constant) and argument.value is False
 
 

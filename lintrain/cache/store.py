@@ -20,7 +20,7 @@ from lintrain.cache import whole_files
 from lintrain.cache.folder import is_ours
 from lintrain.cache.noted import Noted
 from lintrain.cache.removal import prune
-from lintrain.cache.watch import tell_listed, unheard
+from lintrain.cache.watch import add_listed_folder, unrecorded
 from lintrain.cache.whole_files import (
     FILE,
     HEADS,
@@ -49,7 +49,7 @@ class FileAccess(NamedTuple):
     patterns: str = ""
 
 
-def looks_of(noted: Noted) -> Iterator[FileAccess]:
+def accesses_of(noted: Noted) -> Iterator[FileAccess]:
     """What was recorded, one access after the other."""
     yield from map(partial(FileAccess, ASKED), noted.asked)
     yield from map(partial(FileAccess, READ), noted.read)
@@ -65,41 +65,43 @@ class FileStates:
         self._contents: dict[FileAccess, str] = {}
         self._changed: dict[str, bool] = {}
 
-    def stamp(self, look: FileAccess) -> str:
+    def stamp(self, access: FileAccess) -> str:
         """The stamp of the path; for a path whose existence was checked, only whether it exists."""
-        if look not in self._stamps:
-            if look.kind == NAMES:
-                tell_listed(look.path)
-            stamp = stamp_of(os.fsencode(look.path), LISTED if look.kind == NAMES else FILE)
-            self._stamps[look] = (stamp[:1] if look.kind == ASKED else stamp).decode("ascii")
-        return self._stamps[look]
+        if access not in self._stamps:
+            if access.kind == NAMES:
+                add_listed_folder(access.path)
+            stamp = stamp_of(os.fsencode(access.path), LISTED if access.kind == NAMES else FILE)
+            self._stamps[access] = (stamp[:1] if access.kind == ASKED else stamp).decode("ascii")
+        return self._stamps[access]
 
-    def content(self, look: FileAccess) -> str:
+    def content(self, access: FileAccess) -> str:
         """A digest of the file, or of the names; empty if it is missing or too large."""
-        if look not in self._contents:
-            self._contents[look] = _content(look) if self.stamp(look).startswith(("f", "l")) else ""
-        return self._contents[look]
+        if access not in self._contents:
+            self._contents[access] = _content(access) if self.stamp(access).startswith(("f", "l")) else ""
+        return self._contents[access]
 
-    def holds(self, look: FileAccess, stamp: str, content: str) -> bool:
+    def holds(self, access: FileAccess, stamp: str, content: str) -> bool:
         """Whether a path is unchanged: by its stamp, otherwise by its content."""
-        return self.stamp(look) == stamp or (content != "" and self.content(look) == content)
+        return self.stamp(access) == stamp or (content != "" and self.content(access) == content)
 
-    def vouches(self, look: FileAccess) -> bool:
+    def is_unchanged(self, access: FileAccess) -> bool:
         """Whether the path has not changed since the run began."""
-        if look.path not in self._changed:
-            self._changed[look.path] = _has_changed(look.path, self.since)
-        return not self._changed[look.path]
+        if access.path not in self._changed:
+            self._changed[access.path] = _has_changed(access.path, self.since)
+        return not self._changed[access.path]
 
 
-def _content(look: FileAccess) -> str:
+def _content(access: FileAccess) -> str:
     try:
-        if look.kind == NAMES:
-            patterns = look.patterns.split("\n")
-            names = sorted(name for name in os.listdir(look.path) if any(fnmatchcase(name, each) for each in patterns))
+        if access.kind == NAMES:
+            patterns = access.patterns.split("\n")
+            names = sorted(
+                name for name in os.listdir(access.path) if any(fnmatchcase(name, each) for each in patterns)
+            )
             return digest("\0".join(names).encode("utf-8", "surrogateescape")).decode("ascii")
-        if os.stat(look.path).st_size > LARGEST:
+        if os.stat(access.path).st_size > LARGEST:
             return ""
-        with open(look.path, "rb") as file:
+        with open(access.path, "rb") as file:
             return digest(file.read()).decode("ascii")
     except OSError:
         return ""
@@ -122,13 +124,13 @@ MAGIC = HEADS["files"]
 MOST_KEPT = 20_000
 """Folders with cached results; those written longest ago are removed first."""
 
-Said = Any
+Result = Any
 """The result of a file, as JSON."""
 
 Seen = tuple[FileAccess, str, str]
 """An access, with the stamp and the digest that the path had."""
 
-Shelf = Mapping[str, tuple[Said, list[Seen]]]
+Shelf = Mapping[str, tuple[Result, list[Seen]]]
 """The cached results of one folder: the result of each file, and its dependencies in their state at that time."""
 
 EMPTY: Shelf = {}
@@ -144,37 +146,37 @@ class Store:
         self._shelves: dict[str, Shelf] = {}
         self._ours: bool | None = None
 
-    def find(self, path: str) -> tuple[Said, list[FileAccess]] | None:
+    def find(self, path: str) -> tuple[Result, list[FileAccess]] | None:
         """The result of a file with its dependencies, if none of them has changed."""
         folder = os.path.dirname(path)
         if folder not in self._shelves:
-            with unheard():
+            with unrecorded():
                 self._shelves[folder] = self._read(folder)
-        said, seen = self._shelves[folder].get(path, (None, []))
+        result, seen = self._shelves[folder].get(path, (None, []))
         if not seen or not all(self.states.holds(*each) for each in seen):
             return None
-        return said, [look for look, *_ in seen]
+        return result, [access for access, *_ in seen]
 
-    def keep(self, found: Mapping[str, tuple[Said, Noted]]) -> None:
+    def keep(self, found: Mapping[str, tuple[Result, Noted]]) -> None:
         """Cache the results of files with their dependencies; if the folder cannot be written, nothing is cached."""
         try:
-            with unheard():
+            with unrecorded():
                 self._write_all(self._by_folder(found))
         except OSError:
             return
 
     def _by_folder(
-        self, found: Mapping[str, tuple[Said, Noted]]
-    ) -> dict[str, dict[str, tuple[Said, list[FileAccess]]]]:
+        self, found: Mapping[str, tuple[Result, Noted]]
+    ) -> dict[str, dict[str, tuple[Result, list[FileAccess]]]]:
         """The files whose dependencies have not changed since the run began."""
-        by_folder: dict[str, dict[str, tuple[Said, list[FileAccess]]]] = {}
-        for path, (said, noted) in found.items():
-            looks = list(looks_of(noted))
-            if all(map(self.states.vouches, looks)):
-                by_folder.setdefault(os.path.dirname(path), {})[path] = said, looks
+        by_folder: dict[str, dict[str, tuple[Result, list[FileAccess]]]] = {}
+        for path, (result, noted) in found.items():
+            accesses = list(accesses_of(noted))
+            if all(map(self.states.is_unchanged, accesses)):
+                by_folder.setdefault(os.path.dirname(path), {})[path] = result, accesses
         return by_folder
 
-    def _write_all(self, by_folder: Mapping[str, Mapping[str, tuple[Said, list[FileAccess]]]]) -> None:
+    def _write_all(self, by_folder: Mapping[str, Mapping[str, tuple[Result, list[FileAccess]]]]) -> None:
         if not by_folder:
             return
         make_folder(self.folder)
@@ -199,24 +201,24 @@ class Store:
             self._ours = is_ours(self.folder)
         return self._ours
 
-    def _write(self, folder: str, files: Mapping[str, tuple[Said, list[FileAccess]]]) -> None:
+    def _write(self, folder: str, files: Mapping[str, tuple[Result, list[FileAccess]]]) -> None:
         """Add the files to those cached for the folder, as far as these still exist and are unchanged."""
         others = {
-            path: (said, [look for look, *_ in seen])
-            for path, (said, seen) in self._read(folder).items()
+            path: (result, [access for access, *_ in seen])
+            for path, (result, seen) in self._read(folder).items()
             if path not in files and os.path.exists(path) and all(self.states.holds(*each) for each in seen)
         }
         content = json.dumps(self._document({**others, **files}), separators=(",", ":"))
         put(self.folder, self._name(folder), sealed(MAGIC, content.encode("ascii")))
 
-    def _document(self, files: Mapping[str, tuple[Said, list[FileAccess]]]) -> Mapping[str, Any]:
+    def _document(self, files: Mapping[str, tuple[Result, list[FileAccess]]]) -> Mapping[str, Any]:
         numbers: dict[FileAccess, int] = {}
         rows = {
-            path: (said, [numbers.setdefault(look, len(numbers)) for look in looks])
-            for path, (said, looks) in files.items()
+            path: (result, [numbers.setdefault(access, len(numbers)) for access in accesses])
+            for path, (result, accesses) in files.items()
         }
-        looks = [(*look, self.states.stamp(look), self.states.content(look)) for look in numbers]
-        return {"key": self.key, "looks": looks, "files": rows}
+        accesses = [(*access, self.states.stamp(access), self.states.content(access)) for access in numbers]
+        return {"key": self.key, "looks": accesses, "files": rows}
 
     def _name(self, folder: str) -> str:
         return digest(f"{self.key}\0{folder}".encode("utf-8", "surrogateescape")).decode("ascii")
@@ -226,7 +228,9 @@ def _shelf(content: Any, key: str) -> Shelf:
     """Raises ValueError, TypeError, KeyError, IndexError or AttributeError where the content is no shelf."""
     if content["key"] != key:
         return EMPTY
-    looks = [
+    accesses = [
         (FileAccess(kind, path, names), str(stamp), str(held)) for kind, path, names, stamp, held in content["looks"]
     ]
-    return {path: (said, [looks[number] for number in numbers]) for path, (said, numbers) in content["files"].items()}
+    return {
+        path: (result, [accesses[number] for number in numbers]) for path, (result, numbers) in content["files"].items()
+    }

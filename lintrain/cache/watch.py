@@ -23,7 +23,7 @@ CHILDREN = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.
 """Events that start a process whose accesses are not recorded."""
 
 
-Told = tuple[dict[tuple[bytes, bytes], bytes], bool]
+Accesses = tuple[dict[tuple[bytes, bytes], bytes], bool]
 """What a process accessed, and whether that is not all."""
 
 
@@ -36,42 +36,44 @@ class Watch:
         self.is_spoilt = False
         self._plain: dict[str, Callable[..., Any]] = {}
         self._stat = os.stat
-        self._told = set[tuple[bytes, bytes]]()
+        self._taken = set[tuple[bytes, bytes]]()
 
     def __enter__(self) -> Watch:
         """Start recording."""
-        self._put("stat", self._heard_stat)
-        self._put("lstat", self._heard_link)
-        self._put("readlink", self._heard_link)
-        self._put("access", self._heard_stat)
-        self._put("listdir", self._heard_list)
-        self._put("scandir", self._heard_scan)
-        _LISTENING.append(self)
-        _listen_to_events()
+        self._put("stat", self._recorded_stat)
+        self._put("lstat", self._recorded_link)
+        self._put("readlink", self._recorded_link)
+        self._put("access", self._recorded_stat)
+        self._put("listdir", self._recorded_list)
+        self._put("scandir", self._recorded_scan)
+        _ACTIVE.append(self)
+        _install_hook()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop recording."""
-        _LISTENING.remove(self)
+        _ACTIVE.remove(self)
         for name, plain in self._plain.items():
             setattr(os, name, plain)
 
-    def add(self, told: Told) -> None:
+    def add(self, accesses: Accesses) -> None:
         """Add what another process accessed for the same report; if they differ, nothing can be cached."""
-        seen, is_spoilt = told
-        self.is_spoilt |= is_spoilt or any(self.seen.setdefault(look, stamp) != stamp for look, stamp in seen.items())
+        seen, is_spoilt = accesses
+        self.is_spoilt |= is_spoilt or any(
+            self.seen.setdefault(access, stamp) != stamp for access, stamp in seen.items()
+        )
 
-    def take(self) -> Told:
+    def take(self) -> Accesses:
         """What was accessed since the last call: for a process that reads for another one."""
-        told = {look: stamp for look, stamp in self.seen.items() if look not in self._told}, self.is_spoilt
-        self._told.update(told[0])
-        return told
+        accesses = {access: stamp for access, stamp in self.seen.items() if access not in self._taken}, self.is_spoilt
+        self._taken.update(accesses[0])
+        return accesses
 
     def note(self, path: object, kind: bytes = FILE) -> None:
         """Record the state of a path at the first access."""
-        if isinstance(path, int) or _UNHEARD:
+        if isinstance(path, int) or _PAUSED:
             return  # what was opened before, under its path
         try:
             known_as = os.path.join(os.getcwdb(), os.fsencode("." if path is None else cast("str", path)))
@@ -98,32 +100,32 @@ class Watch:
         """Record an opened file, or a process that starts."""
         if name == "open" and given:
             self.note(given[0])
-        elif (name in CHILDREN and not _TELLING) or (name == "subprocess.Popen" and not _is_ruff(given[0])):
+        elif (name in CHILDREN and not _REPORTING) or (name == "subprocess.Popen" and not _is_ruff(given[0])):
             self.is_spoilt = True
 
-    def _put(self, name: str, heard: Callable[..., Any]) -> None:
+    def _put(self, name: str, recorded: Callable[..., Any]) -> None:
         plain = self._plain[name] = getattr(os, name)
-        setattr(os, name, partial(heard, plain))
+        setattr(os, name, partial(recorded, plain))
 
-    def _heard_stat(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is not None and not _UNHEARD:
+    def _recorded_stat(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
+        if named.get("dir_fd") is not None and not _PAUSED:
             self.is_spoilt = True
         self.note(path, FILE if named.get("follow_symlinks", True) else LINK)
         return plain(path, *given, **named)
 
-    def _heard_link(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
+    def _recorded_link(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
         answer = plain(path, *given, **named)
         if not isinstance(answer, os.stat_result) or stat.S_ISLNK(answer.st_mode):
             self.note(path, LINK)
         return answer
 
-    def _heard_list(self, plain: Callable[..., Any], path: object = ".", *given: Any) -> Any:
+    def _recorded_list(self, plain: Callable[..., Any], path: object = ".", *given: Any) -> Any:
         self.note(path, LISTED)
         return plain(path, *given)
 
-    def _heard_scan(self, plain: Callable[..., Any], path: object = ".", *given: Any) -> Any:
+    def _recorded_scan(self, plain: Callable[..., Any], path: object = ".", *given: Any) -> Any:
         """The entries of a folder follow links by themselves, so their targets are recorded with it."""
-        if _UNHEARD:
+        if _PAUSED:
             return plain(path, *given)
         self.note(path, LISTED)
         with plain(path, *given) as entries:
@@ -133,13 +135,13 @@ class Watch:
         return plain(path, *given)
 
 
-_LISTENING: list[Watch] = []
+_ACTIVE: list[Watch] = []
 _HOOKS: list[object] = []
-_TELLING: list[None] = []
-_UNHEARD: list[None] = []
+_REPORTING: list[None] = []
+_PAUSED: list[None] = []
 
 
-def _listen_to_events() -> None:
+def _install_hook() -> None:
     """Install the one hook that a process needs: Python has no way to remove one."""
     if not _HOOKS:
         _HOOKS.append(_on_event)
@@ -147,7 +149,7 @@ def _listen_to_events() -> None:
 
 
 def _on_event(name: str, given: tuple[Any, ...]) -> None:
-    for watch in _LISTENING:
+    for watch in _ACTIVE:
         watch.event(name, given)
 
 
@@ -157,45 +159,45 @@ def _is_ruff(program: object) -> bool:
 
 def is_watched() -> bool:
     """Whether a recording is active: then a process that reads for this one has to report its accesses."""
-    return bool(_LISTENING)
+    return bool(_ACTIVE)
 
 
-def add_told(told: Told | None) -> None:
+def add_accesses(accesses: Accesses | None) -> None:
     """Give the recordings what another process accessed."""
-    for watch in _LISTENING:
-        if told is None:
+    for watch in _ACTIVE:
+        if accesses is None:
             watch.is_spoilt = True
         else:
-            watch.add(told)
+            watch.add(accesses)
 
 
 def watch_in_child() -> Watch:
     """A new recording for a process that reads for another, in place of those inherited by the fork."""
-    _LISTENING.clear()
+    _ACTIVE.clear()
     return Watch().__enter__()
 
 
 @contextmanager
-def unheard() -> Generator[None]:
+def unrecorded() -> Generator[None]:
     """Accesses in the block are not part of a report: lintrain's own files, and the cache."""
-    _UNHEARD.append(None)
+    _PAUSED.append(None)
     try:
         yield
     finally:
-        _UNHEARD.pop()
+        _PAUSED.pop()
 
 
-def tell_listed(folder: str) -> None:
+def add_listed_folder(folder: str) -> None:
     """Give the recordings a folder whose names an earlier run has read."""
-    for watch in _LISTENING:
+    for watch in _ACTIVE:
         watch.note(folder, LISTED)
 
 
 @contextmanager
-def telling_children() -> Generator[None]:
+def children_report() -> Generator[None]:
     """Processes that start in the block report their accesses, and spoil nothing."""
-    _TELLING.append(None)
+    _REPORTING.append(None)
     try:
         yield
     finally:
-        _TELLING.pop()
+        _REPORTING.pop()

@@ -80,13 +80,13 @@ class Baseline:
 
     def pruned(self, outcome: CheckResult, rules: Iterable[str]) -> Baseline:
         """What a run of the whole project, in which these rules ran, has found again."""
-        found, heard = self.of(outcome).counts, frozenset(rules)
+        found, enabled = self.of(outcome).counts, frozenset(rules)
         silent = {self._path(file.path) for file in outcome.files if _is_silent(file)}
-        kept = {
-            key: number if key.path in silent or key.rule not in heard else min(number, found.get(key, 0))
+        stored = {
+            key: number if key.path in silent or key.rule not in enabled else min(number, found.get(key, 0))
             for key, number in self.counts.items()
         }
-        return Baseline(self.file, {key: number for key, number in kept.items() if number})
+        return Baseline(self.file, {key: number for key, number in stored.items() if number})
 
     @property
     def total(self) -> int:
@@ -127,7 +127,7 @@ def _is_silent(file: FileOutcome) -> bool:
 def read_baseline(file: Path) -> Baseline:
     """The findings recorded in a file; raises UsageError if it is not a baseline."""
     try:
-        kept: Any = json.loads(read_plain(file, LARGEST_FILE))  # Any: whatever JSON holds
+        stored: Any = json.loads(read_plain(file, LARGEST_FILE))  # Any: whatever JSON holds
     except FileNotFoundError as error:
         raise UsageError(f"{file}: no such baseline; `lintrain baseline` writes it") from error
     except OSError as error:
@@ -136,10 +136,10 @@ def read_baseline(file: Path) -> Baseline:
         raise UsageError(f"{file}: not a baseline: its JSON is nested too deeply") from error
     except ValueError as error:
         raise UsageError(f"{file}: not JSON: {error}; after a merge, `lintrain baseline` writes it again") from error
-    if not isinstance(kept, dict) or cast(dict[str, Any], kept).get("format") != FORMAT:
+    if not isinstance(stored, dict) or cast(dict[str, Any], stored).get("format") != FORMAT:
         raise UsageError(f"{file}: not a baseline of this version of lintrain; `lintrain baseline` writes it again")
     try:
-        return Baseline(file, Counter(dict(_entries(cast(dict[str, Any], kept)["findings"]))))
+        return Baseline(file, Counter(dict(_entries(cast(dict[str, Any], stored)["findings"]))))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{file}: an entry is not understood; `lintrain baseline` writes it again") from error
 
@@ -156,10 +156,10 @@ def may_be_written(file: Path) -> bool:
     if all(LINE.fullmatch(line) for line in (lines[:-1] if text.startswith(BEGINNING) else lines)):
         return True
     try:
-        kept: object = json.loads(text)
+        stored: object = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(kept, dict) and {"format", "findings"} <= kept.keys()
+    return isinstance(stored, dict) and {"format", "findings"} <= stored.keys()
 
 
 def _entries(findings: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[tuple[Known, int]]:

@@ -45,29 +45,29 @@ class CachedResults:
         for file in files:
             if is_lasting(file.reading):
                 try:
-                    said = self._said(file)
+                    result = self._as_json(file)
                 except TypeError:
                     continue  # a rule put something into its finding that would not come back as it was
-                found[_known_as(file.path)] = said, file.rests_on
+                found[_known_as(file.path)] = result, file.rests_on
         self.store.keep(found)
 
     def _find(self, path: str) -> ReadFile | None:
         known = self.store.find(_known_as(path))
         if known is None:
             return None
-        said, looks = known
+        result, looks = known
         try:
-            if said["rules"] != self._rules_of(path) or said["odd"] != self._odd_among(look.path for look in looks):
+            if result["rules"] != self._rules_of(path) or result["odd"] != self._odd_among(look.path for look in looks):
                 return None
-            return _file(path, said)
+            return _file(path, result)
         except (UnreadableError, KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
             return None
 
-    def _said(self, file: ReadFile) -> Any:
+    def _as_json(self, file: ReadFile) -> Any:
         """A file as JSON holds it; raises TypeError where that cannot be."""
         reading = file.reading
         is_silent = not (reading.reported or reading.training or file.suppressions or file.names or file.notes)
-        said = {
+        result = {
             "rules": self._rules_of(file.path),
             "odd": self._odd_among(file.rests_on.read),
             "is_exhausted": reading.is_exhausted,
@@ -76,11 +76,11 @@ class CachedResults:
             "has_source": file.source is not None,
         }
         if is_silent:
-            return said
+            return result
         from lintrain.check.result import as_plain
 
         words = (reading.reported, reading.training, file.suppressions, file.names, file.notes)
-        return {**said, "modules": list(reading.modules), "words": as_plain(words)}
+        return {**result, "modules": list(reading.modules), "words": as_plain(words)}
 
     def _odd_among(self, paths: Iterable[str]) -> Mapping[str, str]:
         """The files that the user knows by another name than reports give them by themselves."""
@@ -111,16 +111,16 @@ def _known_as(path: str) -> str:
     return os.path.join(os.getcwd(), path)  # noqa: PTH118, PTH109 - as above
 
 
-def _file(path: str, said: Any) -> ReadFile:
+def _file(path: str, result: Any) -> ReadFile:
     """Raises what comes of content that nobody has kept."""
-    source = read_bytes(path, load_bytes(path)) if said["has_source"] else None
-    unjudged = tuple(Unjudged(path, rule, spent) for rule, spent in said["unjudged"])
-    if "words" not in said:
-        reading = Reading(is_exhausted=said["is_exhausted"], is_broken=said["is_broken"], unjudged=unjudged)
+    source = read_bytes(path, load_bytes(path)) if result["has_source"] else None
+    unjudged = tuple(Unjudged(path, rule, spent) for rule, spent in result["unjudged"])
+    if "words" not in result:
+        reading = Reading(is_exhausted=result["is_exhausted"], is_broken=result["is_broken"], unjudged=unjudged)
         return ReadFile(path, reading, source)
     from lintrain.check.result import from_plain
 
-    reported, training, suppressions, names, notes = from_plain(said["words"])
-    modules = {each: read_bytes(each, load_bytes(each)) for each in said["modules"]}
-    reading = Reading(reported, (), said["is_exhausted"], said["is_broken"], modules, training, unjudged)
+    reported, training, suppressions, names, notes = from_plain(result["words"])
+    modules = {each: read_bytes(each, load_bytes(each)) for each in result["modules"]}
+    reading = Reading(reported, (), result["is_exhausted"], result["is_broken"], modules, training, unjudged)
     return ReadFile(path, reading, source, suppressions, notes, names)

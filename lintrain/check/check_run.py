@@ -117,7 +117,7 @@ class CheckRun:
             return None
 
     def _with_names(self, file: ReadFile, clues: Sequence[Clue]) -> ReadFile:
-        """A file with the findings of ruff's clues; then its text is kept in memory."""
+        """A file with the findings of ruff's clues; then its text stays in memory."""
         source = file.source or self._source_of(file) if clues else None
         if source is None:
             return file
@@ -131,17 +131,17 @@ class CheckRun:
         reported = [*reading.reported, *file.names]
         reported = [self._with_level(one) for one in reported if one.finding.rule in selected]
         looked_for = self._looked_for(selected, reading, looked_at_names) if file.suppressions else NOTHING
-        heard = apply_suppressions(reported, file.suppressions, looked_for)
-        kept = list(heard.kept)
+        applied = apply_suppressions(reported, file.suppressions, looked_for)
+        remaining = list(applied.remaining)
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
-            kept.extend(self._with_level(Reported(finding)) for finding in heard.unused)
-        judged = self._with_verdicts(file.path, kept)
+            remaining.extend(self._with_level(Reported(finding)) for finding in applied.unused)
+        judged = self._with_verdicts(file.path, remaining)
         return FileOutcome(
             file.path,
             source,
             _ordered(judged),
             reading.crashes,
-            heard.silenced,
+            applied.silenced,
             reading.is_exhausted,
             training=reading.training,
             unjudged=tuple(one for one in reading.unjudged if one.rule in selected),
@@ -152,9 +152,9 @@ class CheckRun:
         selected = self.request.selection.of(path)
         mine = (one for one in reading.reported if one.finding.rule in selected)
         reported = [self._with_level(replace(one, fix=None)) for one in mine]
-        heard = apply_suppressions(reported, source.suppressions, NOTHING)
-        kept = self._with_verdicts(path, heard.kept)
-        return FileOutcome(path, source, _ordered(kept), silenced=heard.silenced)
+        applied = apply_suppressions(reported, source.suppressions, NOTHING)
+        remaining = self._with_verdicts(path, applied.remaining)
+        return FileOutcome(path, source, _ordered(remaining), silenced=applied.silenced)
 
     def _with_level(self, one: Reported) -> Reported:
         return replace(one, finding=self.request.selection.leveled(one.finding))
@@ -165,8 +165,8 @@ class CheckRun:
         from lintrain._version import __version__
         from lintrain.runtime.parent.kept_verdicts import KeptVerdicts
 
-        kept = KeptVerdicts(path, __version__, self.request.given.get(path))
-        return [replace(one, verdict=kept.of(one.finding)) for one in reported]
+        cached = KeptVerdicts(path, __version__, self.request.given.get(path))
+        return [replace(one, verdict=cached.of(one.finding)) for one in reported]
 
     def _name_findings(self, source: Source, reading: Reading, clues: Sequence[Clue]) -> list[Reported]:
         if source.is_too_large or reading.is_broken:
@@ -234,9 +234,9 @@ class Elsewhere:
     def joined(self, path: str, reading: Reading) -> Reading:
         """A file's result with the findings of others in it, each mistake once; the file's own come first."""
         own = [one for one in reading.reported if one.finding.location.path == path]
-        said = {_claim(one) for one in own}
+        own_claims = {_claim(one) for one in own}
         others = () if reading.is_broken else _once(self.found.get(path, ()))
-        return replace(reading, reported=(*own, *(one for one in others if _claim(one) not in said)))
+        return replace(reading, reported=(*own, *(one for one in others if _claim(one) not in own_claims)))
 
     def readings(self, asked_for: Collection[str]) -> Iterator[tuple[str, Source, Reading]]:
         """The modules with findings that were not requested, in order."""
@@ -258,10 +258,10 @@ def _claim(one: Reported) -> tuple[str, Location, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class AppliedSuppressions:
     """The findings that are left, those that were silenced, and the comments that silenced nothing."""
 
-    kept: tuple[Reported, ...]
+    remaining: tuple[Reported, ...]
     silenced: tuple[Silenced, ...]
     unused: tuple[Finding, ...]
 
@@ -280,11 +280,11 @@ NOTHING = LookedFor(frozenset(), False, frozenset())
 
 def apply_suppressions(
     reported: Sequence[Reported], suppressions: Sequence[Suppression], looked_for: LookedFor
-) -> Heard:
+) -> AppliedSuppressions:
     """Leave out what the comments silence; a comment is only called unused if its rule ran."""
     near = _by_line(suppressions)
     used: dict[int, set[str]] = {}
-    kept: list[Reported] = []
+    remaining: list[Reported] = []
     silenced: list[Silenced] = []
     for one in reported:
         covering = [each for each in near(one.finding.location) if each.covers(one.finding.rule, one.finding.location)]
@@ -293,14 +293,14 @@ def apply_suppressions(
         if covering:
             silenced.append(Silenced(one, covering[0]))
         else:
-            kept.append(one)
+            remaining.append(one)
     unused = [
         finding
         for comment in suppressions
         for finding in _complaints(comment, used.get(id(comment), set()), looked_for)
     ]
-    heard = [finding for finding in unused if not _is_silenced(finding, near(finding.location))]
-    return Heard(tuple(kept), tuple(silenced), tuple(heard))
+    reported_unused = [finding for finding in unused if not _is_silenced(finding, near(finding.location))]
+    return AppliedSuppressions(tuple(remaining), tuple(silenced), tuple(reported_unused))
 
 
 def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Location], list[Suppression]]:

@@ -56,7 +56,7 @@ class _Contents:
     imported: Mapping[str, Sequence[_Wanted]]
     acts: frozenset[str]
 
-    def said_by(self, names: frozenset[str], called: frozenset[str]) -> frozenset[str]:
+    def words_of(self, names: frozenset[str], called: frozenset[str]) -> frozenset[str]:
         """The words of these names' definitions and of the called methods, and of all that those use in turn."""
         found, pending = set[str](), {RUNNING, *names, *(called & self.methods.keys())}
         while pending:
@@ -70,7 +70,7 @@ class _Contents:
 def imports_training(source: Source, project: Project) -> bool:
     """Whether what a script uses of its project's modules trains."""
     contents = source.cached(_contents)
-    used = contents.said_by(frozenset(contents.words), frozenset(contents.methods))
+    used = contents.words_of(frozenset(contents.words), frozenset(contents.methods))
     return _Search(source, project).leads_on(source.path, contents, used, DEEPEST)
 
 
@@ -92,7 +92,7 @@ class _Search:
         )
 
     def _meant(self, path: str, wanted: _Wanted, used: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        """The file that an import means, and the names that are used of it: of a whole module all that are said."""
+        """The file that an import refers to, and the names of it that are used: for a whole module all of its names."""
         level, name, project = wanted.level, wanted.module, self.project
         found = project.find_relative(path, level, name) if level else project.find(self.script.path, name)
         below = project.submodule(found, wanted.name) if found is not None and wanted.name is not None else None
@@ -108,10 +108,10 @@ class _Search:
         if code is None:
             return False
         contents = code.cached(_contents)
-        said = contents.said_by(names, used)
-        if any(is_act(word, contents.acts) for word in said):
+        contained = contents.words_of(names, used)
+        if any(is_act(word, contents.acts) for word in contained):
             return True
-        return not is_last and self.leads_on(file, contents, said, deeper - 1)
+        return not is_last and self.leads_on(file, contents, contained, deeper - 1)
 
 
 def _contents(source: Source) -> _Contents:
@@ -133,9 +133,9 @@ def _contents(source: Source) -> _Contents:
             for method in called:
                 methods[method.name] |= words_in(method)
         elif not isinstance(statement, ast.Import | ast.ImportFrom):
-            said = words_in(statement)
+            contained = words_in(statement)
             for name in _names_made(statement):
-                words[name] |= said
+                words[name] |= contained
     return _Contents(_frozen(words), _frozen(methods), imported, acts_of(source))
 
 

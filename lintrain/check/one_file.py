@@ -173,12 +173,12 @@ def _unjudged(source: Source, rules: Sequence[RuleFile], spent: str) -> Reading:
 def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:
     """The rules whose keywords the script contains, or one of the modules that were read for it."""
     texts = [source.text for source in pipeline.sources.values()]
-    said: dict[tuple[str, ...], bool] = {}
+    is_contained: dict[tuple[str, ...], bool] = {}
     for rule in rules:
         for group in rule.keywords:
-            if group not in said:
-                said[group] = any(word in text for text in texts for word in group)
-            if not said[group]:
+            if group not in is_contained:
+                is_contained[group] = any(word in text for text in texts for word in group)
+            if not is_contained[group]:
                 break
         else:
             yield rule

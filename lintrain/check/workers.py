@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
 
-from lintrain.cache.watch import Told, add_told, is_watched, telling_children, watch_in_child
+from lintrain.cache.watch import Accesses, add_accesses, children_report, is_watched, watch_in_child
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import READER, Reading
 from lintrain.check.result import Crash
@@ -92,7 +92,7 @@ class Workers:
         process = context.Process(
             target=work, args=(for_workers(self.request), theirs, inherited, is_watched()), daemon=True
         )
-        with telling_children(), _safe_path():
+        with children_report(), _safe_path():
             process.start()
         theirs.close()
         worker = Worker(process, ours)
@@ -113,11 +113,11 @@ class Workers:
     def _listen(self, worker: Worker) -> None:
         """Receive the result of a process, or notice that it has exited."""
         try:
-            read, told = cast(tuple[ReadFile, Told | None], worker.pipe.recv())
+            read, accesses = cast(tuple[ReadFile, Accesses | None], worker.pipe.recv())
         except (EOFError, OSError):
             self._mourn(worker)
             return
-        add_told(told)
+        add_accesses(accesses)
         self.read_files[worker.owed.popleft()] = read
         if not worker.owed:
             self._feed(worker)
@@ -199,12 +199,12 @@ def for_workers(request: CheckRequest) -> CheckRequest:
     return replace(plain, given=request.given)
 
 
-def work(request: CheckRequest, pipe: Connection, inherited: Sequence[Connection], is_heard: bool = False) -> None:
+def work(request: CheckRequest, pipe: Connection, inherited: Sequence[Connection], is_recorded: bool = False) -> None:
     """Read the files that come through the pipe until it ends; the parent handles Ctrl-C and ends us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for each in inherited:
         each.close()  # the parent's ends of all pipes: while we held them, none of us would notice its death
-    watch = watch_in_child() if is_heard else None
+    watch = watch_in_child() if is_recorded else None
     reader = FileReader(request)
     try:
         while True:

@@ -21,16 +21,16 @@ from lintrain.source.reading import read_bytes
 
 def show_diff(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> int:
     """Show what would be changed; the exit code is 1 if there is something."""
-    mended = _fixed(options, request, outcome)
+    result = _fixed(options, request, outcome)
     style = Style() if options.output_file else style_of(sys.stdout)
     lines: list[str] = []
-    for path, content in mended.contents.items():
-        lines.extend(diff(mended.before[path], read_bytes(path, content), style))
+    for path, content in result.contents.items():
+        lines.extend(diff(result.before[path], read_bytes(path, content), style))
     _write_diff("".join(f"{line}\n" for line in lines), options, style)
     if not options.quiet:
-        say(f"lintrain: `--fix` would fix {count(mended.fixed.total(), 'finding')}")
-    _list_fixes(options, mended)
-    return 1 if mended.contents and not options.exit_zero else 0
+        say(f"lintrain: `--fix` would fix {count(result.fixed.total(), 'finding')}")
+    _list_fixes(options, result)
+    return 1 if result.contents and not options.exit_zero else 0
 
 
 def _write_diff(text: str, options: CheckOptions, style: Style) -> None:
@@ -42,29 +42,29 @@ def _write_diff(text: str, options: CheckOptions, style: Style) -> None:
 
 def write_fixes(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> FixedFiles:
     """Write the fixed files, and fixed standard input to standard output."""
-    mended = _fixed(options, request, outcome)
+    result = _fixed(options, request, outcome)
     if options.reads_stdin:
-        write_bytes({**request.given, **mended.contents}[request.files[0]] if request.files else b"")
+        write_bytes({**request.given, **result.contents}[request.files[0]] if request.files else b"")
     else:
-        write_contents(mended.contents)
+        write_contents(result.contents)
     if options.fix_only and not options.quiet:
-        say(f"lintrain: fixed {count(mended.fixed.total(), 'finding')} in {count(len(mended.contents), 'file')}")
-    _list_fixes(options, mended)
-    return mended
+        say(f"lintrain: fixed {count(result.fixed.total(), 'finding')} in {count(len(result.contents), 'file')}")
+    _list_fixes(options, result)
+    return result
 
 
-def _list_fixes(options: CheckOptions, mended: FixedFiles) -> None:
+def _list_fixes(options: CheckOptions, result: FixedFiles) -> None:
     """List the fixed findings by file and rule."""
     if options.show_fixes:
-        for line in shown_fixes(mended.fixed):
+        for line in shown_fixes(result.fixed):
             say(line)
 
 
 def _fixed(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> FixedFiles:
-    mended = fix_files(request, outcome, unsafe=options.unsafe_fixes)
-    for note in mended.notes:
+    result = fix_files(request, outcome, unsafe=options.unsafe_fixes)
+    for note in result.notes:
         say(f"lintrain: {note}")
-    return mended
+    return result
 
 
 def write_ignores(request: CheckRequest, outcome: CheckResult, reason: str) -> CheckResult:

@@ -57,7 +57,7 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     from lintrain.cache.folder import store_folder
     from lintrain.cache.runs import python_and_variables
     from lintrain.cache.store import Store
-    from lintrain.cache.watch import unheard
+    from lintrain.cache.watch import unrecorded
     from lintrain.cache.whole_files import digest_of_code, digest_of_program
     from lintrain.check.names.ruff import find_ruff
 
@@ -65,7 +65,7 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     if ruff is None:
         return None
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - every check asks this
-    with unheard():
+    with unrecorded():
         code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
     around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()))  # noqa: PTH109 - every check asks this
     return Store(store_folder("files", options.cache_dir), repr(around))

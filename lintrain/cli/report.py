@@ -68,8 +68,8 @@ def _people_text(name: str, report: CheckReport, options: MergeOptions) -> str:
     reported = reopened(report.findings, sources)
     blocks, between = people_blocks(name, reported, sources.get, style)
     closing = [summary(reported, report.summary.files), *(f"{one.script}: {one.reason}" for one in report.probes)]
-    said = [*blocks, *([] if options.quiet else ["\n".join(closing)])]
-    return f"{between.join(said)}\n" if said else ""
+    paragraphs = [*blocks, *([] if options.quiet else ["\n".join(closing)])]
+    return f"{between.join(paragraphs)}\n" if paragraphs else ""
 
 
 def _program_text(name: str, report: CheckReport) -> str:

@@ -62,7 +62,7 @@ class CheckpointEvidence:
         """The parts that differ in the resumed run, each with its numbers."""
         before, after = self.learning_rates
         lost, changed = len(self.lost_state), len(self.changed_state)
-        said = {
+        parts = {
             f"{len(self.changed_weights)} of {self.weights} weights": bool(self.changed_weights),
             f"{lost + changed} of {self.optimizer_state} optimizer tensors": bool(lost + changed),
             f"learning rate {after:.3g}, not {before:.3g}": not are_same(before, after),
@@ -71,7 +71,7 @@ class CheckpointEvidence:
             f"{self.repeated_rows} of {self.rows} rows seen before": bool(self.repeated_rows),
             "another batch": self.same_batch is False and not self.repeated_rows,
         }
-        return tuple(text for text, is_so in said.items() if is_so)
+        return tuple(text for text, is_so in parts.items() if is_so)
 
     @property
     def _scaler_in_words(self) -> str:
@@ -123,14 +123,14 @@ class DeterminismEvidence:
     def sources(self) -> tuple[str, ...]:
         """What differs between the starts before anything is computed, each with its numbers."""
         rows = {True: "made of the same rows", False: "of other rows", None: "the model is given"}[self.same_rows]
-        said = {
+        parts = {
             f"{len(self.different_weights)} of {self.weights} weights before the first step": bool(
                 self.different_weights
             ),
             f"{self.different_batches} of {self.batches} batches, {rows}": bool(self.different_batches),
             f"random numbers of {', '.join(self.generators)}": bool(self.generators),
         }
-        return tuple(text for text, is_so in said.items() if is_so)
+        return tuple(text for text, is_so in parts.items() if is_so)
 
     @property
     def repeats(self) -> bool:

@@ -318,7 +318,7 @@ class _Removal(cst.CSTTransformer):
 
     def _lines(self, body: Sequence[cst.BaseStatement]) -> tuple[list[Line], list[cst.EmptyLine]]:
         """The remaining lines, each with the comments of removed lines above it; and the comments left over."""
-        kept: list[Line] = []
+        remaining: list[Line] = []
         left: list[cst.EmptyLine] = []
         for line in body:
             assert isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement)
@@ -326,17 +326,19 @@ class _Removal(cst.CSTTransformer):
                 left += list(line.leading_lines) if _comments(line.leading_lines) else []
             elif left:
                 gap = dropwhile(lambda empty: empty.comment is None, leading_lines(line))
-                kept.append(line.with_changes(leading_lines=[*left, *gap]))
+                remaining.append(line.with_changes(leading_lines=[*left, *gap]))
                 left = []
             else:
-                kept.append(line)
-        return kept, left
+                remaining.append(line)
+        return remaining, left
 
     def _without(self, line: Small) -> Small:
-        kept: list[cst.BaseSmallStatement] = [small for small in line.body if not self._goes(small)]
-        if len(kept) == len(line.body) or not kept:
-            return line.with_changes(body=kept)
-        return line.with_changes(body=[*kept[:-1], kept[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+        remaining: list[cst.BaseSmallStatement] = [small for small in line.body if not self._goes(small)]
+        if len(remaining) == len(line.body) or not remaining:
+            return line.with_changes(body=remaining)
+        return line.with_changes(
+            body=[*remaining[:-1], remaining[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
+        )
 
     def _goes(self, small: cst.BaseSmallStatement) -> bool:
         """Whether a statement imports this name and nothing else."""

@@ -79,7 +79,7 @@ _LAMBDA_HOOKS = (
 _NO_PROMPT_LENGTH = ArgumentRename(
     None, "prompts are no longer truncated; truncate them in the data set", is_safe=False
 )
-_NOTHING_READS = _attributes_out("nothing reads it; leave it out")
+_NOTHING_READS = _attributes_out("no code reads it; remove it")
 
 SUCCESSORS: Mapping[str, Mapping[str, ArgumentRename]] = {
     "lightning.Trainer": LIGHTNING_TRAINER,
@@ -89,7 +89,7 @@ SUCCESSORS: Mapping[str, Mapping[str, ArgumentRename]] = {
         hook: _advice("this hook was removed; use one of the hooks of `Callback`") for hook in _LAMBDA_HOOKS
     },
     "torch.optim.lr_scheduler.LRScheduler": {
-        "verbose": _attributes_out("it only printed the rate: print `scheduler.get_last_lr()` where you want to see it")
+        "verbose": _attributes_out("it only printed the rate: print `scheduler.get_last_lr()` instead")
     },
     "torch.utils.data.Sampler": {"data_source": _NOTHING_READS},
     "trl.GRPOConfig": {
@@ -208,10 +208,10 @@ _TRAINING_ARGUMENTS: Mapping[str, ArgumentRename] = {
     "save_safetensors": ArgumentRename(None, "safetensors is the only format", by_literal={"True": None}),
     "use_mps_device": _out("Apple devices are used automatically"),
     "fp16_backend": ArgumentRename(
-        None, "`fp16=True` or `bf16=True` is all", by_literal={'"auto"': None, "'auto'": None}
+        None, "`fp16=True` or `bf16=True` is enough", by_literal={'"auto"': None, "'auto'": None}
     ),
     "half_precision_backend": ArgumentRename(
-        None, "`fp16=True` or `bf16=True` is all", by_literal={'"auto"': None, "'auto'": None}
+        None, "`fp16=True` or `bf16=True` is enough", by_literal={'"auto"': None, "'auto'": None}
     ),
     "dispatch_batches": ArgumentRename(
         "accelerator_config", '`accelerator_config={"dispatch_batches": …}`', '{"dispatch_batches": {value}}'
@@ -300,12 +300,12 @@ _ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
         "use_logits_to_keep": _UNUSED,
         "is_encoder_decoder": _UNUSED,
         "use_liger_loss": _renamed("use_liger_kernel"),
-        "max_prompt_length": _out("`max_length` cuts prompt and answer together", is_safe=False),
+        "max_prompt_length": _out("`max_length` truncates prompt and completion together", is_safe=False),
     },
     "trl.KTOConfig": {
         "use_liger_loss": _renamed("use_liger_kernel"),
         "is_encoder_decoder": _UNUSED,
-        "max_prompt_length": _out("`max_length` cuts prompt and answer together", is_safe=False),
+        "max_prompt_length": _out("`max_length` truncates prompt and completion together", is_safe=False),
     },
     "trl.DPOTrainer": {name: _moved("trl.DPOConfig", name) for name in _DPO_MOVED},
     "trl.RewardTrainer": {"max_length": _moved("trl.RewardConfig", "max_length")},

@@ -73,10 +73,10 @@ def _finding(one: Reported, find_source: FindSource) -> str:
     head = f"{location_of(finding.location, find_source)}: {finding.level.value}[{finding.rule}] {finding.message}"
     remarks = [("probe", f"{verdict.outcome.value} · {verdict.reason}")] if verdict else []
     remarks += [("why", finding.why), ("fix", fix_text_of(one))]
-    said = "".join(f"<div><b>{name}</b>: {escape(text)}</div>" for name, text in remarks if text)
+    body = "".join(f"<div><b>{name}</b>: {escape(text)}</div>" for name, text in remarks if text)
     outcome = verdict.outcome.value if verdict else ""
     return (
-        f'<div style="margin:.6em 0">{_coloured(head, outcome)}{_code(frame(finding, find_source, PLAIN))}{said}</div>'
+        f'<div style="margin:.6em 0">{_coloured(head, outcome)}{_code(frame(finding, find_source, PLAIN))}{body}</div>'
     )
 
 

@@ -122,8 +122,8 @@ def _with_measured(outcome: CheckResult, path: str, measured: Sequence[Reported]
 
 
 def _missing_from(measured: Sequence[Reported], file: FileOutcome) -> list[Reported]:
-    said = {(one.finding.rule, one.finding.location, one.finding.message) for one in file.reported}
-    return [one for one in measured if (one.finding.rule, one.finding.location, one.finding.message) not in said]
+    shown = {(one.finding.rule, one.finding.location, one.finding.message) for one in file.reported}
+    return [one for one in measured if (one.finding.rule, one.finding.location, one.finding.message) not in shown]
 
 
 def digest_of(raw: bytes) -> str:

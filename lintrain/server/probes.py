@@ -113,10 +113,10 @@ class Probes:
             start_new_session=True,
         )
         self._running[document.path] = process
-        said, output = await asyncio.gather(_follow(process, progress), _read(process))
-        await self._conclude(document, await process.wait(), output, said)
+        lines, output = await asyncio.gather(_follow(process, progress), _read(process))
+        await self._conclude(document, await process.wait(), output, lines)
 
-    async def _conclude(self, document: Document, code: int, output: bytes, said: list[str]) -> None:
+    async def _conclude(self, document: Document, code: int, output: bytes, lines: list[str]) -> None:
         """Show the conclusion of the probe, and its verdicts."""
         client = self.session.client
         name = os.path.basename(document.path)  # noqa: PTH119 - as above
@@ -127,14 +127,14 @@ class Probes:
         if code in (INTERRUPTED, -signal.SIGTERM):
             client.say(f"the probe of {name} was cancelled")
         elif report is None:
-            client.say(f"probing {name} failed: {said[-1] if said else f'exit code {code}'}", lsp.MessageType.Error)
+            client.say(f"probing {name} failed: {lines[-1] if lines else f'exit code {code}'}", lsp.MessageType.Error)
         else:
             read = partial(measured_findings, report, self._folder(document))
             self.session.measured.update(await self.session.worker.do(Urgency.NOW, read))
             self.publisher.all_changed()
             kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}
             client.say(f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning))
-            client.warn_once(NOT_KEPT, next((line for line in said if line.startswith(NOT_KEPT)), ""))
+            client.warn_once(NOT_KEPT, next((line for line in lines if line.startswith(NOT_KEPT)), ""))
 
     def cancel(self, token: object) -> None:
         """End a probe that the client cancels."""
@@ -166,15 +166,15 @@ def command_of(path: str, settings: ProbeSettings, configuration: str | None) ->
 
 async def _follow(process: asyncio.subprocess.Process, progress: Progress) -> list[str]:
     """Show the progress; returns the other lines of stderr."""
-    said: list[str] = []
+    lines: list[str] = []
     assert process.stderr is not None
     async for raw in process.stderr:
         line = raw.decode(errors="replace").strip()
         if line.startswith(PROGRESS_MARK):
             progress.report(line.removeprefix(PROGRESS_MARK))
         elif line:
-            said.append(line.removeprefix("lintrain: "))
-    return said
+            lines.append(line.removeprefix("lintrain: "))
+    return lines
 
 
 async def _read(process: asyncio.subprocess.Process) -> bytes:

@@ -294,11 +294,11 @@ class Importers:
         """The files of the project that the imports in a file mean, with the packages around them."""
         folder = os.path.dirname(file)
         for statement in IMPORT.finditer(text.replace("\\\n", " ")):
-            said = (folder, statement[0].strip())
-            if said not in self._meant:
+            key = (folder, statement[0].strip())
+            if key not in self._meant:
                 modules = self._modules(file, statement)
-                self._meant[said] = frozenset(os.path.realpath(module.file) for module in modules if module.file)
-            yield from self._meant[said]
+                self._meant[key] = frozenset(os.path.realpath(module.file) for module in modules if module.file)
+            yield from self._meant[key]
 
     def _modules(self, file: str, statement: re.Match[str]) -> Iterator[ModuleFile]:
         if statement["modules"]:

@@ -116,8 +116,8 @@ class Git:
                     stderr=errors,
                 )
             except (OSError, ValueError) as error:
-                told = getattr(error, "strerror", None) or str(error)
-                raise GitError(f"git could not be started: {told.lower()}") from error
+                reason = getattr(error, "strerror", None) or str(error)
+                raise GitError(f"git could not be started: {reason.lower()}") from error
             output = self._read_all(process)
             if process.returncode < 0:
                 raise GitError(f"git {words[0]} needed more than {MOST_SECONDS} seconds or {MOST_MEMORY >> 20} MiB")
@@ -181,10 +181,10 @@ def git_for(repository: Repository, revision: str) -> Generator[Git]:
         try:
             yield _prepared(program, folder, repository, revision)
         except (UnfitError, OSError) as error:
-            raise GitError(str(error) if isinstance(error, UnfitError) else _told(error)) from error
+            raise GitError(str(error) if isinstance(error, UnfitError) else _reason(error)) from error
 
 
-def _told(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return f"{error.filename}: {(error.strerror or str(error)).lower()}" if error.filename else str(error).lower()
 
 

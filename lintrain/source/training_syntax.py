@@ -48,8 +48,8 @@ def may_train(source: Source) -> bool:
     acts = acts_of(source)
     if acts == ANYWHERE:
         return False
-    said = re.search(rf"\b(?:{'|'.join(sorted(acts))})\b|Trainer|TrainingArguments", source.text)
-    return said is not None and any(is_act(name, acts) for name in _names(source))
+    found = re.search(rf"\b(?:{'|'.join(sorted(acts))})\b|Trainer|TrainingArguments", source.text)
+    return found is not None and any(is_act(name, acts) for name in _names(source))
 
 
 def acts_of(source: Source) -> frozenset[str]:

@@ -66,8 +66,8 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
     is_driven = evidence.loop is None  # an extra pass may have measured more of a loop
     is_out_of_reach = evidence.never_came_to(finding.location) and evidence.split(finding.subject or "") is None
     if verdict.outcome is Outcome.REFUTED and is_driven and is_out_of_reach:
-        said = f"the probe ended before this line; the code before it shows: {verdict.reason}"
-        return Verdict.inconclusive(said, **verdict.measured)
+        reason = f"the probe ended before this line; the code before it shows: {verdict.reason}"
+        return Verdict.inconclusive(reason, **verdict.measured)
     return verdict
 
 

@@ -271,9 +271,11 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
 
 @method(Scheduler, "step", "step_update")
 def _step_schedule(call: Call) -> Value:
-    """A step of the schedule; one that gets an epoch or a loss (`told`) depends on that."""
-    told = Constant(bool(call.positional or call.keywords or call.is_open))
-    call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(call.receiver_text), told=told)
+    """A step of the schedule; one that gets an epoch or a loss (`has_argument`) depends on that."""
+    has_argument = Constant(bool(call.positional or call.keywords or call.is_open))
+    call.reader.act(
+        Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(call.receiver_text), has_argument=has_argument
+    )
     return UNKNOWN
 
 

@@ -226,9 +226,9 @@ def _made(call: Call, kind: Value, given: Mapping | None) -> Value:
         made = Instance(kind, origin=call.location)
         objects.fill_fields(Call(call.reader, None, call.location), kind, made)
         for name, value in made.attributes.items():
-            told = given.entries.get(name) if given is not None else None
+            given_value = given.entries.get(name) if given is not None else None
             is_certain = given is not None and given.is_complete
-            made.attributes[name] = told or (value if is_certain else attribute_default(value))
+            made.attributes[name] = given_value or (value if is_certain else attribute_default(value))
         return made
     filled = from_command_line(call, kind)
     return filled or Unknown(name=kind.name if isinstance(kind, Library) else "")

@@ -331,14 +331,14 @@ def _box(evidence: Evidence, part: Part, x: int, y: int) -> Markup:
     status = _status(evidence, part)
     kind = status.replace(" ", "-")
     shown = [line for line in part.lines if line][:2]
-    said = f"{SIGNS[status]} {part.stage}" + ("" if status == "passed" else f": {_status_text(status)}")
+    status_line = f"{SIGNS[status]} {part.stage}" + ("" if status == "passed" else f": {_status_text(status)}")
     return tag(
         "g",
         tag("title", f"{part.title} ({part.stage} {status})" + "".join(f"; {line}" for line in shown)),
         tag("rect", x=x, y=y, width=BOX_WIDTH, height=BOX_HEIGHT, rx=6, class_="box"),
         tag("text", part.title, x=x + 10, y=y + 19, class_="title"),
         (tag("text", clip(line, LETTERS), x=x + 10, y=y + 38 + 16 * row) for row, line in enumerate(shown)),
-        tag("text", said, x=x + 10, y=y + BOX_HEIGHT - 9, class_="said"),
+        tag("text", status_line, x=x + 10, y=y + BOX_HEIGHT - 9, class_="status_line"),
         class_=f"part {kind}",
     )
 

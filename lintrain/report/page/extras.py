@@ -145,11 +145,11 @@ def _rank_questions(ranks: RanksEvidence) -> Iterator[tuple[str, str, bool | Non
             False,
         )
     for gather in ranks.gathers:
-        said = f"{gather.function} returns {gather.gathered} of {gather.rows}"
-        yield "every row gathered once", said, gather.gathered == gather.rows
+        text = f"{gather.function} returns {gather.gathered} of {gather.rows}"
+        yield "every row gathered once", text, gather.gathered == gather.rows
     for schedule in ranks.schedules:
-        said = f"{schedule.steps_per_update} per optimizer step"
-        yield f"steps of {schedule.name}", said, None  # a prepared schedule advances for all processes, by design
+        text = f"{schedule.steps_per_update} per optimizer step"
+        yield f"steps of {schedule.name}", text, None  # a prepared schedule advances for all processes, by design
     if ranks.failure:
         yield "no error", ranks.failure, False
     if ranks.same_dataset is not None:
@@ -198,7 +198,7 @@ def _files(resumed: CheckpointEvidence) -> Markup | None:
 
 
 def _questions(asked: Iterator[tuple[str, str, bool | None]]) -> Markup:
-    rows = [(_sign(is_so), name, said) for name, said, is_so in asked]
+    rows = [(_sign(is_so), name, text) for name, text, is_so in asked]
     return table(("", "comparison", "measured"), rows, caption="comparison", kind="words")
 
 

@@ -66,8 +66,8 @@ def _split(evidence: Evidence, split: SplitEvidence) -> str:
     is_alike = split is not first and split.column_names == first.column_names
     names = ", ".join(column.name for column in split.columns)
     columns = f" [{names}]" if names and not is_alike else ""
-    said = f", {_labels(split.labels)}" if split.labels else ""
-    return f"{split.argument}{key} {rows}{columns}{said}"
+    labels = f", {_labels(split.labels)}" if split.labels else ""
+    return f"{split.argument}{key} {rows}{columns}{labels}"
 
 
 def _labels(column: ColumnEvidence) -> str:

@@ -60,13 +60,13 @@ def sign(status: str, style: Style) -> str:
 def _stage(evidence: Evidence, stage: Stage, style: Style, find_source: FindSource) -> Iterator[str]:
     seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
     head = f"  {sign(stage.status, style)} {stage.name:<12} {seconds}  "
-    said = _error(stage) or stage.reason
-    if not said and (lines := extra_lines(evidence, stage.name)):
+    message = _error(stage) or stage.reason
+    if not message and (lines := extra_lines(evidence, stage.name)):
         first, *rest = aligned(lines, INDENT, style)
         yield f"{head}{first}".rstrip()
     else:
-        yield from _wrapped(head, said or numbers(evidence, stage.name, find_source), INDENT, style)
-        lines = [] if said else lines_below(evidence, stage.name, style)
+        yield from _wrapped(head, message or numbers(evidence, stage.name, find_source), INDENT, style)
+        lines = [] if message else lines_below(evidence, stage.name, style)
         rest = list(aligned(lines, INDENT, style)) if lines else []
     for line in rest:
         yield f"{' ' * INDENT}{line}".rstrip()

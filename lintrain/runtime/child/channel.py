@@ -157,8 +157,8 @@ class Signer:
 
     def signed(self, line: bytes) -> bytes:
         """The line behind its signature, the name of the key, this process and the number of the line."""
-        said = b"%b %d %d %b" % (self.name.encode(), GETPID(), next(self._lines), line)
-        return signature(self._state, said) + b" " + said
+        content = b"%b %d %d %b" % (self.name.encode(), GETPID(), next(self._lines), line)
+        return signature(self._state, content) + b" " + content
 
     def leave_keys(self, folder: str, count: int) -> None:
         """Write a key for each process that this one starts, or becomes, and that may send as well."""
@@ -177,11 +177,11 @@ class Signer:
         return f"{self.name}.{number}", derived_key(self._state, number)
 
 
-def signature(state: blake2b, said: bytes) -> bytes:
-    """What only the holder of a key can put before `said`; `state` is a hash with the key."""
+def signature(state: blake2b, content: bytes) -> bytes:
+    """What only the holder of a key can put before `content`; `state` is a hash with the key."""
     hashed = state.copy()
     hashed.update(b"line ")
-    hashed.update(said)
+    hashed.update(content)
     return hashed.hexdigest().encode()
 
 

@@ -75,8 +75,8 @@ def decoded_samples(run: MeasuredRun, rows: list[Any], label: ColumnEvidence | N
         if text is None:
             continue
         value = _plain(row.get(label.name)) if label else ""
-        said = _in_words(run, value, tokenizer) if is_row(value) else str(value)
-        chosen.setdefault(said or text, Sample(text[:LONGEST], said[:LONGEST], _name(run, label, value)))
+        decoded = _in_words(run, value, tokenizer) if is_row(value) else str(value)
+        chosen.setdefault(decoded or text, Sample(text[:LONGEST], decoded[:LONGEST], _name(run, label, value)))
         if len(chosen) == SHOWN:
             break
     return tuple(chosen.values())

@@ -125,10 +125,10 @@ class _Signatures:
 
     def checked(self, line: bytes) -> bytes:
         """What was signed; raises UntrustworthyError if it was not, or is a repetition."""
-        mark, _, said = line.partition(b" ")
-        name, *_, event = (*said.split(b" ", 3), b"", b"", b"")[:4]
+        mark, _, content = line.partition(b" ")
+        name, *_, event = (*content.split(b" ", 3), b"", b"", b"")[:4]
         state = self._state(name.decode("ascii", "replace"))
-        if state is None or not compare_digest(mark, signature(state, said)):
+        if state is None or not compare_digest(mark, signature(state, content)):
             raise UntrustworthyError("is not signed by lintrain's own code")
         if mark in self._seen:
             raise UntrustworthyError("came twice")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lintrain.cache.folder import is_ours, store_folder
-from lintrain.cache.watch import unheard
+from lintrain.cache.watch import unrecorded
 from lintrain.cache.whole_files import HEADS, make_folder, put, read_kept, sealed, unsealed
 from lintrain.model.finding import Finding
 from lintrain.model.verdict import Outcome, Verdict
@@ -70,22 +70,22 @@ class KeptVerdicts:
     def _verdicts(self) -> Mapping[str, Verdict]:
         try:
             content = unsealed(MAGIC, read_kept(*_location_of(self._file)))  # first, so that a later one is noticed
-            with unheard():
+            with unrecorded():
                 is_believed = content is not None and is_ours(_folder())
-            kept: Any = json.loads(content or b"{}") if is_believed else {}  # Any: whatever JSON holds
-            return dict(self._read(kept))
+            stored: Any = json.loads(content or b"{}") if is_believed else {}  # Any: whatever JSON holds
+            return dict(self._read(stored))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
 
-    def _read(self, kept: Any) -> Iterable[tuple[str, Verdict]]:
-        is_same = kept["schema"] == SCHEMA and kept["lintrain"] == self._lintrain
-        if not is_same or str(self._file) not in kept["texts"]:
+    def _read(self, stored: Any) -> Iterable[tuple[str, Verdict]]:
+        is_same = stored["schema"] == SCHEMA and stored["lintrain"] == self._lintrain
+        if not is_same or str(self._file) not in stored["texts"]:
             return
-        if not all(self._digest(Path(file)) == digest for file, digest in kept["texts"].items()):
+        if not all(self._digest(Path(file)) == digest for file, digest in stored["texts"].items()):
             return
-        if not all(os.path.isdir(folder) for folder in kept["packages"]):  # noqa: PTH112 - of strings, on every check
+        if not all(os.path.isdir(folder) for folder in stored["packages"]):  # noqa: PTH112 - of strings, on every check
             return
-        for one in kept["verdicts"]:
+        for one in stored["verdicts"]:
             measured = cast("Mapping[str, Any]", one["measured"])
             yield json.dumps(one["claim"]), Verdict(Outcome(one["outcome"]), str(one["reason"]), measured)
 
@@ -109,7 +109,7 @@ def _absolute(path: str) -> Path:
 
 
 def _location_of(file: Path) -> tuple[str, str]:
-    """The folder and the name of what is kept of a file."""
+    """The folder and the name of what is stored of a file."""
     return _folder(), f"{hashlib.sha256(os.fsencode(file)).hexdigest()[:32]}.json"
 
 

@@ -106,9 +106,9 @@ class Launch:
         """What the script wanted to send and a probe does not, as lines of the report."""
         asked = ("no other machine could be reached (`--offline`)",) if self.request.offline else ()
         end = self.assembly.end or {}
-        said = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
+        unsent = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
         unchanged = notes_of_unchanged(self._wall.metadata.unchanged)
-        return (*asked, *said, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped), *unchanged)
+        return (*asked, *unsent, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped), *unchanged)
 
     def follow(self, bounds: Bounds, listen: Callable[[Event], None]) -> Ending:
         """Pass events on until the script has been measured, has ended, or a limit is reached; afterwards none of

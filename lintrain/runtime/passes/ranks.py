@@ -33,8 +33,8 @@ def demand_of_all(ranks: Sequence[Timeline]) -> None:
     for number, timeline in enumerate(ranks):
         if timeline.facts.get("left") and not timeline.steps:
             raise UnmeasuredError(f"rank {number} of {len(ranks)} ends without a step")
-    if said := _failure(ranks):
-        raise UnmeasuredError(said)
+    if reason := _failure(ranks):
+        raise UnmeasuredError(reason)
 
 
 def _failure(ranks: Sequence[Timeline]) -> str:

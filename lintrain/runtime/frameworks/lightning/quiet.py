@@ -142,10 +142,10 @@ def shorten_training(session: ProbeSession, trainer: Any) -> None:
     """A few steps of one epoch, and then validation, however rarely it was requested."""
     fit_loop = trainer.fit_loop
     if trainer.accumulate_grad_batches > MOST_ACCUMULATED:
-        said = (
+        note = (
             f"gradients were accumulated over {MOST_ACCUMULATED} batches instead of {trainer.accumulate_grad_batches}"
         )
-        session.shorten(said)
+        session.shorten(note)
         trainer.accumulate_grad_batches = MOST_ACCUMULATED
     wanted = BATCHES * trainer.accumulate_grad_batches
     if fit_loop.max_batches > wanted:

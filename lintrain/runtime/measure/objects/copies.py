@@ -121,10 +121,10 @@ def _start(loader: Any, worker: int, of: int, seed: int) -> tuple[int, int]:
 def _answer(pipe: int, loader: Any, worker: int, of: int, seed: int) -> NoReturn:
     """The worker's whole life."""
     try:
-        said = json.dumps(_work(loader, worker, of, seed))
+        answer = json.dumps(_work(loader, worker, of, seed))
     except BaseException as error:  # noqa: BLE001 - whatever ends a worker is its answer
-        said = json.dumps(f"{type(error).__name__}: {error}"[:200])
-    os.write(pipe, said.encode())
+        answer = json.dumps(f"{type(error).__name__}: {error}"[:200])
+    os.write(pipe, answer.encode())
     END(0)
 
 
@@ -178,14 +178,14 @@ def _bytes(value: Any) -> bytes:
 
 def _collect(process: int, pipe: int, ends: float) -> list[str] | str:
     """What a process wrote; it is ended when its time is up."""
-    said = bytearray()
+    answer = bytearray()
     while select.select([pipe], [], [], max(0.0, ends - time.monotonic()))[0]:
         part = os.read(pipe, 65_536)
         if not part:
             break
-        said += part
+        answer += part
     os.close(pipe)
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    return json.loads(said) if said else f"no result after {SECONDS:g} s"
+    return json.loads(answer) if answer else f"no result after {SECONDS:g} s"

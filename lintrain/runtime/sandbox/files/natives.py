@@ -107,7 +107,7 @@ def _redirected(calls: Calls, native: Native, original: Callable[..., Any]) -> C
             return original(*given, **kwargs)
         except Exception as error:
             # A library's error names the path of the layer; the report shows the path that the script gave.
-            error.args = tuple(calls.overlay.said(word) for word in error.args)
+            error.args = tuple(calls.overlay.with_own_names(word) for word in error.args)
             raise
 
     return call

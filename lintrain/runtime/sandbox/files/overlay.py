@@ -49,7 +49,7 @@ class Overlay:
             return os.sep
         return path[len(self._written) :] if path.startswith(self._written + os.sep) else path
 
-    def said(self, text: Any) -> Any:  # Any: words of an error, mostly text
+    def with_own_names(self, text: Any) -> Any:  # Any: words of an error, mostly text
         """A text with the names that the script knows its files by."""
         return text.replace(self._written, "") if isinstance(text, str) else text
 
