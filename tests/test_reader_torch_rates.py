@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.evidence.run import Evidence, ModelEvidence, OverfitEvidence
+from lintrain.evidence.run import Evidence, ForwardEvidence, ModelEvidence, OverfitEvidence
 from lintrain.model.finding import Finding
 from lintrain.model.verdict import Outcome
 from lintrain.rulebook import load_rules
@@ -130,6 +130,54 @@ def test_a_batch_is_learnt_by_heart_at_one_of_three_rates(
     finding, evidence = claim()
     measured = replace(evidence, framework=framework, overfit=overfit, model=BATCH)
     assert rule.verify(finding, measured).outcome == Outcome(outcome)
+
+
+@pytest.mark.parametrize(
+    ("last", "at_ten_times", "reason"),
+    [
+        (1.95, 1.0, "after 20 steps, the loss is 98% of the initial 2, 50% at ten times the learning rate"),
+        (
+            1.4e15,
+            float("inf"),
+            "after 20 steps, the loss is 7e+14 times the initial 2, infinity at ten times the learning rate",
+        ),
+        (
+            float("nan"),
+            float("nan"),
+            "after 20 steps, the loss is NaN, initially 2, NaN at ten times the learning rate",
+        ),
+    ],
+)
+def test_a_diverged_loss_is_no_share_in_percent(last: float, at_ten_times: float, reason: str) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "cannot-overfit-batch")
+    finding, evidence = claim()
+    overfit = OverfitEvidence(20, (2.0, last), (2.0, at_ten_times), 1e-3)
+    assert rule.verify(finding, replace(evidence, overfit=overfit, model=BATCH)).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("is_input_bad", "reason"),
+    [
+        (False, "1 of 1 losses are not finite; first in the output of `head`, whose input is finite (-2.3 to 0.0951)"),
+        (
+            True,
+            "1 of 1 losses are not finite; first in the output of `head`, whose input is not finite either "
+            "(-2.3 to 0.0951 apart from that)",
+        ),
+    ],
+)
+def test_the_range_of_a_bad_input_is_that_of_its_finite_values(*, is_input_bad: bool, reason: str) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "nan-loss")
+    finding, evidence = claim()
+    forward = ForwardEvidence(
+        (float("nan"),),
+        None,
+        finite=False,
+        first_non_finite="head",
+        first_non_finite_input=is_input_bad,
+        first_non_finite_range=(-2.3, 0.0951),
+    )
+    assert rule.verify(finding, replace(evidence, forward=forward)).reason == reason
 
 
 ON_DEVICE = "AutoModel.from_pretrained('bert-base-uncased')"

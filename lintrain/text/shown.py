@@ -130,7 +130,29 @@ def duration(seconds: float) -> str:
 
 def rounded(number: float) -> str:
     """A number with three significant digits, or a whole number from 1,000 on."""
-    return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
+    if number < 1000 or not math.isfinite(number):
+        return show_number(number, ".3g")
+    return f"{number:,.0f}"
+
+
+LONGEST_NUMBER = 10_000
+"""From here on, digits after the point, and most digits before it, mean nothing to a reader."""
+
+
+def show_number(number: float, form: str = ".3f") -> str:
+    """A measured number in a format such as `.3f`: `NaN` and `infinity` by name, large ones with three digits."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "infinity" if number > 0 else "-infinity"
+    return format(number, form if abs(number) < LONGEST_NUMBER else ".3g")
+
+
+def show_share(share: float) -> str:
+    """A share in percent; from ten times the whole on, as a multiple: `12%`, `7e+12 times`."""
+    if not math.isfinite(share):
+        return show_number(share)
+    return f"{share:.0%}" if share < 10 else f"{share:.3g} times"
 
 
 def plain(value: object) -> object:

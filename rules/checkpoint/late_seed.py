@@ -128,6 +128,7 @@ from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Model, Module, Task
 from lintrain.pipeline.values.python import Instance, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.text.shown import show_number
 
 SEEDS = r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
 OF_OTHERS = frozenset({"random.seed", "numpy.random.seed"})
@@ -193,8 +194,8 @@ class LateSeed(Rule[Claim]):
         different = starts.different_weights
         if not different:
             return Verdict.refuted(f"all {starts.weights} weights are the same in two runs")
-        one, other = starts.first_losses
-        losses = f"the first losses are {one:.6g} and {other:.6g}"
+        one, other = (show_number(loss, ".6g") for loss in starts.first_losses)
+        losses = f"the first losses are {one} and {other}"
         count = f"{len(different)} of {starts.weights} weights differ between two runs"
         return Verdict.confirmed(f"{count}, for example `{different[0]}`; {losses}", different=len(different))
 

@@ -65,6 +65,7 @@ from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.text.shown import show_number
 
 
 class MissingSeed(Rule):
@@ -98,13 +99,13 @@ class MissingSeed(Rule):
         starts = evidence.determinism
         if starts is None:
             return Verdict.inconclusive(evidence.unasked("determinism"))
-        one, other = starts.first_losses
+        one, other = (show_number(loss, ".6g") for loss in starts.first_losses)
         if starts.repeats:
             return Verdict.refuted(
-                f"two runs have the same {len(starts.losses[0])} losses, of which the first is {one:.6g}"
+                f"two runs have the same {len(starts.losses[0])} losses, of which the first is {one}"
             )
         different = f"; different: {'; '.join(starts.sources)}" if starts.sources else ""
-        return Verdict.confirmed(f"the first loss is {one:.6g} in one run and {other:.6g} in another{different}")
+        return Verdict.confirmed(f"the first loss is {one} in one run and {other} in another{different}")
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         origins = finding.with_role("origin")

@@ -109,6 +109,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
+from lintrain.text.shown import show_number
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import CheckpointEvidence
@@ -187,8 +188,8 @@ class WeightsOnlyResume(Rule[Claim]):
         restored = f"the resumed run restores {total - lost} of {total} tensors of the optimizer"
         if not lost:
             return Verdict.refuted(restored)
-        uninterrupted, after = resumed.losses
-        losses = f"the next loss is {after:.4g}, without the interruption {uninterrupted:.4g}"
+        uninterrupted, after = (show_number(loss, ".4g") for loss in resumed.losses)
+        losses = f"the next loss is {after}, without the interruption {uninterrupted}"
         return Verdict.confirmed(f"{restored}; {_rates(resumed)}{losses}", lost=lost)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:

@@ -35,6 +35,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
+from lintrain.text.shown import show_number, show_share
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import OverfitEvidence
@@ -58,7 +59,9 @@ class CannotOverfitBatch(EvidenceRule):
         if model is None or model.trainable_parameters < MOSTLY_TRAINABLE * model.parameters:
             return Verdict.inconclusive("most of the model is frozen")
         if not 0 < overfit.losses[0] < math.inf:
-            return Verdict.inconclusive(f"the first loss is {overfit.losses[0]:.4g}, so its decrease cannot be judged")
+            return Verdict.inconclusive(
+                f"the first loss is {show_number(overfit.losses[0])}, so its decrease cannot be judged"
+            )
         return _judged(overfit, FLAT_IN_OWN_LOOP if evidence.framework != "transformers" else FLAT)
 
 
@@ -66,9 +69,9 @@ def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:
     first = overfit.losses[0]
     ends = [overfit.losses[-1], overfit.losses_at_ten_times[-1], *overfit.losses_at_a_tenth[-1:]]
     left = [end / first for end in ends]
-    text = f"after {overfit.steps} steps, the loss is {left[0]:.0%} of the initial {first:.4g}"
+    text = f"after {overfit.steps} steps, the loss is {_of_the_first(left[0], first)}"
     rates = ("at ten times the learning rate", "at a tenth of it")
-    text = ", ".join([text, *(f"{share:.0%} {rate}" for share, rate in zip(left[1:], rates, strict=False))])
+    text = ", ".join([text, *(f"{show_share(share)} {rate}" for share, rate in zip(left[1:], rates, strict=False))])
     finite = [share for share in left if math.isfinite(share)]
     if finite and min(finite) < FALLS:
         return Verdict.refuted(text, first=first, last=overfit.losses[-1])
@@ -77,3 +80,10 @@ def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:
     if finite and min(finite) > flat:
         return Verdict.confirmed(text, first=first, last=overfit.losses[-1], learning_rate=overfit.learning_rate)
     return Verdict.inconclusive(text)
+
+
+def _of_the_first(share: float, first: float) -> str:
+    """A loss relative to the first one."""
+    if not math.isfinite(share):
+        return f"{show_number(share)}, initially {first:.4g}"
+    return f"{show_share(share)}{' of' if share < 10 else ''} the initial {first:.4g}"

@@ -103,6 +103,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
+from lintrain.text.shown import show_number
 
 FREEZES = ("detach", "no_grad", "inference_mode", "requires_grad", "requires_grad_", "set_grad_enabled")
 """Names in a custom loss that may exclude parts of the model from training."""
@@ -228,10 +229,11 @@ def _on_one_batch(evidence: Evidence) -> Verdict:
     overfit = evidence.overfit
     assert overfit is not None
     first, last = overfit.losses[0], overfit.losses[-1]
-    change = f"the loss of one batch changes from {first:.3f} to {last:.3f} in {overfit.steps} steps"
+    ends = f"from {show_number(first)} to {show_number(last)}"
+    change = f"the loss of one batch changes {ends} in {overfit.steps} steps"
     text = f"{change} at a learning rate of {overfit.learning_rate:g}"
     if not first > 0:
-        return Verdict.inconclusive(f"{text}, and does not start above 0", first=first, last=last)
+        return Verdict.inconclusive(f"{text}; a loss that is not positive cannot be judged", first=first, last=last)
     if last < first * FALLS:
         return Verdict.refuted(text, first=first, last=last)
     if last <= first * FAILS:
@@ -239,13 +241,13 @@ def _on_one_batch(evidence: Evidence) -> Verdict:
     lower = overfit.losses_at_a_tenth[-1] if overfit.losses_at_a_tenth else None
     if lower is not None and lower < first * FALLS:
         return Verdict.confirmed(
-            f"{text}, but to {lower:.3f} at a tenth of it", first=first, last=last, at_a_tenth=lower
+            f"{text}, but to {show_number(lower)} at a tenth of it", first=first, last=last, at_a_tenth=lower
         )
     is_constant = overfit.predicted_classes == 1 and (overfit.batch_classes or 0) > 1
     if is_constant and (lower is None or max(overfit.losses) > first * RISES):
         return Verdict.confirmed(f"{text}, and the model predicts one class", first=first, last=last)
     return Verdict.inconclusive(
-        text if lower is None else f"{text}, and to {lower:.3f} at a tenth of it", first=first, last=last
+        text if lower is None else f"{text}, and to {show_number(lower)} at a tenth of it", first=first, last=last
     )
 
 

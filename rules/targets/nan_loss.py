@@ -85,8 +85,9 @@ def _first_output(forward: ForwardEvidence) -> str:
         return (
             f"; the model's outputs are finite{_span(forward.first_non_finite_range)}, so the loss function causes it"
         )
+    span = _span(forward.first_non_finite_range, " apart from that" if forward.first_non_finite_input else "")
     was = "not finite either" if forward.first_non_finite_input else "finite"
-    return f"; first in the output of `{first}`, whose input is {was}{_span(forward.first_non_finite_range)}"
+    return f"; first in the output of `{first}`, whose input is {was}{span}"
 
 
 def _first_gradient(backward: BackwardEvidence) -> str:
@@ -98,8 +99,9 @@ def _first_gradient(backward: BackwardEvidence) -> str:
     return f"; first in the gradient of `{origin.operation}`{behind}, for inputs{_span(origin.range)}"
 
 
-def _span(edges: tuple[float, float] | None) -> str:
-    return f" ({edges[0]:.3g} to {edges[1]:.3g})" if edges else ""
+def _span(edges: tuple[float, float] | None, among: str = "") -> str:
+    """The range of the finite values."""
+    return f" ({edges[0]:.3g} to {edges[1]:.3g}{among})" if edges else ""
 
 
 def _bad_data(evidence: Evidence) -> str:

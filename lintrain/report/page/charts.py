@@ -12,6 +12,7 @@ from lintrain.evidence.run import Evidence, Stage, StageName, StageText
 from lintrain.report.page.markup import Markup, joined, tag
 from lintrain.report.text.style import clip
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.text.shown import show_number
 
 WIDTH = 480
 LABEL = 164
@@ -270,8 +271,8 @@ def shortened(number: int) -> str:
 
 def _loss(evidence: Evidence) -> tuple[str, ...]:
     forward, backward = evidence.forward, evidence.backward
-    loss = f"loss {forward.losses[0]:.4g}" if forward and forward.losses else ""
-    return (loss, f"norm {max(backward.norms):.3g}" if backward and backward.norms else "")
+    loss = f"loss {show_number(forward.losses[0], '.4g')}" if forward and forward.losses else ""
+    return (loss, f"norm {show_number(max(backward.norms), '.3g')}" if backward and backward.norms else "")
 
 
 def _optimizer(evidence: Evidence) -> tuple[str, ...]:
@@ -286,7 +287,7 @@ def _evaluation(evidence: Evidence) -> tuple[str, ...]:
     evaluation = evidence.evaluation
     if evaluation is None:
         return ()
-    metrics = [f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None]
+    metrics = [f"{name} {show_number(value, '.3g')}" for name, value in evaluation.metrics.items() if value is not None]
     return (f"{evaluation.rows} rows", *metrics[:1])
 
 

@@ -11,6 +11,7 @@ from lintrain.report.page.extras import extras_of
 from lintrain.report.page.markup import Markup, Piece, figure, joined, section, table, tag
 from lintrain.report.text.extra_stages import by_metric
 from lintrain.report.text.stage_numbers import rates_at_shares
+from lintrain.text.shown import show_number
 
 MOST_BARS = 24
 MOST_LAYERS = 60
@@ -196,7 +197,9 @@ def losses_of(evidence: Evidence) -> Iterator[Markup]:
         ("a tenth of the rate", overfit.losses_at_a_tenth),
     )
     series = [Series(name, tuple(enumerate(losses))) for name, losses in runs if losses]
-    ends = "; ".join(f"{name}: {losses[0]:.3f} to {losses[-1]:.3f}" for name, losses in runs if losses)
+    ends = "; ".join(
+        f"{name}: {show_number(losses[0])} to {show_number(losses[-1])}" for name, losses in runs if losses
+    )
     caption = f"loss on one repeated batch of {overfit.rows} rows; {ends}"
     yield section("Overfitting one batch", figure(caption, curve("loss", "step", series, by_powers=True)))
 

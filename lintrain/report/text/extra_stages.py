@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence
-from lintrain.text.shown import duration, rounded, show_size
+from lintrain.text.shown import duration, rounded, show_number, show_size
 
 Line = tuple[str, str]
 """The label of a line, and what was measured."""
@@ -42,7 +42,7 @@ def _checkpoint(evidence: Evidence) -> Iterator[Line]:
     files = f"{len(resumed.files)} file{'' if len(resumed.files) == 1 else 's'}"
     yield "saved", f"after {resumed.saved_after} steps ({files}, {size:.1f} MiB)"
     uninterrupted, after = resumed.losses
-    yield "next loss", f"{after:.4g}, {uninterrupted:.4g} without interruption"
+    yield "next loss", f"{show_number(after, '.4g')}, {show_number(uninterrupted, '.4g')} without interruption"
     different = "; ".join(resumed.differences)
     yield "state", f"changed: {different}" if different else "identical"
 
@@ -89,7 +89,7 @@ def _determinism(evidence: Evidence) -> Iterator[Line]:
     starts = evidence.determinism
     if starts is None:
         return
-    first, second = (", ".join(f"{loss:.4g}" for loss in each) for each in starts.losses)
+    first, second = (", ".join(show_number(loss, ".4g") for loss in each) for each in starts.losses)
     if starts.repeats:
         yield "losses", f"{first} in both runs"
         return
@@ -165,13 +165,13 @@ def _evaluation_lines(evaluation: EvaluationEvidence) -> Iterator[Line]:
     if evaluation.passes:
         yield "model", _modes(evaluation)
     if evaluation.losses:
-        yield "loss", f"{sum(evaluation.losses) / len(evaluation.losses):.3f}"
+        yield "loss", show_number(sum(evaluation.losses) / len(evaluation.losses))
     uses = by_metric(evaluation)[:MOST_METRICS]
     yield from ((use.function, _use(use)) for use in uses)
     shown = {"loss", *(name or use.function for use in uses for name in use.values)}
     others = {name: value for name, value in evaluation.metrics.items() if value is not None and name not in shown}
     if others:
-        yield "values", ", ".join(f"{name} {value:.3g}" for name, value in others.items())
+        yield "values", ", ".join(f"{name} {show_number(value, '.3g')}" for name, value in others.items())
 
 
 def by_metric(evaluation: EvaluationEvidence) -> list[MetricUse]:
@@ -195,7 +195,7 @@ def _use(use: MetricUse) -> str:
     """The inputs and the result of a metric."""
     sides = ((use.predictions_shape, use.predictions_dtype), (use.references_shape, use.references_dtype))
     inputs = " and ".join(f"{list(shape)} {dtype}" for shape, dtype in sides if dtype)
-    values = ", ".join(f"{value:.3g}" for value in use.values.values())
+    values = ", ".join(show_number(value, ".3g") for value in use.values.values())
     result = f"raises {use.error}" if use.error else f"returns {values}" if values else ""
     return " ".join(
         part for part in (f"receives {inputs}" if inputs else "", "and" if inputs and result else "", result) if part

@@ -22,6 +22,7 @@ from lintrain.evidence.run import (
 from lintrain.report.text.extra_stages import Line, followed, lines_of_extra, numbers_of_extra
 from lintrain.report.text.style import Style, clip, columns, printable, wrap
 from lintrain.source.source import FindSource, Source, line_of
+from lintrain.text.shown import show_number
 
 MOST_CLASSES = 8
 
@@ -100,7 +101,7 @@ def _forward(evidence: Evidence) -> str:
     chance = f", chance level {forward.chance:.3f}" if forward.chance is not None else ""
     shape = f", logits {list(forward.logits_shape)}" if forward.logits_shape else ""
     batches = f"{len(forward.losses)} batch{'' if len(forward.losses) == 1 else 'es'}"
-    return f"loss {mean:.3f} over {batches}{chance}{shape}{output_effects(evidence.responses)}"
+    return f"loss {show_number(mean)} over {batches}{chance}{shape}{output_effects(evidence.responses)}"
 
 
 def _backward(evidence: Evidence) -> str:
@@ -109,7 +110,7 @@ def _backward(evidence: Evidence) -> str:
         return ""
     mean = [sum(layer.norms) / len(layer.norms) for layer in backward.layers]
     span = f", by layer {min(mean):.1e} to {max(mean):.1e}" if mean else ""
-    return f"gradient norm {max(backward.norms):.3g}{span}{extremes(backward)}"
+    return f"gradient norm {show_number(max(backward.norms), '.3g')}{span}{extremes(backward)}"
 
 
 def _step(evidence: Evidence) -> str:
@@ -140,7 +141,9 @@ def _evaluation(evidence: Evidence) -> str:
         return f"{evaluation.rows} rows, no metric function"
     if not evaluation.metric_function_called:
         return f"{evaluation.rows} rows, metric function not called"
-    metrics = ", ".join(f"{name} {value:.3g}" for name, value in evaluation.metrics.items() if value is not None)
+    metrics = ", ".join(
+        f"{name} {show_number(value, '.3g')}" for name, value in evaluation.metrics.items() if value is not None
+    )
     rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
     return f"{rows}: {metrics or 'the metric function returned no number'}"
 
@@ -150,9 +153,9 @@ def _overfit(evidence: Evidence) -> str:
     if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
         return ""
     first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
-    falls = f"loss {first:.3f} to {last:.3f} in {overfit.steps} steps on {overfit.rows} rows"
-    rates = [f"to {at_ten:.3f} at ten times the rate"]
-    rates += [f"to {last:.3f} at a tenth of it" for last in overfit.losses_at_a_tenth[-1:]]
+    falls = f"loss {show_number(first)} to {show_number(last)} in {overfit.steps} steps on {overfit.rows} rows"
+    rates = [f"to {show_number(at_ten)} at ten times the rate"]
+    rates += [f"to {show_number(last)} at a tenth of it" for last in overfit.losses_at_a_tenth[-1:]]
     return ", ".join([falls, *rates])
 
 
@@ -283,7 +286,7 @@ def _overfit_line(evidence: Evidence) -> Iterator[Line]:
     )
     for number, (at, losses) in enumerate(each for each in series if each[1]):
         where = f" in {overfit.steps} steps on {overfit.rows} rows" if number == 0 else ""
-        yield f"at {at:.2g}", f"loss {losses[0]:.3f} to {losses[-1]:.3f}{where}"
+        yield f"at {at:.2g}", f"loss {show_number(losses[0])} to {show_number(losses[-1])}{where}"
 
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
