@@ -80,8 +80,8 @@ def _file_name(source: Source) -> Value:
 def _read_uncalled(reader: Reader) -> None:
     """Read the functions that the file defines and does not call, with parameters that are not known.
 
-    Those that nothing in the file speaks of come first, and of them those that build what the others use: what they
-    call is read where they call it.
+    Those that nothing in the file mentions come first, and among them those that create what the others use: what they
+    call is read at the call.
     """
     reader.uncalled = True
     reader.modules.leave(UNCALLED_BUDGET)

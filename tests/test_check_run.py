@@ -169,7 +169,7 @@ def test_no_comment_hides_that_a_file_was_not_checked(words: str) -> None:
 
 def test_a_comment_that_names_what_no_comment_silences_is_told() -> None:
     assert said(outcome_of("x = 1  # lintrain: ignore[syntax-error]\n")) == [
-        (1, "unused-suppression", "no comment silences `syntax-error`")
+        (1, "unused-suppression", "no comment suppresses `syntax-error`")
     ]
 
 

@@ -48,7 +48,7 @@ def test_a_new_project_gets_its_configuration_and_its_hook(project: Path, capsys
         "  written for transformers 4.57.6 (requirements.txt:2)",
         "lintrain.toml: create",
         ".pre-commit-config.yaml: create with the hook `lintrain` (`pre-commit install` enables it)",
-        "next: `lintrain check` shows the present findings, `lintrain baseline` records them",
+        "next: `lintrain check` shows the current findings, `lintrain baseline` records them",
     ]
     assert yaml.safe_load((project / ".pre-commit-config.yaml").read_text()) == {"repos": [HOOK]}
     assert run(["check", "--show-settings"]) == 0

@@ -52,9 +52,9 @@ _NOTED: ContextVar[Noted | None] = ContextVar("_NOTED", default=None)
 
 
 @contextmanager
-def noted_apart(looks: Noted | None = None) -> Generator[Noted]:
+def noted_apart(accesses: Noted | None = None) -> Generator[Noted]:
     """What is accessed in the block, in addition to what was before; recordings around it get none of it."""
-    noted = Noted() if looks is None else looks
+    noted = Noted() if accesses is None else accesses
     token = _NOTED.set(noted)
     try:
         yield noted
@@ -80,11 +80,11 @@ def note(path: str | os.PathLike[str]) -> None:
         noted.read.add(os.path.abspath(path))
 
 
-def note_all(looks: Noted) -> None:
+def note_all(accesses: Noted) -> None:
     """The result has all dependencies of another one."""
     noted = _NOTED.get()
     if noted is not None:
-        noted.add(looks)
+        noted.add(accesses)
 
 
 def note_asked(path: str | os.PathLike[str]) -> None:

@@ -35,7 +35,7 @@ PREFIXES = ("LINTRAIN_", "HF_", "HUGGINGFACE_", "PYTHON", "LC_", "LANG")
 MOST_KEPT = 200
 """Reports that a folder may hold; the oldest are removed first."""
 
-Looks = Mapping[tuple[bytes, bytes], bytes]
+Accesses = Mapping[tuple[bytes, bytes], bytes]
 """The stamp of each path, by kind of access."""
 
 Written = tuple[bytes, bytes]
@@ -89,15 +89,15 @@ def _answer(kept: bytes, key: bytes) -> tuple[int, list[Written]] | None:
     content = unsealed(MAGIC, kept)
     if content is None:
         return None
-    code, size_of_key, size_of_looks, *sizes = content.split(b"\n", 1)[0].split()
+    code, size_of_key, size_of_accesses, *sizes = content.split(b"\n", 1)[0].split()
     at = content.index(b"\n") + 1
     behind = at + int(size_of_key)
     if content[at:behind] != key:
         return None
-    looks = content[behind : behind + int(size_of_looks)].split(b"\0")
-    if any(stamp_of(path, stamp[:1]) != stamp for path, stamp in zip(looks[::2], looks[1::2], strict=True)):
+    accesses = content[behind : behind + int(size_of_accesses)].split(b"\0")
+    if any(stamp_of(path, stamp[:1]) != stamp for path, stamp in zip(accesses[::2], accesses[1::2], strict=True)):
         return None
-    return int(code), list(_parts(content[behind + int(size_of_looks) :], sizes))
+    return int(code), list(_parts(content[behind + int(size_of_accesses) :], sizes))
 
 
 def _parts(written: bytes, sizes: Iterable[bytes]) -> Iterator[Written]:
@@ -108,7 +108,7 @@ def _parts(written: bytes, sizes: Iterable[bytes]) -> Iterator[Written]:
         at += length
 
 
-def keep_answer(words: Sequence[str], key: bytes, seen: Looks, code: int, written: Sequence[Written]) -> None:
+def keep_answer(words: Sequence[str], key: bytes, seen: Accesses, code: int, written: Sequence[Written]) -> None:
     """Cache the report of a run; if the folder cannot be written or the disk is full, nothing is cached."""
     from lintrain.cache.removal import prune
 
@@ -122,18 +122,17 @@ def keep_answer(words: Sequence[str], key: bytes, seen: Looks, code: int, writte
         return
 
 
-def _body(key: bytes, seen: Looks, code: int, written: Sequence[Written]) -> bytes:
-    looks = b"\0".join(part for path, stamp in _needed(seen) for part in (path, stamp))
+def _body(key: bytes, seen: Accesses, code: int, written: Sequence[Written]) -> bytes:
+    accesses = b"\0".join(part for path, stamp in _needed(seen) for part in (path, stamp))
     sizes = b" ".join(b"%b%d" % (stream, len(text)) for stream, text in written)
-    head = b"%d %d %d %b\n" % (code, len(key), len(looks), sizes)
-    return head + key + looks + b"".join(text for _, text in written)
+    head = b"%d %d %d %b\n" % (code, len(key), len(accesses), sizes)
+    return head + key + accesses + b"".join(text for _, text in written)
 
 
-def _needed(seen: Looks) -> Iterator[tuple[bytes, bytes]]:
+def _needed(seen: Accesses) -> Iterator[tuple[bytes, bytes]]:
     """The paths to compare again: the others follow from these.
 
-    The names of a folder that was listed tell of each path in it that is not there, and in a folder that is not there
-    lies nothing.
+    The names in a listed folder show which of its paths are missing, and a missing folder contains nothing.
     """
     listed = {path.rstrip(b"/") for (path, kind), stamp in seen.items() if kind == LISTED and stamp != ABSENT}
     missing = dict[bytes, bytes]()

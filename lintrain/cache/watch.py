@@ -81,7 +81,7 @@ class Watch:
             self.is_spoilt = True
             return
         if b"/__pycache__/" in known_as or known_as.startswith(b"/proc/"):
-            return  # what Python makes of a module, which follows the module; what the kernel tells of processes
+            return  # a compiled module, which depends on its source; what the kernel reports about processes
         if b"/." in known_as:
             known_as = known_as.replace(b"/./", b"/").removesuffix(b"/.")
         if (known_as, kind) not in self.seen:

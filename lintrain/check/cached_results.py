@@ -55,9 +55,11 @@ class CachedResults:
         known = self.store.find(_known_as(path))
         if known is None:
             return None
-        result, looks = known
+        result, accesses = known
         try:
-            if result["rules"] != self._rules_of(path) or result["odd"] != self._odd_among(look.path for look in looks):
+            if result["rules"] != self._rules_of(path) or result["odd"] != self._odd_among(
+                access.path for access in accesses
+            ):
                 return None
             return _file(path, result)
         except (UnreadableError, KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
@@ -112,7 +114,7 @@ def _known_as(path: str) -> str:
 
 
 def _file(path: str, result: Any) -> ReadFile:
-    """Raises what comes of content that nobody has kept."""
+    """Raises the errors of content that lintrain did not write."""
     source = read_bytes(path, load_bytes(path)) if result["has_source"] else None
     unjudged = tuple(Unjudged(path, rule, spent) for rule, spent in result["unjudged"])
     if "words" not in result:

@@ -2,7 +2,7 @@
 
 Findings in another file than the one that was read: a script may show what is wrong in its modules.
 
-What the comments of a file silence, and which of them silence nothing.
+The findings that the comments of a file suppress, and the comments that suppress nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CheckRun:
     request: CheckRequest
     reader: FileReader = field(init=False)
     _readings: CachedResults | None = field(init=False)
-    _afresh: Sequence[ReadFile] = field(init=False, default=())
+    _computed: Sequence[ReadFile] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         self.reader = FileReader(self.request)
@@ -60,15 +60,15 @@ class CheckRun:
                 search.stop()
             raise
         problem = search.problem if search else ""
-        afresh = [self._with_names(file, clues.get(str(Path(file.path).absolute()), [])) for file in read]
-        self._afresh = () if problem else afresh
-        known.update((file.path, file) for file in afresh)
+        computed = [self._with_names(file, clues.get(str(Path(file.path).absolute()), [])) for file in read]
+        self._computed = () if problem else computed
+        known.update((file.path, file) for file in computed)
         return self._outcome([known[path] for path in self.request.files], problem)
 
     def keep(self) -> None:
         """Cache the new results for later runs, after the report is written, so that it is not delayed."""
         if self._readings:
-            self._readings.keep(self._afresh)
+            self._readings.keep(self._computed)
 
     def _cached_results(self) -> CachedResults | None:
         """The cached results; contents that differ from the disk are never cached."""
@@ -93,14 +93,14 @@ class CheckRun:
 
     def _search_names(self, files: Sequence[str]) -> NameSearch | None:
         """Ruff at work on the files that use a library; None if there are none."""
-        paths = [path for path in files if self._wants_names(path)]
+        paths = [path for path in files if self._checks_names(path)]
         if not paths:
             return None
         from lintrain.check.names.ruff import start_search
 
         return start_search(paths, self.request.given)
 
-    def _wants_names(self, path: str) -> bool:
+    def _checks_names(self, path: str) -> bool:
         if UNDEFINED_NAME.name not in self.request.selection.of(path):
             return False
         try:
@@ -259,7 +259,7 @@ def _claim(one: Reported) -> tuple[str, Location, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class AppliedSuppressions:
-    """The findings that are left, those that were silenced, and the comments that silenced nothing."""
+    """The remaining findings, the suppressed ones, and the comments that suppress nothing."""
 
     remaining: tuple[Reported, ...]
     silenced: tuple[Silenced, ...]
@@ -281,7 +281,7 @@ NOTHING = LookedFor(frozenset(), False, frozenset())
 def apply_suppressions(
     reported: Sequence[Reported], suppressions: Sequence[Suppression], looked_for: LookedFor
 ) -> AppliedSuppressions:
-    """Leave out what the comments silence; a comment is only called unused if its rule ran."""
+    """Leave out suppressed findings; a comment is only reported as unused if its rule ran."""
     near = _by_line(suppressions)
     used: dict[int, set[str]] = {}
     remaining: list[Reported] = []
@@ -317,7 +317,7 @@ def _by_line(suppressions: Sequence[Suppression]) -> Callable[[Location], list[S
 
 
 def _is_silenced(finding: Finding, suppressions: Sequence[Suppression]) -> bool:
-    """Whether a comment asks for silence about unused comments; it must name them: `ignore` alone would hide itself."""
+    """Whether a comment suppresses reports of unused comments; it must name that rule: `ignore` would hide itself."""
     return any(
         finding.rule in comment.rules and comment.covers(finding.rule, finding.location) for comment in suppressions
     )
@@ -327,7 +327,7 @@ def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> 
     if comment.flaw:
         yield _unused(comment, comment.flaw, "write `# lintrain: ignore[rule] -- reason`")
     elif not comment.rules and not used and looked_for.everything:
-        yield _unused(comment, "nothing is suppressed by this comment", "take the comment out")
+        yield _unused(comment, "nothing is suppressed by this comment", "remove the comment")
     for rule in () if comment.flaw else comment.rules:
         if rule not in looked_for.known:
             near = nearest(rule, looked_for.known)
@@ -335,12 +335,12 @@ def _complaints(comment: Suppression, used: set[str], looked_for: LookedFor) -> 
                 comment, f"no rule is called `{rule}`", f"write `{near}`" if near else "`lintrain rules` lists them"
             )
         elif rule in UNCONDITIONAL:
-            yield _unused(comment, f"no comment silences `{rule}`", f"take `{rule}` out of the comment")
+            yield _unused(comment, f"no comment suppresses `{rule}`", f"remove `{rule}` from the comment")
         elif rule in looked_for.decided and rule not in used and rule != UNUSED_SUPPRESSION.name:
-            yield _unused(comment, f"no `{rule}` is found here to suppress", f"take `{rule}` out of the comment")
+            yield _unused(comment, f"no `{rule}` is found here to suppress", f"remove `{rule}` from the comment")
 
 
-def _unused(comment: Suppression, message: str, cure: str) -> Finding:
+def _unused(comment: Suppression, message: str, help_text: str) -> Finding:
     from lintrain.model.finding import Finding
 
-    return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.location, message, help=cure)
+    return Finding(UNUSED_SUPPRESSION.name, UNUSED_SUPPRESSION.level, comment.location, message, help=help_text)

@@ -9,7 +9,7 @@ written for, and what the reader looked at. So the code of a copy is the same, i
 module of its imports either, and all else that was looked at is the same file for both or is there for neither.
 """
 
-# Every copy has its looks compared, and a `Path` costs ten times a string.
+# Every copy has its accesses compared, and a `Path` costs ten times a string.
 # ruff: noqa: PTH100, PTH118, PTH120
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 class ReadFile:
     """The result of reading one file: plain data, which may come from another process.
 
-    `source` is kept where a report may speak of it, and None elsewhere: the texts of a whole repository would fill
-    the memory. `notes` are remarks on how the versions were found that the file is written for, `names` the names that
-    mean nothing in it. `rests_on` is all that was looked at for it.
+    `source` is stored if a report may show it, and None otherwise: the texts of a whole repository would fill the
+    memory. `notes` are remarks on how the versions of its libraries were found, `names` the names that are undefined in
+    it. `rests_on` are its dependencies.
     """
 
     path: str
@@ -114,7 +114,7 @@ class FileReader:
 
 
 def _shown_modules(reading: Reading) -> Mapping[str, Source]:
-    """The modules that findings or their reasons lie in, without the trees that other files are still read with."""
+    """The modules that contain findings or their related locations, without the trees that other files still need."""
     paths = {
         location.path
         for one in reading.reported
@@ -150,12 +150,12 @@ MOST_KNOWN = 4
 class Questions:
     """The names that a reading asked the project for, and how; `is_answered` where one of them means a module of it.
 
-    `looks` is what was looked at to find out: in which folders, depends on where the script lies and how deep.
+    `accesses` is what was looked at to find out: in which folders, depends on where the script lies and how deep.
     """
 
     names: dict[tuple[Question, str], None] = field(default_factory=dict[tuple[Question, str], None])
     is_answered: bool = False
-    looks: Noted = field(default_factory=Noted)
+    accesses: Noted = field(default_factory=Noted)
 
 
 @dataclass(eq=False)
@@ -166,11 +166,11 @@ class QuestionedProject(Project):
 
     def find(self, script: str, name: str) -> ModuleFile | None:
         """As in Project."""
-        return self._hear(Project.find, script, name)
+        return self._answer(Project.find, script, name)
 
     def find_beside(self, script: str, name: str) -> ModuleFile | None:
         """As in Project."""
-        return self._hear(Project.find_beside, script, name)
+        return self._answer(Project.find_beside, script, name)
 
     @contextmanager
     def questioned(self) -> Generator[Questions]:
@@ -181,13 +181,13 @@ class QuestionedProject(Project):
         finally:
             self.questions = None
 
-    def _hear(self, question: Question, script: str, name: str) -> ModuleFile | None:
+    def _answer(self, question: Question, script: str, name: str) -> ModuleFile | None:
         asked = self.questions
         if asked is None:
             return question(self, script, name)
         if (question, name) in asked.names:
             return None
-        with noted_apart(asked.looks):
+        with noted_apart(asked.accesses):
             found = question(self, script, name)
         if found is None:
             asked.names[question, name] = None
@@ -197,13 +197,13 @@ class QuestionedProject(Project):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The reading of a notebook and what it followed from; `looks` served neither names nor versions."""
+    """The reading of a notebook and what it followed from; `accesses` served neither names nor versions."""
 
     path: str
     reading: Reading
     targets: TargetVersions | None
     questions: Questions
-    looks: Noted
+    accesses: Noted
 
     @property
     def is_for_others(self) -> bool:
@@ -247,15 +247,15 @@ class Copies:
         found: list[tuple[TargetVersions, Noted]] = []
 
         def find_apart() -> TargetVersions:
-            with noted_apart() as looks:
-                found.append((find_targets(), looks))
+            with noted_apart() as accesses:
+                found.append((find_targets(), accesses))
             return found[-1][0]
 
-        with noted_apart() as looks, self.project.questioned() as questions:
+        with noted_apart() as accesses, self.project.questioned() as questions:
             reading = read(find_apart)
-        for each in (looks, questions.looks, *(looks for _, looks in found)):
+        for each in (accesses, questions.accesses, *(accesses for _, accesses in found)):
             note_all(each)
-        return Known(source.path, reading, found[0][0] if found else None, questions, looks)
+        return Known(source.path, reading, found[0][0] if found else None, questions, accesses)
 
     def _holds_for(self, known: Known, source: Source, find_targets: Callable[[], TargetVersions]) -> bool:
         """Whether a reading cannot have come out different for a copy; what this rests on is noted."""
@@ -266,13 +266,13 @@ class Copies:
         seen = _seen_from(known, source.path)
         if seen is None:
             return False
-        note_all(known.looks)
+        note_all(known.accesses)
         note_all(seen)
         return True
 
 
 def _code_of(source: Source) -> bytes:
-    """A digest of the code, of where its cells begin and end, and of what stands in its masked lines."""
+    """A digest of the code, of the lines where its cells begin and end, and of its masked lines."""
     from hashlib import blake2b
 
     notebook = source.notebook
@@ -290,14 +290,14 @@ def _seen_from(known: Known, path: str) -> Noted | None:
     """
     here, there = (os.path.dirname(os.path.abspath(each)) for each in (known.path, path))
     if here == there:
-        return known.looks
-    moved = {each: os.path.normpath(os.path.join(there, _relative(each, here))) for each in set(known.looks)}
+        return known.accesses
+    moved = {each: os.path.normpath(os.path.join(there, _relative(each, here))) for each in set(known.accesses)}
     if any(each != other and (os.path.lexists(each) or os.path.lexists(other)) for each, other in moved.items()):
         return None
     seen = Noted()
-    seen.asked = {moved[each] for each in known.looks.asked}
-    seen.read = {moved[each] for each in known.looks.read}
-    seen.listed = {(moved[each], patterns) for each, patterns in known.looks.listed}
+    seen.asked = {moved[each] for each in known.accesses.asked}
+    seen.read = {moved[each] for each in known.accesses.read}
+    seen.listed = {(moved[each], patterns) for each, patterns in known.accesses.listed}
     return seen
 
 

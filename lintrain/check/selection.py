@@ -47,10 +47,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The names in force; `known` maps every name to its stage, `per_file` takes some away for files of a pattern.
+    """The enabled names; `known` maps every name to its stage, `per_file` disables some for files that match a pattern.
 
-    `levels` are those that the project gives to findings; `in_preview` are the rules in preview that are not
-    enabled, and `unselected` those of them that are selected by name nevertheless.
+    `levels` are those that the project gives to findings; `in_preview` are the rules in preview that are not enabled,
+    and `unselected` those of them that are selected by name nevertheless.
     """
 
     names: frozenset[str]
@@ -61,7 +61,7 @@ class Selection:
     unselected: tuple[str, ...] = ()
 
     def of(self, path: str) -> frozenset[str]:
-        """The names in force for one file."""
+        """The enabled names for one file."""
         return self.names.difference(*(names for pattern, names in self.per_file if pattern.leave_out_within(path)))
 
     def leveled(self, finding: Finding) -> Finding:
@@ -199,16 +199,15 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """What to check: the files (in order), every rule there is, the names in force, and the libraries' versions.
+    """What to check: the files (in order), all rules, the enabled names, and the libraries' versions.
 
-    `find_targets` returns the versions that scripts of a folder use: a repository may hold several projects.
-    `given` are the contents of files that are not read from the disk: standard input, or files with fixes in them.
-    With `shows_verdicts`, findings have the verdicts of the last probe. Findings in the `baseline` are hidden.
+    `find_targets` returns the versions that scripts of a folder use: a repository may hold several projects. `given`
+    are the contents of files that are not read from the disk: standard input, or files with fixes in them. With
+    `shows_verdicts`, findings have the verdicts of the last probe. Findings in the `baseline` are hidden.
     `check_cancelled` is called regularly; what it raises ends the run, and must not be an Exception, which would count
-    as a fault of one file or rule.
-    Findings may be in modules that the files import: `excludes` says which modules are not reported, and without
-    `reports_modules` only findings in the files themselves are. At most `jobs` processes read at once. Results of
-    unchanged files are taken from the `store`, and new ones are cached there.
+    as a failure of one file or rule. Findings may be in modules that the files import: `excludes` determines which
+    modules are not reported, and without `reports_modules` only findings in the files themselves are. At most `jobs`
+    processes read at once. Results of unchanged files are taken from the `store`, and new ones are cached there.
     """
 
     files: Sequence[str]

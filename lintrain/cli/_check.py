@@ -15,7 +15,7 @@ from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash, Unjudged
 from lintrain.check.selection import CheckRequest, Selection
 from lintrain.cli._options import CheckOptions, check_consistency, selection_of, settings_of
-from lintrain.cli._output import CommandError, say, say_text, write_document, write_for_people, write_report
+from lintrain.cli._output import CommandError, say, write_document, write_for_people, write_report, write_to_stderr
 from lintrain.cli._request import files_of, request_of
 from lintrain.report.text.judgement import count, statistics, statistics_json, summary
 from lintrain.report.text.style import Style, style_of, wrap
@@ -110,7 +110,7 @@ def _fix(options: CheckOptions, settings: Settings, request: CheckRequest, outco
         return FAILED if fixed.outcome.crashes else FOUND if exits_non_zero else CLEAN
     text = report_text(options, settings, fixed.outcome, request.rules, fixed.fixed.total())
     if options.reads_stdin and not options.output_file:
-        say_text(text.removesuffix("\n"))
+        write_to_stderr(text.removesuffix("\n"))
     else:
         _write(options, settings, text)
     code = _close(options, request, fixed.outcome, started)

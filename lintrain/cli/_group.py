@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from lintrain._version import __version__
-from lintrain.cli._output import CommandError, say_text
+from lintrain.cli._output import CommandError, write_to_stderr
 
 
 class CommandFolder(click.Group):
@@ -53,7 +53,7 @@ def call(arguments: list[str]) -> int:
     except click.ClickException as error:
         text = StringIO()
         error.show(text)
-        say_text(text.getvalue().removesuffix("\n"))
+        write_to_stderr(text.getvalue().removesuffix("\n"))
         return error.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error

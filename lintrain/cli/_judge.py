@@ -56,7 +56,7 @@ def judge(options: JudgeOptions) -> int:
 
 
 def judge_file(evidence: Path, options: JudgeOptions | None = None) -> Judgement:
-    """The verdicts of the present rules on the evidence in a file; raises CommandError."""
+    """The verdicts of the current rules on the evidence in a file; raises CommandError."""
     try:
         record = read_record(evidence)
     except EvidenceFileError as error:

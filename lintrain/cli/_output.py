@@ -1,10 +1,10 @@
 """Writing to the terminal, to pipes that may be closed, and to files.
 
-Writing one file: its own content only, whatever links lead to it or share it.
+Writes one file: only its own content, whatever links lead to it or share it.
 
-A file whose other names (hard links) all lie in its project is written in place. One that has a name elsewhere is
-replaced by a new file, so that what goes by the other name stays as it is. Folders on the way are opened one by one
-without following a link, so that none can be exchanged between the look and the writing.
+A file whose other names (hard links) are all in its project is written in place. One with a name elsewhere is replaced
+by a new file, so that the file under the other name does not change. Folders on the path are opened one by one without
+following a link, so that none can be exchanged between the check and the writing.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class CommandError(Exception):
 
 def say(line: str) -> None:
     """Write a line to stderr; a line break in it comes from untrusted text and is escaped."""
-    say_text(line.replace("\n", "\\n"))
+    write_to_stderr(line.replace("\n", "\\n"))
 
 
-def say_text(text: str) -> None:
+def write_to_stderr(text: str) -> None:
     """Write lines to stderr."""
     _write(sys.stderr, text + "\n")
 

@@ -1,4 +1,4 @@
-"""`lintrain baseline`: record the present findings, so that only new ones are reported."""
+"""`lintrain baseline`: record the current findings, so that only new ones are reported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-@click.command(short_help="Record the present findings, so that only new ones are reported.")
+@click.command(short_help="Record the current findings, so that only new ones are reported.")
 @click.option("--prune", is_flag=True, help="Remove fixed findings; record no new ones.")
 @click.option(
     "--baseline",

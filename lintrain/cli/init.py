@@ -63,7 +63,7 @@ def init(*, dry_run: bool, with_hook: bool) -> int:
             lines += ["", *(f"    {line}".rstrip() for line in _added(step)), ""]
     if not dry_run:
         write_contents({str(step.file): step.text.encode() for step in steps if step.text is not None})
-        lines += ["next: `lintrain check` shows the present findings, `lintrain baseline` records them"]
+        lines += ["next: `lintrain check` shows the current findings, `lintrain baseline` records them"]
     write_report("\n".join(lines) + "\n")
     return 0
 
@@ -123,13 +123,13 @@ def _outermost(folders: set[str]) -> list[str]:
 def _versions(root: Path, text: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of the libraries that the scripts use: the known versions, and the names of the others."""
     from lintrain.knowledge.tables import COVERED_PACKAGES
-    from lintrain.knowledge.versions import NOBODY_TELLS, find_versions
+    from lintrain.knowledge.versions import NEWEST_KNOWN, find_versions
 
     targets = find_versions(root)
     used = [name for name in COVERED_PACKAGES if re.search(rb"\b%b\b" % name.replace("-", "_").encode(), text)]
     found = [(name, target) for name in used if (target := targets.get(name)) is not None]
-    known = tuple(f"{name} {target.text} ({target.source})" for name, target in found if target.source != NOBODY_TELLS)
-    return known, tuple(name for name, target in found if target.source == NOBODY_TELLS)
+    known = tuple(f"{name} {target.text} ({target.source})" for name, target in found if target.source != NEWEST_KNOWN)
+    return known, tuple(name for name, target in found if target.source == NEWEST_KNOWN)
 
 
 def _overview(root: Path, contents: ProjectContents) -> Iterator[str]:

@@ -21,7 +21,7 @@ from lintrain.settings.settings import FORMATS
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Rules or stages to skip.")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file to use.")
 def command(**given: Any) -> int:  # Any: click passes the options above, JudgeOptions types them
-    """Judge EVIDENCE, a file written by `lintrain probe SCRIPT --evidence FILE`, with the present rules.
+    """Judge EVIDENCE, a file written by `lintrain probe SCRIPT --evidence FILE`, with the current rules.
 
     The script is checked again if it is unchanged; otherwise the recorded findings are used. The exit codes are those
     of `lintrain probe`.

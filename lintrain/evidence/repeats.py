@@ -20,12 +20,12 @@ class CheckpointEvidence:
 
     `saved_after` steps; `files` of the checkpoint by size in bytes. `weights`, `optimizer_state` count the tensors of
     the run that saved; `changed_weights`, `lost_state`, `changed_state` name those that differ, or are missing, in the
-    other one. `learning_rates`, `losses` are of the run that saved, then of the one that resumed. `generators` name
-    the random generators that were drawn from and have another state. `repeated_rows` of the `rows` of the resumed
-    step were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was
-    seen to be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code
-    does. `scales` are those of the GradScaler, None where there is none, `steps_since_growth` its steps since it
-    changed them. `resume_is_asked` is False where the script itself never asks the library to resume.
+    other one. `learning_rates`, `losses` are of the run that saved, then of the one that resumed. `generators` name the
+    random generators that were drawn from and have another state. `repeated_rows` of the `rows` of the resumed step
+    were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was seen to
+    be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code does.
+    `scales` are those of the GradScaler, None if there is none, `steps_since_growth` its steps since it changed them.
+    `resume_is_asked` is False where the script itself never asks the library to resume.
     """
 
     saved_after: int
@@ -182,12 +182,12 @@ class RanksEvidence:
     `different_weights` of all `weights` are not the same before the first step, `different_gradients` of all
     `gradients` after its backward pass; `without_gradient` got none. `apart` are the trained weights that are not the
     same before the last step that was compared. `rows` are those that each rank trained on in `steps` steps,
-    `shared_rows` of them were trained on by both, None where they are not known; `same_batches` of all steps were
-    made of the same numbers on both. `batches` and `dataset_rows` are the lengths of each rank's loader and data set,
-    None for a stream; `same_dataset` says whether rows from all over it are the same, None where they cannot be read
-    twice alike. `is_joined` says whether the processes had formed a group when they stepped; `keeps_apart` names what
-    the script uses that lets weights differ for a while or for good (sharding, averaging now and then), else empty.
-    `failure` is the error that a rank ended with after its first step, else empty.
+    `shared_rows` of them were trained on by both, None where they are not known; `same_batches` of all steps were made
+    of the same numbers on both. `batches` and `dataset_rows` are the lengths of each rank's loader and data set, None
+    for a stream; `same_dataset` says whether rows from all over it are the same, None where they cannot be read twice
+    alike. `is_joined` says whether the processes had formed a group when they stepped; `keeps_apart` names what the
+    script uses that lets weights differ for a while or for good (sharding, occasional averaging), else empty. `failure`
+    is the error that a rank ended with after its first step, else empty.
     """
 
     processes: int

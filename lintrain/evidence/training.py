@@ -166,7 +166,7 @@ class BackwardEvidence:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerGroup:
-    """One parameter group: the peak learning rate it was given and the one in force at the first step."""
+    """One parameter group: the peak learning rate it was given and the one used at the first step."""
 
     learning_rate: float
     first_learning_rate: float

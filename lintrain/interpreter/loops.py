@@ -13,7 +13,7 @@ from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import expression, statement
 from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.interpreter.core.storing import assign, assigned_names
-from lintrain.interpreter.retention import made_anew
+from lintrain.interpreter.retention import rebound
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Unknown, Value
@@ -33,7 +33,7 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
         each,
         header,
         _body_location(reader, node.body),
-        reader.once(_made_anew, node),
+        reader.once(_rebound, node),
     )
     _forget_changing(reader, node, scope)
     # Before the target is bound, so that without an iteration the target too is what it was.
@@ -56,7 +56,7 @@ def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
         UNKNOWN,
         header,
         _body_location(reader, node.body),
-        reader.once(_made_anew, node),
+        reader.once(_rebound, node),
     )
     return _execute_loop(reader, loop, node.body, node.orelse, scope, len(scope.journal))
 
@@ -106,8 +106,8 @@ def _without_body(scope: Scope, ends: Sequence[Changes]) -> Changes:
 ForOrWhile = ast.For | ast.AsyncFor | ast.While
 
 
-def _made_anew(node: ForOrWhile) -> frozenset[str]:
-    return made_anew(node.body)
+def _rebound(node: ForOrWhile) -> frozenset[str]:
+    return rebound(node.body)
 
 
 def _assigned(node: ForOrWhile) -> tuple[str, ...]:

@@ -97,11 +97,11 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
         return _is_kept_by_object(reader, target, loop, scope)
     root = text.partition(".")[0].partition("[")[0]
     # `losses = []` at the start of each iteration, or `losses.clear()`, releases the graphs.
-    return root not in loop.made_anew and not _is_emptied(reader.code(loop.location), text)
+    return root not in loop.rebound and not _is_emptied(reader.code(loop.location), text)
 
 
 def _is_emptied(code: str, target: str) -> bool:
-    """Whether a loop's code takes something out of the target, or makes it anew."""
+    """Whether a loop's code removes something from the target, or assigns it again."""
     ends = _texts_before(ASSIGNS, code, len(target)).get(target, ())
     return _is_taken_from(code, target) or any(not _adds_to_itself(code, end, target) for end in ends)
 
@@ -152,9 +152,7 @@ def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scop
 def _is_callers_list(reader: Reader, target: ast.expr) -> bool:
     """Whether the loop calls the function under evaluation with a list of its own that outlives the iteration."""
     loop, given = reader.loops[-1], _given_in_loop(reader, target)
-    return (
-        given is not None and given.id not in loop.made_anew and not _is_emptied(reader.code(loop.location), given.id)
-    )
+    return given is not None and given.id not in loop.rebound and not _is_emptied(reader.code(loop.location), given.id)
 
 
 def _is_callers_sum(reader: Reader, target: ast.expr) -> bool:
@@ -188,7 +186,7 @@ def _own_location(reader: Reader) -> Location:
     return reader.source.location(function.node) if function is not None else reader.loops[-1].location
 
 
-def made_anew(body: Sequence[ast.stmt]) -> frozenset[str]:
+def rebound(body: Sequence[ast.stmt]) -> frozenset[str]:
     """The names that statements bind by other means than adding to what they hold."""
     return frozenset(_bound(body))
 

@@ -94,7 +94,7 @@ def transposed(shape: Shape, arguments: Sequence[Value]) -> Shape:
 
 
 def permuted(shape: Shape, arguments: Sequence[Value]) -> Shape:
-    """`permute(0, 2, 1)` orders the axes anew."""
+    """`permute(0, 2, 1)` reorders the axes."""
     axes = list(arguments)
     if len(axes) == 1 and isinstance(axes[0], SequenceValue):
         axes = axes[0].items

@@ -34,7 +34,7 @@ _MOST_FOLDERS_ABOVE = 6
 
 INTERPRETER = "the interpreter that runs lintrain"
 
-NOBODY_TELLS = "the newest version that lintrain knows"
+NEWEST_KNOWN = "the newest version that lintrain knows"
 """The source of a target that no file states."""
 
 
@@ -160,7 +160,7 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
         if len(left) == 1:
             break
     if not agreeing and left == covered:
-        return Target(covered[-1:], written(covered[-1]), NOBODY_TELLS)
+        return Target(covered[-1:], written(covered[-1]), NEWEST_KNOWN)
     text = ", ".join(dict.fromkeys(statement.specifier.removeprefix("==") for statement in agreeing))
     source = ", ".join(dict.fromkeys(statement.source for statement in agreeing))
     return Target(left, text, source, any(_is_beyond(covered, statement) for statement in agreeing))

@@ -90,7 +90,9 @@ OTHER_ORDERS = lazy_pattern(
 
 
 def keeps_source_order(pipeline: Pipeline, dataset: Value) -> bool:
-    """Whether a data set certainly gives its rows in the order of their source, and nothing speaks for that order."""
+    """Whether the rows of a data set are certainly in the order of their source, and nothing indicates that this is
+    intended.
+    """
     match dataset:
         case Dataset():
             is_plain = IN_ORDER | {"select", "take", "skip", "filter"} >= set(dataset.operations)

@@ -69,7 +69,7 @@ class Act(StrEnum):
 class Loop:
     """A `for` or `while` that the script runs; `over` is what it iterates, `each` its element.
 
-    `made_anew` are the names that its body binds by other means than adding to them.
+    `rebound` are the names that its body binds by other means than adding to them.
     """
 
     location: Location
@@ -77,7 +77,7 @@ class Loop:
     each: Value = UNKNOWN
     header: str = ""
     body: Location | None = None
-    made_anew: frozenset[str] = frozenset()
+    rebound: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

@@ -192,7 +192,7 @@ class Pipeline:
     steps: int = 0
     """What the rules have looked at."""
     circles: Circles = field(default_factory=Circles, repr=False)
-    """To be ended when no rule asks any more."""
+    """To be ended after the last query of a rule."""
     sources: dict[str, Source] = field(default_factory=dict[str, "Source"])
     """The script and those of the project's modules that were read for it, by their paths."""
     checkpoints: dict[str, CheckpointFacts | None] = field(default_factory=dict[str, "CheckpointFacts | None"])
@@ -232,7 +232,7 @@ class Pipeline:
 
     def acts(self, *acts: Act) -> Sequence[Event]:
         """The events of these kinds, in order."""
-        self._sort_anew()
+        self._sort()
         if acts not in self._by_act:
             self._by_act[acts] = [event for event in self.events if event.act in acts]
         self.spend(len(self._by_act[acts]))
@@ -240,7 +240,7 @@ class Pipeline:
 
     def events_in(self, loop: Loop) -> Sequence[Event]:
         """What happens inside a loop, in order; every event is sorted into its loops once."""
-        self._sort_anew()
+        self._sort()
         if not self._by_loop:
             for event in self.events:
                 for around in {id(around) for around in event.loops}:
@@ -251,13 +251,13 @@ class Pipeline:
 
     def cached(self, question: Callable[[Pipeline, Subject], Answer], subject: Subject) -> Answer:
         """The answer to a question about a loop or value, known by its identity, asked once while no event is added."""
-        self._sort_anew()
+        self._sort()
         key = (question, id(subject))
         if key not in self._answers:
             self._answers[key] = (None if subject is self else subject), question(self, subject)  # no circle
         return cast("tuple[Subject | None, Answer]", self._answers[key])[1]
 
-    def _sort_anew(self) -> None:
+    def _sort(self) -> None:
         """Forget how the events were sorted, where there are others now."""
         state = (len(self.events), self.events[-1] if self.events else None)
         if self._sorted[0] != state[0] or self._sorted[1] is not state[1]:

@@ -39,7 +39,7 @@ def is_within(path: str, folder: str) -> bool:
 def way_out(path: str) -> str | None:
     """The target of a path that a link leads out of its project; None for one that stays.
 
-    A link to a file that lies in no project has to stay in its folder; one to a folder may lead anywhere.
+    A link to a file outside of any project has to stay in its folder; one to a folder may lead anywhere.
     """
     whole = here = os.path.abspath(path)
     while here != os.path.dirname(here):

@@ -251,7 +251,7 @@ IMPORT = lazy_pattern(
 )
 
 READ_BESIDE = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".tsv", ".parquet")
-"""Files that are read beside a script which names them."""
+"""Files that are read together with a script that names them."""
 
 
 @dataclass(eq=False)

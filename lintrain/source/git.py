@@ -234,7 +234,7 @@ def _stand_in(real: str, folder: str, names: tuple[str, ...]) -> None:
         demand_plain_files(path, LARGEST_REF if name == "refs" else MOST_OUTPUT)
         try:
             os.symlink(path, link)
-        except OSError:  # Windows demands a privilege for links
+        except OSError:  # Windows requires a privilege for links
             (shutil.copytree if os.path.isdir(path) else shutil.copyfile)(path, link)
     if not os.path.exists(os.path.join(folder, "refs")):
         os.mkdir(os.path.join(folder, "refs"))

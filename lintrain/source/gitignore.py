@@ -26,7 +26,7 @@ LARGEST_FILE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ignores:
-    """The patterns in force in a folder, each with the folder of its file, outermost first."""
+    """The patterns that apply to a folder, each with the folder of its file, outermost first."""
 
     specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
 
@@ -47,7 +47,7 @@ class Ignores:
         return cls() if ignores.leave_out(folder, is_folder=True) else ignores
 
     def within(self, folder: str, names: set[str]) -> Ignores:
-        """The patterns in force in a folder that holds files of these names."""
+        """The patterns that apply to a folder that contains files with these names."""
         if ".gitignore" not in names:
             return self
         return Ignores(self.specs + _read(os.path.abspath(folder), os.path.join(folder, ".gitignore")))

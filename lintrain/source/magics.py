@@ -163,7 +163,7 @@ INDENTED = "if True:  "
 class Cell:
     """One code cell: `number` counts every cell of the notebook from 1, Markdown too.
 
-    Its code stands in the joined text from `first_line` to `last_line`, below a comment line of ours.
+    Its code is in the joined text from `first_line` to `last_line`, below a comment line that lintrain adds.
     """
 
     number: int

@@ -83,7 +83,7 @@ def _is_python(notebook: Json) -> bool:
 
 
 def _cells(notebook: Json) -> list[Json]:
-    """The cells of a notebook; before version 4 of the format they lie in worksheets."""
+    """The cells of a notebook; before version 4 of the format they are in worksheets."""
     sheets = _objects(notebook.get("worksheets"))
     return [cell for sheet in sheets for cell in _objects(sheet.get("cells"))] or _objects(notebook.get("cells"))
 

@@ -37,7 +37,7 @@ for a name of 90 KB."""
 BLOCK = re.compile(rf"[\w. \t\f\r\n\\]{{{MOST_PARTS}}}")
 """Characters of dotted names alone: a name of so many parts has twice as many, so it fills a block at some multiple."""
 
-MOST_MENDED = 50
+MOST_REPAIRED = 50
 """Lines of one file whose f-strings are read again."""
 
 
@@ -74,7 +74,7 @@ def _parse_reused_quotes(text: str, first: SyntaxError) -> ast.Module:
     """The tree with the inner quotes of f-strings changed to others, every column as it was; raises `first`."""
     lines = text.split("\n")
     error = first
-    for _ in range(MOST_MENDED):
+    for _ in range(MOST_REPAIRED):
         index = (error.lineno or 0) - 1
         requoted = REUSED_QUOTES.sub(_with_other_quotes, lines[index]) if 0 <= index < len(lines) else ""
         if not requoted or requoted == lines[index]:

@@ -32,7 +32,7 @@ MOST_CACHED = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModuleFile:
-    """What an import means: the file of a module, and of a package the folder that its submodules lie in.
+    """The target of an import: the file of a module, and for a package the folder of its submodules.
 
     `file` is None for a folder without `__init__.py`.
     """

@@ -95,7 +95,7 @@ def _listed(variable: str) -> Iterator[str]:
 
 
 def _is_git_folder(folder: str) -> bool:
-    """Whether a folder holds what git demands of one of its own."""
+    """Whether a folder contains what git requires of a repository."""
     common = _common(os.path.realpath(folder))
     has_head = os.path.lexists(os.path.join(folder, "HEAD"))
     return has_head and all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs"))

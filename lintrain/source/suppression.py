@@ -34,9 +34,9 @@ class Suppression:
     reason: str = ""
 
     def covers(self, rule: str, location: Location) -> bool:
-        """Whether the comment silences a rule at a location: on its first line or on its last one.
+        """Whether the comment suppresses a rule at a location: on its first line or on its last one.
 
-        A file that cannot be read or parsed was not checked, and no comment makes that a clean file.
+        A file that cannot be read or parsed was not checked, and no comment hides that.
         """
         if self.flaw or rule in UNCONDITIONAL or (self.rules and rule not in self.rules):
             return False

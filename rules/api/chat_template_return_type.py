@@ -47,7 +47,7 @@ In a data set:
 
 ## When it is fine
 
-The script reads `input_ids` from the result, or asks for text:
+The script reads `input_ids` from the result, or requests text:
 
     lm_tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     messages = [{"role": "user", "content": "good morning"}]

@@ -29,12 +29,12 @@ A script that checks the version or catches the error runs with both versions:
     except TypeError:
         args = TrainingArguments(output_dir="out", eval_strategy="epoch")
 
-lintrain uses the version that the project asks for: in its lock file, its requirements or its environment. If these pin
+lintrain uses the version that the project requires: in its lock file, its requirements or its environment. If these pin
 `transformers==4.40`, `evaluation_strategy` is correct.
 
 ## Fix
 
-Safe for plain renames and for arguments without effect: the present call raises an error. Asks first where the new
+Safe for plain renames and for arguments without effect: the current call raises an error. Asks first where the new
 argument has another unit or another meaning.
 
 ## References

@@ -37,7 +37,7 @@ A script that catches the error or checks the version runs with both versions:
 
     slow = AdamW(model.parameters(), lr=5e-5)
 
-lintrain uses the version that the project asks for: in its lock file, its requirements or its environment.
+lintrain uses the version that the project requires: in its lock file, its requirements or its environment.
 
 ## Fix
 
@@ -124,7 +124,7 @@ class RemovedName(Rule[Claim]):
             used.location,
             f"`{used.name}` was removed after {known.package} {known.last_with} (here: {version})",
             related=[Related(location, "used here", "use", used.bound_as) for location in uses],
-            why=f"{source} asks for {known.package} {version}" if target else "",
+            why=f"{source} requires {known.package} {version}" if target else "",
             help=rename.advice if rename else "see the release notes for the replacement",
             subject=used.name,
             claim=_claim(pipeline, used, uses, rename),

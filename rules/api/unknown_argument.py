@@ -51,7 +51,7 @@ A class of the script has an argument of its own and passes the others on:
 
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, seq_classif_dropout=0.1)
 
-lintrain uses the version that the project asks for: in its lock file, its requirements or its environment. It reports
+lintrain uses the version that the project requires: in its lock file, its requirements or its environment. It reports
 nothing for versions newer than those that it knows.
 
 ## Fix

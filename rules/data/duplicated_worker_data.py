@@ -172,7 +172,7 @@ class DuplicatedWorkerData(Rule[Claim]):
         if not read.is_steady:
             return Verdict.inconclusive(f"a single worker does not read the same {read.read} rows twice", **numbers)
         if read.shared == 0:
-            return Verdict.refuted(f"2 workers read {read.read} rows each, without a common row", **numbers)
+            return Verdict.refuted(f"2 workers read {read.read} rows each, with no rows in common", **numbers)
         return Verdict.inconclusive(f"2 workers have {read.shared} of {read.read} rows in common", **numbers)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:

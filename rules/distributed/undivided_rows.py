@@ -57,7 +57,7 @@ class UndividedRows(EvidenceRule):
             return Verdict.inconclusive(evidence.unasked("ranks"))
         text = f"{ranks.processes} processes have the same batch in {ranks.same_batches} of {ranks.steps} steps"
         if not ranks.is_joined:
-            return Verdict.inconclusive(f"{text}, but form no group")
+            return Verdict.inconclusive(f"{text}, but are in no process group")
         if ranks.shared_rows == 0 and not ranks.same_batches:
             return Verdict.refuted(f"{text}, and no rows in common")
         if ranks.keeps_apart or ranks.apart:

@@ -65,7 +65,7 @@ class UnsynchronizedReplicas(EvidenceRule):
         apart = len(ranks.apart)
         text = f"{apart} of {ranks.gradients} trained weights differ between {ranks.processes} processes"
         if not ranks.is_joined or not ranks.gradients:
-            return Verdict.inconclusive(f"{text}, which form no group")
+            return Verdict.inconclusive(f"{text}, which are in no process group")
         if ranks.keeps_apart:
             return Verdict.inconclusive(f"{text}, which `{ranks.keeps_apart}` allows")
         steps = f"before step {ranks.steps}"
@@ -73,7 +73,7 @@ class UnsynchronizedReplicas(EvidenceRule):
             return Verdict.refuted(f"{text} {steps}", apart=0)
         if ranks.shared_rows is None or ranks.shared_rows == min(ranks.rows):
             return Verdict.inconclusive(
-                f"{text}, but the rows do not show whether each process has a part of one model"
+                f"{text}, but the rows do not show whether each process holds a shard of one model"
             )
         different = f"{len(ranks.different_gradients)} of {ranks.gradients} gradients after its first backward pass"
         return Verdict.confirmed(f"{text} {steps}, and {different}, for example `{ranks.apart[0]}`", apart=apart)

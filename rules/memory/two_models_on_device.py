@@ -148,10 +148,10 @@ class TwoModelsOnDevice(Rule):
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not finding.with_role("origin"):
             return _of_iterations(evidence.objects.moved_at(finding.location))
-        idle = [each for reason in finding.with_role("origin") for each in evidence.objects.moved_at(reason.location)]
-        if not idle:
+        moved = [each for reason in finding.with_role("origin") for each in evidence.objects.moved_at(reason.location)]
+        if not moved:
             return Verdict.inconclusive("no model was moved to a device at this line")
-        first = idle[0]
+        first = moved[0]
         model = f"`{first.name}` of {shown.show_size(first.size)}"
         if not first.is_held:
             return Verdict.refuted(f"{model} was freed before the end of the run", size=first.size)

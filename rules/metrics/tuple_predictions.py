@@ -61,7 +61,7 @@ The logits may be selected before the metric function is called:
 
 ## Fix
 
-Safe if the predictions have a name of their own. Asks first if they are an attribute.
+Safe if the predictions have their own name. Asks first if they are an attribute.
 
 ## References
 

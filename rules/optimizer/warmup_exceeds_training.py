@@ -52,7 +52,7 @@ The number of steps may be an option:
 
 ## Fix
 
-Asks first: a tenth of the run is common, but not what the script asks for.
+Asks first: a tenth of the run is common, but not what the script requests.
 
 ## References
 

@@ -142,9 +142,11 @@ def _undefined(source: Source, clue: Clue, location: Location, surroundings: _Su
     else:
         message, why = f"`{name}` is never defined or imported", WHY
     fix = None if bound else _import_of(source, name, location)
-    cure = "" if fix or bound else _nearest(name, surroundings)
+    nearest = "" if fix or bound else _nearest(name, surroundings)
     claim = plain_claim(UndefinedName(surroundings.is_certain(location)))
-    return Reported(Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, location, message, why, cure, claim=claim), fix)
+    return Reported(
+        Finding(UNDEFINED_NAME.name, UNDEFINED_NAME.level, location, message, why, nearest, claim=claim), fix
+    )
 
 
 def _nearest(name: str, surroundings: _Surroundings) -> str:

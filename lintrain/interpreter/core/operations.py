@@ -153,7 +153,7 @@ def update(reader: Reader, entries: dict[Literal, Value], other: Value) -> bool:
         return other.is_complete
     held = of_type(ENTRIES, other)
     if held is None:
-        # The unknown mapping may overwrite any key, so none of the known values is certain any more.
+        # The unknown mapping may overwrite any key, so none of the known values is certain.
         entries.update(dict.fromkeys(reader.counted(entries), UNKNOWN))
         return False
     added, is_complete = held(other)

@@ -100,7 +100,7 @@ class Reader:
     limit: int = STEP_BUDGET
     """The count of steps at which reading stops, or comes back from the project's modules."""
     check_cancelled: Callable[[], None] = _nothing
-    """Called now and then; what it raises ends the reading."""
+    """Called regularly; what it raises ends the reading."""
     asked_at: int = 0
     """The count of steps at which it is called next."""
     modules: Modules = field(default_factory=lambda: Modules(None))
@@ -191,7 +191,7 @@ class Reader:
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """Code that a library calls where and as often as it wants, such as a collate function."""
+        """Code that a library calls when it chooses and any number of times, such as a collate function."""
         before = (self.loops, self.guards, self.without_grad, self.uncalled)
         self.loops, self.guards, self.without_grad, self.uncalled = [], 0, 0, True
         try:

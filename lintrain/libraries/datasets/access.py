@@ -115,7 +115,7 @@ def _some_values(reader: Reader, value: Value, key: Value, location: Location) -
     # tokens that follow.
     stretch = reader.source.code(location).rpartition("[")[2].removesuffix("]")
     if isinstance(key, Slice) and value.column.kind is Kind.TOKENS:
-        # `ids[:512]` may cut the padding off, or the text: neither is certain any more.
+        # `ids[:512]` may cut the padding off, or the text: neither remains certain.
         column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
         return ColumnValues(column, value.dataset, stretch)
     return replace(value, stretch=stretch, column=replace(value.column, written=None))

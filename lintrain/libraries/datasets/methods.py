@@ -248,7 +248,7 @@ def transform(call: Call, dataset: Dataset) -> None:
 
 
 def set_format(call: Call, dataset: Dataset) -> None:
-    """`set_format(type, columns=[...])`: the other columns are not seen any more."""
+    """`set_format(type, columns=[...])`: the other columns are hidden."""
     dataset.columns = {**(dataset.columns or {}), **dataset.hidden} or dataset.columns
     dataset.hidden = {}
     dataset.format = text_of(call.value("type", 0))

@@ -162,8 +162,7 @@ def _where(call: Call) -> Value:
         note_tuple(call, argument.value, argument.text, argument.location, "where")
     tensors = [option for option in options if isinstance(option, Tensor)]
     if tensors:
-        # `np.where(labels != -100, labels, pad)` is how -100 is replaced, so none need be among the values
-        # any more.
+        # `np.where(labels != -100, labels, pad)` is how -100 is replaced, so none may remain among the values.
         return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)

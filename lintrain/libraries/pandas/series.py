@@ -121,7 +121,7 @@ def _as_type(call: Call) -> Value:
     if not isinstance(series, Series):
         return UNKNOWN
     kind = kind_as(call.value("dtype", 0))
-    # The same kind keeps all that is known (class names, what was written). Another kind starts anew.
+    # The same kind keeps all that is known (class names, what was written). Another kind starts without it.
     kept = series.column if kind is series.column.kind else Column(series.column.name, kind)
     return Series(kept, origin=call.location)
 

@@ -22,7 +22,7 @@ MOST_ITEMS = 64
 
 @method(Sequence, "append")
 def _append(call: Call) -> Value:
-    # Before the list changes, so that the note sees whether the loop made it anew.
+    # Before the list changes, to record whether the loop assigned it again.
     note_append(call.reader, call.node, call.value("object", 0), call.reader.frame.scope)
     return _extend(call, [call.value("object", 0)])
 

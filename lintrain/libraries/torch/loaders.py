@@ -233,7 +233,7 @@ def _row(reader: Reader, value: Value) -> Value:
 
 
 MOST_COLLATIONS = 16
-"""Loops over one loader for which its collate function is read anew."""
+"""Loops over one loader for which its collate function is read again."""
 
 
 def collated(reader: Reader, loader: Loader) -> Value | None:

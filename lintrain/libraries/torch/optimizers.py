@@ -160,7 +160,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
         return None
     if name in {"param_groups", "defaults"}:
         # `for group in optimizer.param_groups: group["lr"] = ...` sets rates by hand, so the rate of the
-        # call is not certain any more.
+        # call is no longer certain.
         value.has_groups = True
         return UNKNOWN
     if name == "optimizer":

@@ -136,7 +136,7 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
 @method(TrainingArguments, "set_training", "set_evaluate", "set_testing", "set_save", "set_logging")
 @method(TrainingArguments, "set_optimizer", "set_lr_scheduler", "set_dataloader", "set_push_to_hub")
 def _set_many(call: Call) -> Value:
-    """These set several arguments, their names differ from the constructor's: nothing is certain any more."""
+    """These set several arguments, their names differ from the constructor's: nothing remains certain."""
     if isinstance(call.receiver, TrainingArguments):
         call.receiver.is_complete = False
     return call.receiver

@@ -36,7 +36,7 @@ class Circles:
             self.closures.append(closure)
 
     def end(self) -> None:
-        """Release all of them, once no rule asks any more."""
+        """Release all of them after the last query of a rule."""
         for closure in self.closures:
             closure.release()
         self.closures.clear()

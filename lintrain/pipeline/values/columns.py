@@ -113,8 +113,8 @@ class Cut:
 class DataFrame(Value):
     """A frame: its columns; `is_complete` if there are no others. Code that stores into it changes it in place.
 
-    `rows` and `sorted_by` tell of its rows what is certain. `is_numbered` if its index counts the rows from 0: such
-    an index is no column of a data set made of it. `depth` counts the conditions and loops around its making.
+    `rows` and `sorted_by` describe its rows as far as they are certain. `is_numbered` if its index counts the rows from
+    0: such an index is no column of a data set made of it. `depth` counts the conditions and loops around its making.
     """
 
     columns: dict[str, Column]
@@ -165,7 +165,7 @@ class TextMethods(Value):
 
 
 def forget_frames(value: Value) -> None:
-    """Note that anything may have happened to the frames in a list, whose items cannot be told apart."""
+    """Note that anything may have happened to the frames in a list, because its items cannot be distinguished."""
     match value:
         case DataFrame():
             value.forget()

@@ -172,7 +172,7 @@ class ColumnNames(Value):
 
 @dataclass(eq=False, slots=True)
 class Features(Value):
-    """`dataset.features`: the columns by name, with what code put in their stead."""
+    """`dataset.features`: the columns by name, with those that code replaced."""
 
     columns: dict[str, Column]
     is_complete: bool = False

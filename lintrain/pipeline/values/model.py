@@ -211,7 +211,8 @@ class Tensor(Value):
     autograd's graph; `is_sliced` if some of its rows or tokens were left out. `kind` is the kind of its numbers
     (`float`, `int`), empty if it is not known.
     `is_cleaned` if the script chose among its entries or replaced some, so that no -100 need be among them.
-    `hits_of` are the labels that it says of, place by place, whether they were met, where no -100 was left out.
+    `hits_of` are the labels for which it contains, position by position, whether they were matched, if no -100 was
+    left out.
     """
 
     role: Role = Role.UNKNOWN

@@ -159,7 +159,7 @@ NUMBERS = Constant | Count | Unknown | Either
 
 
 def computed(left: Value, operator: str, right: Value, location: Location) -> Value | None:
-    """What an operator gives of a count of batches and another number; None if it counts no batches any more."""
+    """The result of an operator on a count of batches and another number; None if it no longer counts batches."""
     if not isinstance(left, NUMBERS) or not isinstance(right, NUMBERS):
         return None
     count, other = (left, right) if isinstance(left, Count) else (right, left)

@@ -31,8 +31,7 @@ class TrainingArguments(Value):
 class Metric(Value):
     """A metric of `evaluate`, or a metric function of scikit-learn, by its name (None if it is not literal).
 
-    `takes_classes` if its predictions must be classes; False if it wants scores or texts, None if
-    that is not known.
+    `takes_classes` if its predictions must be classes; False if it expects scores or texts, None if that is not known.
     """
 
     library: str

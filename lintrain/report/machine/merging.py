@@ -104,8 +104,8 @@ def _with_distinct_fingerprints(findings: Iterable[FindingEntry]) -> Iterator[Fi
     seen: dict[str, int] = {}
     for entry in findings:
         seen[entry.fingerprint] = seen.get(entry.fingerprint, -1) + 1
-        again = seen[entry.fingerprint]
-        yield replace(entry, fingerprint=f"{entry.fingerprint}-{again}") if again else entry
+        count = seen[entry.fingerprint]
+        yield replace(entry, fingerprint=f"{entry.fingerprint}-{count}") if count else entry
 
 
 def _order(entry: FindingEntry) -> tuple[str, int, int, str, str]:

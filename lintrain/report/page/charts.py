@@ -25,7 +25,7 @@ LETTER = 7.2
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 210, 64, 16, 34, 34
 TICKS = 4
 WIDE = 50.0
-"""Values that differ by more than this factor are drawn on a logarithmic scale."""
+"""Values that differ by more than this factor use a logarithmic scale."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ def _remarks(one: Reported, verdict: Verdict | None) -> Iterator[Markup]:
             yield joined(tag("dt", "measured"), tag("dd", _measured(verdict.measured)))
     if one.finding.why:
         yield _remark("why", one.finding.why)
-    if cure := fix_text_of(one):
-        yield _remark("fix", cure)
+    if fix_text := fix_text_of(one):
+        yield _remark("fix", fix_text)
 
 
 def _remark(name: str, text: str) -> Markup:

@@ -1,4 +1,4 @@
-"""Rows that stand for a whole dataset: some of every label, and for each row of the whole the one that stands in.
+"""A sample of a data set: some rows of every label, and for each row of the whole set the row that represents it.
 
 Rows with the same texts and different labels, counted when the script maps them: before anything cuts them.
 """

@@ -54,7 +54,7 @@ class MeasuredRun(ABC):
         self.statuses: dict[StageName, StageStatus] = {}
         self.responses: RepeatedCalls | None = None
 
-    # what a framework says of its run
+    # what a framework provides
 
     @property
     @abstractmethod

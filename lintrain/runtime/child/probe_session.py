@@ -238,7 +238,7 @@ class ProbeSession:
         self._exit()
 
     def stop(self, reason: str) -> NoReturn:
-        """End the process because what the script wants to train cannot be constructed."""
+        """End the process because the model that the script trains cannot be constructed."""
         self._end(EndingKind.CRASHED, reason)
         self._exit()
 

@@ -203,7 +203,7 @@ def _tree(function: FunctionType) -> ast.AST | None:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         return None
-    # The source of a lambda is the whole statement that it stands in, often a part of a call over several lines.
+    # The source of a lambda is the whole statement that contains it, often a part of a call over several lines.
     for text in (source, f"({source.strip().rstrip(',')})", _lambda_part(source)):
         try:
             parsed = ast.parse(text)

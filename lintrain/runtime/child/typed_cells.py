@@ -1,4 +1,4 @@
-"""Code that was typed and lies in no file: cells of IPython and of Jupyter, and lines of Python's own prompt."""
+"""Code that was typed and is in no file: cells of IPython and of Jupyter, and lines of Python's own prompt."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def _smallest_felt(optimizers: tuple[Any, ...]) -> float | None:
 
 
 def _pulls(weight: Any, rate: float | None) -> bool:
-    """Whether a gradient is more than rounding noise beside its weight, and a step of SGD more than float32 drops."""
+    """Whether a gradient exceeds rounding noise relative to its weight, and a step of SGD what float32 loses."""
     if weight.grad is None:
         return False
     gradient, value = _corner(weight.grad.detach()).float(), _corner(weight.detach()).float()

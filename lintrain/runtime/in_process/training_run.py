@@ -68,8 +68,8 @@ class Reached(BaseException):
 def training_run(script: str | os.PathLike[str], *arguments: str) -> TrainingRun:
     """Run a script of the Trainer, of Lightning, or with a loop of its own, up to its training; an error is its own.
 
-    It runs here, as `__main__`, and stops at `Trainer.train`, or else before the first backward pass. Trackers are
-    off, and what the libraries write by themselves goes to a folder that goes away. Raises NoTrainingError.
+    It runs here, as `__main__`, and stops at `Trainer.train`, or else before the first backward pass. Trackers are off,
+    and what the libraries write on their own goes to a temporary folder. Raises NoTrainingError.
     """
     with tempfile.TemporaryDirectory(prefix="lintrain-") as folder, ExitStack() as stack:
         stop = Stop(Aside(folder))
@@ -108,7 +108,7 @@ class Aside:
         self._folder = folder
 
     def folder(self, name: str) -> str:
-        """A folder that goes away."""
+        """A temporary folder."""
         path = os.path.join(self._folder, name)
         os.makedirs(path, exist_ok=True)
         return path

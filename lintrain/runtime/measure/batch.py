@@ -113,7 +113,7 @@ def _count(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any) -> Scor
 
 
 def _padding(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any, scored: Any, *, beside: bool) -> int | None:
-    """Scored padding: where the mask is 0, or by the padding token where no mask lies beside the labels."""
+    """Scored padding: where the mask is 0, or by the padding token if there is no mask for the labels."""
     mask = batch.get("attention_mask")
     if beside and mask is not None and mask.shape == labels.shape:
         return int((scored & (mask == 0)).sum())

@@ -11,7 +11,7 @@ from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.startup.lazy_dataclass import dataclass
 
 Path = tuple[str | int, ...]
-"""Where a tensor stands in a call: 0 and its position, or 1 and its keyword, then the way into what is nested."""
+"""The position of a tensor in a call: 0 and its index, or 1 and its keyword, then the path into nested values."""
 
 SHELLS = frozenset({"OptimizedModule", "DistributedDataParallel", "DataParallel", "_FabricModule"})
 

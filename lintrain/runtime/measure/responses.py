@@ -232,7 +232,7 @@ KNOWN = frozenset({"attention_mask", "token_type_ids", "position_ids", "labels",
 
 
 def next_token_targets(ids: Any, target: Any, ignore_index: int) -> TargetAlignment | None:
-    """How targets lie beside ids, where they are certainly the next tokens."""
+    """How targets are aligned with ids, if they are certainly the next tokens."""
     found = alignment(target, ids, None, ignore_index)
     return found if found is not None and found.offset == 1 and found.scored else None
 
@@ -291,7 +291,7 @@ def _doubt(call: Call, path: Path) -> str:
 
 
 def _other_tokens(call: Call, path: Path, other: Path, tensor: Any) -> str:
-    """The name of a tensor that may hold a second text; labels that stand beside the ids are none."""
+    """The name of a tensor that may hold a second text, which labels of the ids are not."""
     name = call.name_of(other)
     is_text = other != path and tensor.ndim == 2 and is_whole(tensor) and tensor.shape[1] > 1 and name not in KNOWN
     if not is_text or bool(((tensor == 0) | (tensor == 1)).all()):

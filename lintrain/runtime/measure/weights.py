@@ -42,7 +42,7 @@ def restore(run: MeasuredRun, before: dict[str, Any]) -> None:
 
 
 def pulls(weight: Any) -> bool:
-    """Whether a gradient is more than rounding noise beside its weight (the bias of attention keys has no other)."""
+    """Whether a gradient exceeds rounding noise relative to its weight (the bias of attention keys has no other)."""
     if weight.grad is None:
         return False
     return bool(weight.grad.float().norm() > SMALLEST_PULL * weight.detach().float().norm().clamp(min=1e-6))

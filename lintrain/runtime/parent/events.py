@@ -206,7 +206,7 @@ class Assembly:
                 self.stages[event["stage"]["name"]] = event["stage"]
                 self.running = None
             case "end" if event["kind"] == EndingKind.ELSEWHERE and self.reached_a_run:
-                pass  # what a script trains beside the run that is followed
+                pass  # other training of the script during the measured run
             case "end":
                 self.end = event
                 # The notes of the end hold all that came before, and what the sandbox added.

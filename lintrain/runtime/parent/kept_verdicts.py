@@ -1,9 +1,9 @@
 """The verdicts of the last probe, cached for `lintrain check` and the editor until something that they depend on
 changes.
 
-One small file for each file that has findings lies in the user's cache folder (`LINTRAIN_CACHE_DIR` names another). Its
-verdicts hold while the bytes of every file of the project that the probed run used, the installed versions and lintrain
-itself are the same; a file that cannot be read as such is no verdict.
+The user's cache folder (`LINTRAIN_CACHE_DIR` names another) contains one small file for each file with findings. Its
+verdicts are valid while the bytes of every file of the project that the probed run used, the installed versions and
+lintrain itself are the same; a file that cannot be parsed is ignored.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _digest(file: Path) -> str | None:
 
 
 def _installed(record: Record) -> Iterable[Path]:
-    """The folders that say which versions the script ran with: another version lies in another folder."""
+    """The folders that show which versions the script ran with: another version is in another folder."""
     home = Path(record.python).parent.parent
     folders = [*home.glob("lib/python3*/site-packages"), home / "Lib" / "site-packages"]
     for name, version in {pair for run in record.runs for pair in run.versions.items()}:

@@ -85,7 +85,7 @@ def _signed(argument: int) -> int:
 
 
 def _opened(process: int, descriptor: int) -> str | None:
-    """The path of an open file; None for what has none any more, and for what is no file."""
+    """The path of an open file; None for a file without a path, and for objects that are not files."""
     link = Path(f"/proc/{process}/fd/{descriptor & 0xFFFFFFFF}")
     path, state = str(link.readlink()), link.stat()
     is_nameless = stat.S_ISREG(state.st_mode) and state.st_nlink == 0

@@ -180,8 +180,9 @@ def _signal_all(group: int, pids: Sequence[int], number: signal.Signals) -> None
 
 
 STARTED = ".started"
-"""Ends the name of the file beside the folder of a pass, out of the script's reach, that holds the number of the
-script's process while it runs."""
+"""The suffix of a file next to the folder of a pass, out of the script's reach, that contains the number of the
+script's process while it runs.
+"""
 SUPERVISED = ".supervisor"
 """The same for the script's supervisor, which ends when nothing of the script is left."""
 
@@ -196,7 +197,7 @@ sys.path.append(sys.argv[1])
 from lintrain.runtime.parent.processes import end_what_is_left
 end_what_is_left(sys.argv[2], began)
 """
-"""Waits for the end of its input, which comes when no process holds the other end any more; until then it is idle."""
+"""Waits for the end of its input, which comes when no process holds the other end; until then it is idle."""
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from lintrain.text.shown import plain as plain
 LARGEST_EVIDENCE = 256 * 2**20
 
 SCHEMA = 2
-"""Counts up whenever a field of the evidence changes its meaning or goes away."""
+"""Incremented when a field of the evidence changes its meaning or is removed."""
 
 
 @dataclass(frozen=True, slots=True)

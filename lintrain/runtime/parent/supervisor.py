@@ -188,7 +188,7 @@ def _do_nothing(_number: int, _frame: object) -> None:
 
 
 def main(control: int) -> None:
-    """Start the command that comes by the descriptor; end with all that came of it."""
+    """Start the command that the descriptor sends; at the end, stop all of its processes."""
     os.set_inheritable(control, False)
     be_subreaper()
     command, environment = _received(control)

@@ -80,7 +80,7 @@ class Wall:
                 self._listening.close()
 
     def _agreed(self) -> int:
-        """The descriptor of the script's filter, or -1 where there is none to come."""
+        """The descriptor of the script's filter, or -1 if none will arrive."""
         if self._listening is None or not self._is_ready(self._listening.fileno()):
             return -1
         connection, _ = self._listening.accept()

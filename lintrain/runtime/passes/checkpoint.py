@@ -36,7 +36,7 @@ def compare_resumed(starts: ScriptStarts) -> EvidenceFields:
     resuming.demand(1, "the process that resumes")
     # A script's own way of saving is known only by its effect: weights as at the very start mean that it found
     # nothing.
-    if not path and _begins_anew(saving, resuming):
+    if not path and _starts_from_scratch(saving, resuming):
         raise UnmeasuredError("the second run of the script did not resume from what the first one saved")
     return {"checkpoint": resumed_evidence(saving, resuming, files)}
 
@@ -50,7 +50,7 @@ def _files(folder: Path, checkpoint: str | None) -> dict[str, int]:
     return {str(file.relative_to(root)) if checkpoint else file.name: file.stat().st_size for file in found}
 
 
-def _begins_anew(saving: Timeline, resuming: Timeline) -> bool:
+def _starts_from_scratch(saving: Timeline, resuming: Timeline) -> bool:
     """Whether a start has the weights of the first step again, and not those that were saved."""
     weights = resuming.steps[0].weights
     return weights == saving.steps[0].weights != saving.steps[SAVED_AFTER].weights

@@ -47,9 +47,9 @@ class Follower:
         self._optimizers: list[Any] = []
         self._scalers: list[Any] = []
         self._first: Any = None
-        self._start_anew()
+        self._restart()
 
-    def _start_anew(self) -> None:
+    def _restart(self) -> None:
         self._losses: list[float] = []
         self._inputs: list[Any] = []
         self._scale = 1.0
@@ -130,7 +130,7 @@ class Follower:
         if self.taken < self.wanted:
             with same_random_numbers():
                 self._send(optimizer)
-        self._start_anew()
+        self._restart()
         self.taken += 1
         if self.purpose == "ranks" and not self.is_guided and self.taken < self.wanted + MOST_MORE:
             return  # a loop goes on, for the script writes when its epochs are over
@@ -183,7 +183,7 @@ class Rows:
             self._kept.append((list(tensors_in(batch)), tuple(plain)))
 
     def of(self, inputs: Iterable[list[Any]]) -> tuple[int, ...]:
-        """The rows of the batches that some inputs of a model lie in or are copies of, in their order."""
+        """The rows of the batches that some inputs of a model share memory with or are copies of, in their order."""
         kept = [(tensor, rows) for tensors, rows in self._kept for tensor in tensors]
         lie_in = {_memory(tensor): rows for tensor, rows in kept}
         found: dict[tuple[int, ...], None] = {}

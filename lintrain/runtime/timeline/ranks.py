@@ -104,7 +104,7 @@ AVERAGING = {
     "accelerate.local_sgd": "LocalSGD",
     "torch.distributed.algorithms.model_averaging.averagers": "ModelAverager",
 }
-"""Classes whose objects average the weights of all processes now and then (accelerate 1.15, torch 2.13)."""
+"""Classes whose objects occasionally average the weights of all processes (accelerate 1.15, torch 2.13)."""
 
 SHARDED = ("FullyShardedDataParallel", "FSDP", "DeepSpeedEngine", "PipelineStage")
 

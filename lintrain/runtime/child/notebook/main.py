@@ -1,6 +1,6 @@
 """The program of a probed notebook: Python starts this file, which runs the cells as `__main__`.
 
-What a kernel gives a notebook beside Python: a shell that runs nothing, and display functions that show nothing.
+The objects that a kernel provides to a notebook: a shell and display functions, without any effect.
 """
 
 from __future__ import annotations

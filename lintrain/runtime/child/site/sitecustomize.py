@@ -10,7 +10,7 @@ REQUEST = "LINTRAIN_PROBE_REQUEST"
 
 
 def load_lintrain(package: str) -> None:
-    """Load lintrain from its own folder, so that nothing beside it (packages of its environment) is importable."""
+    """Load lintrain from its own folder, so that nothing next to it (packages of its environment) is importable."""
     if "lintrain" in sys.modules:
         return
     entry = os.path.join(package, "__init__.py")
@@ -23,7 +23,7 @@ def load_lintrain(package: str) -> None:
 
 
 def run_shadowed() -> None:
-    """Run the environment's own `sitecustomize`, which this file stands in front of."""
+    """Run the environment's own `sitecustomize`, which this file shadows."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     spec = PathFinder.find_spec("sitecustomize")

@@ -93,7 +93,7 @@ def framework(session: ProbeSession) -> str:
 
 
 def group_of(group: dict[str, Any]) -> OptimizerGroup:
-    """One parameter group: its peak rate and the one in force."""
+    """One parameter group: its peak rate and its present one."""
     first = float(group["lr"])
     return OptimizerGroup(peak_of(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
 
@@ -146,7 +146,7 @@ class Bounds:
         return (is_taught and self._counts["batches"] >= BATCHES) or self.is_late()
 
     def has_to_end(self, *, has_loader: bool) -> bool:
-        """Whether a loop that reads no loader any more, which could end, was followed for long enough."""
+        """Whether a loop that no longer reads a loader, which could end, was observed for long enough."""
         steps = self._counts["steps"] - (self._steps_before if has_loader else 0)
         most = MOST_STEPS_ON_A_BATCH if has_loader else STEPS
         return steps >= most or (steps >= STEPS and self.is_late())
@@ -213,7 +213,7 @@ class Passes:
             self.losses.append(call)
 
     def clear(self) -> None:
-        """Nothing waits any more: what the passes were for is known, or does not matter."""
+        """Nothing is pending: the result of the passes is known, or is not needed."""
         self.waiting.clear()
         self.losses.clear()
 

@@ -131,9 +131,9 @@ class FirstBatch:
 def _compare(recipe: Recipe) -> None:
     """Raise CannotRemakeError if the loss recomputed from the same weights is different."""
     with library("torch").no_grad():
-        again = number(recipe.make()[0])
-    if math.isfinite(recipe.value) and abs(again - recipe.value) > SAME * max(abs(recipe.value), 1e-3):
-        raise CannotRemakeError(f"recomputed it is {again:.4g}, not {recipe.value:.4g}")
+        recomputed = number(recipe.make()[0])
+    if math.isfinite(recipe.value) and abs(recomputed - recipe.value) > SAME * max(abs(recipe.value), 1e-3):
+        raise CannotRemakeError(f"recomputed it is {recomputed:.4g}, not {recipe.value:.4g}")
 
 
 def _forget_gradients(modules: list[Any]) -> None:

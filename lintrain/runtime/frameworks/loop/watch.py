@@ -102,19 +102,19 @@ class Watch(LoopState):
         # warm-up call.
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
-            self._begin_anew()
+            self._restart()
             self.iteration.forwards.append(forward)
 
     def on_loss(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""
-        self._begin_anew()
+        self._restart()
         location = frame_location(users_frame())
         call = LossCall(name, given, target, options, None, location, self.passes.ids, self.passes.mask, rest)
         self.iteration.on_loss(call)
         self.passes.on_loss(call)
         return call
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Without a loader that says so, a batch ends with its backward pass: its graph is not held beyond it."""
         if self._went_backward and self.loader is None and not self.is_guided:
             self.iteration = Iteration()
@@ -254,7 +254,7 @@ class Watch(LoopState):
             run.close()
 
     def is_behind(self, error: BaseException) -> bool:
-        """Whether the script went on from a step that stands in no loop, and ends with an error further below."""
+        """Whether the script continued after a step outside of any loop, and ends with an error further below."""
         follows = self.run is not None and not self.run.is_settled and not self.is_guided
         return follows and is_behind(error, self._last_step)
 

@@ -12,7 +12,7 @@ from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun,
 from lintrain.runtime.measure.responses import EQUAL, MOST_ROWS, SECONDS
 
 LABELS = ("labels", "label", "targets")
-"""Inputs that stand for answers: transformers' models take them beside the rest."""
+"""Inputs that represent targets: models of transformers accept them with the others."""
 
 
 class TensorFlowResponses:

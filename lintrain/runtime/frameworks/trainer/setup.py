@@ -139,7 +139,7 @@ Load = Callable[..., Any]
 
 
 def loaded_or_empty(session: ProbeSession, load: Load, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The model and what the library says of its loading; for a named device also where there are no weights."""
+    """The model and the library's report about loading it; for a named device also if there are no weights."""
     if session.device_memory is None or (empty := _empty(cls, args, kwargs)) is None:
         return load(cls, *args, output_loading_info=True, **kwargs)
     size, free = sum(size_of(weight) for weight in empty.parameters()), free_memory()

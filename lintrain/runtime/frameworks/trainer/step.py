@@ -72,7 +72,7 @@ def take_two_steps(run: TrainerRun) -> None:
 
 
 def make_optimizer(run: TrainerRun) -> None:
-    """The optimizer and schedule as the library makes them; the peak learning rate is in force afterwards."""
+    """The optimizer and schedule as the library creates them; the peak learning rate is set afterwards."""
     trainer = run.trainer
     steps = training_steps(run)
     if hasattr(trainer, "_prepare_for_training"):

@@ -79,7 +79,7 @@ def _leave_out_compilation(session: ProbeSession, arguments: Any) -> None:
 
 
 def quieten(session: ProbeSession, arguments: Any) -> None:
-    """No tracker, no upload, no checkpoint, and an output folder that goes away; what the user asked is kept aside."""
+    """No tracker, no upload, no checkpoint, and a temporary output folder; the requested settings are stored."""
     if not hasattr(arguments, "lintrain_asked"):
         asked = ("output_dir", "save_strategy", "report_to", "push_to_hub")
         object.__setattr__(arguments, "lintrain_asked", {name: getattr(arguments, name, None) for name in asked})
@@ -130,7 +130,7 @@ def _make_the_folder_asked_for(trainer: Any) -> None:
     folder = getattr(arguments, "lintrain_asked", {}).get("output_dir")
     if folder is not None and getattr(arguments, "should_save", False):
         with contextlib.suppress(OSError):
-            os.makedirs(folder, exist_ok=True)  # as if the script did: in a layer that goes away
+            os.makedirs(folder, exist_ok=True)  # as if the script did: in a temporary layer
 
 
 def _entered(session: ProbeSession, entry: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -86,7 +86,7 @@ def _compared(lists: Sequence[list[str]], *, is_stream: bool) -> CopiedRows | st
     if read < 2:
         return f"a worker read {read} rows" if read != 1 else "a worker read 1 row"
     first, second = lists[0][:read], lists[1][:read]
-    alone, again = (lists[2][:read], lists[3][:read]) if is_stream else (first, first)
+    alone, repeated = (lists[2][:read], lists[3][:read]) if is_stream else (first, first)
     return CopiedRows(
         is_stream=is_stream,
         read=read,
@@ -94,7 +94,7 @@ def _compared(lists: Sequence[list[str]], *, is_stream: bool) -> CopiedRows | st
         alike=sum(one == other for one, other in zip(first, second, strict=True)),
         shared=len([row for row in second if row in set(first)]),
         alone=sum(one == other for one, other in zip(first, alone, strict=True)) if is_stream else 0,
-        is_steady=alone == again,
+        is_steady=alone == repeated,
     )
 
 

@@ -205,9 +205,9 @@ class Loaders:
         """All of them; workers read only where a training went through, for the data may not be complete before."""
         read, found = 0, list[MadeLoader]()
         for made, loader in self._made:
-            wants = is_measured and loader is not None and read < MOST_READ and may_be_alike(loader.dataset)
-            read += wants
-            found.append(_with_copies(made, loader) if wants else made)
+            is_read = is_measured and loader is not None and read < MOST_READ and may_be_alike(loader.dataset)
+            read += is_read
+            found.append(_with_copies(made, loader) if is_read else made)
         return found
 
 

@@ -136,7 +136,7 @@ def _stop_xet(gate: Gate, module: Any) -> None:
 
 
 def _without_uploads(gate: Gate, session: Any) -> Any:
-    """A session of Xet, whose type is compiled and cannot be changed: it stands in front of the true one."""
+    """A session of Xet, whose type is compiled and cannot be changed: it wraps the real one."""
 
     class XetSession:
         new_upload_commit = staticmethod(_stopping(gate, "an upload of hf_xet"))

@@ -49,7 +49,7 @@ class Stream:
         if b" HTTP/" in text:
             self._demand_reading_requests(text)
         # A client's connection to another machine has to begin with TLS or HTTP. Any other protocol could hold
-        # anything, and its requests cannot be told apart.
+        # anything, and its requests cannot be distinguished.
         if self._starts is not None:
             self._demand_known_start(self._starts + data[:LONGEST_START])
         self._line = self._rest(text)
