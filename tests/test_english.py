@@ -1,10 +1,12 @@
-"""The old words of the glossary in CONTRIBUTING.md are in no message, help text, page, document and public name."""
+"""The old words of the glossary in CONTRIBUTING.md are in no message, help, document, docstring, comment and name."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import io
 import re
+import tokenize
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from functools import cache
@@ -90,9 +92,60 @@ ROOMS = sorted({path.relative_to(ROOT).parts[1] for path in (ROOT / "lintrain").
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_messages_of_a_room_are_plain_english(room: str) -> None:
-    place = ROOT / "lintrain" / room
-    paths = [place] if place.is_file() else sorted(place.rglob("*.py"))
-    assert shown(hit for path in paths for hit in messages(path)) == ""
+    assert shown(hit for path in sources(room) for hit in messages(path)) == ""
+
+
+def prose(path: Path) -> Iterator[Hit]:
+    """The docstrings and the comments of a file, without the code in them."""
+    text = path.read_text(encoding="utf-8")
+    where = path.relative_to(ROOT).as_posix()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(docstring))):
+                yield from hits(f"{where}:{node.lineno}", CODE.sub("", docstring))
+            case _:
+                pass
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield from hits(f"{where}:{token.start[0]}", CODE.sub("", token.string))
+
+
+def sources(room: str) -> list[Path]:
+    """The files of a part of lintrain."""
+    folder = ROOT / "lintrain" / room
+    return [folder] if folder.is_file() else sorted(folder.rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_and_comments_are_plain_english(room: str) -> None:
+    assert shown(hit for path in sources(room) for hit in prose(path)) == ""
+
+
+OTHER_MEANINGS = {"words", "reasons", "epochs_told"}
+"""The words of a command or of an identifier, the reasons of verdicts, and a key of the evidence, which stays."""
+
+
+def names(path: Path) -> Iterator[str]:
+    """The names that a file gives to classes, functions, parameters, variables and attributes."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_are_plain_english(room: str) -> None:
+    found = {name for path in sources(room) for name in names(path) if is_old(name)}
+    assert {name for name in found if name.lower().strip("_") not in OTHER_MEANINGS} == set()
+
+
+@pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.name)
+def test_names_in_a_rule_are_plain_english(rule: RuleFile) -> None:
+    assert {name for name in names(rule.path) if is_old(name)} <= OTHER_MEANINGS
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -159,6 +212,7 @@ def test_public_names_are_plain_english() -> None:
 def test_the_glossary_is_read() -> None:
     assert len(entries()) > 40
     assert next(hits("", "it says: nobody heard of it"))
+    assert next(hits("", "train.py:3: no call stands here"))
     assert [*hits("", "In place of a word, it stands in for the tokenizer")] == []
     assert [name for name in ("words", "says_all", "NOBODY_ASKED", "glance", "words_of") if is_old(name)] == [
         "words",
