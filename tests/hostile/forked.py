@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import random
@@ -15,25 +16,37 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, Self
 
 import numpy as np
 import torch
 
-from lintrain.runtime.parent import launcher
+from lintrain.runtime.child import boot, frames
+from lintrain.runtime.parent import supervised, supervisor
+
+EXECUTE = os.execvpe
 
 
 class Forked:
-    """Stands in for `subprocess.Popen` where the launcher starts a script."""
+    """Stands in for `subprocess.Popen` where a probe starts the supervisor of a script."""
 
-    def __init__(self, command: Sequence[str], *, cwd: str, env: dict[str, str], **_: Any) -> None:
+    def __init__(self, command: Sequence[str], *, cwd: str, stdin: int, pass_fds: Sequence[int], **_: Any) -> None:
         reading, writing = os.pipe()
         self.returncode: int | None = None
+        gc.collect()
+        gc.freeze()  # what is imported by now is garbage for no child: none of them has to walk through it, or copy it
         self.pid = os.fork()
         if self.pid == 0:
-            _become(command, cwd, env, writing)
+            _supervise(cwd, stdin, writing, int(command[-1]))
         os.close(writing)
         self.stdout: IO[bytes] = os.fdopen(reading, "rb", buffering=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stdout.close()
+        self.wait()
 
     def poll(self) -> int | None:
         """The exit status, or None while it runs."""
@@ -52,22 +65,38 @@ class Forked:
         assert self.returncode is not None
         return self.returncode
 
+    def kill(self) -> None:
+        """End it at once."""
+        os.kill(self.pid, signal.SIGKILL)
+
 
 def install_forking() -> None:
-    """Have the launcher fork this process."""
+    """Have probes fork this process for the supervisors of scripts, and these for the scripts."""
     stand_in = ModuleType("subprocess")
     vars(stand_in).update(vars(subprocess), Popen=Forked)
-    launcher.subprocess = stand_in  # type: ignore[attr-defined]
+    supervised.subprocess = stand_in  # type: ignore[attr-defined]
 
 
-def _become(command: Sequence[str], folder: str, environment: dict[str, str], output: int) -> NoReturn:
+def _supervise(folder: str, stdin: int, output: int, control: int) -> NoReturn:
+    """Live as a Python that was started on the supervisor; the script that it starts is forked too."""
+    try:
+        os.setsid()
+        given = os.open(os.devnull, os.O_RDONLY) if stdin == subprocess.DEVNULL else stdin
+        for number, descriptor in enumerate((given, output, output)):
+            os.dup2(descriptor, number)
+        os.closerange(3, control)
+        os.closerange(control + 1, 256)
+        os.chdir(folder)
+        os.execvpe = _become  # type: ignore[assignment]
+        supervisor.main(control)
+    finally:
+        os._exit(0)
+
+
+def _become(_program: str, command: Sequence[str], environment: dict[str, str]) -> NoReturn:
     """Live as a Python that was started on a script with the probe's `sitecustomize`."""
-    os.setsid()
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.closerange(3, 64)
-    os.chdir(folder)
+    os.closerange(3, 256)
+    os.execvpe = EXECUTE
     os.environ.clear()
     os.environ.update(environment)
     tempfile = sys.modules["tempfile"]
@@ -84,11 +113,10 @@ def _become(command: Sequence[str], folder: str, environment: dict[str, str], ou
 
 
 def _run(script: str) -> NoReturn:
-    from lintrain.runtime.child.boot import start
-
+    frames.START_FOLDER = str(Path.cwd())  # as if it had been imported only here
     status = 0
     try:
-        start(json.loads(Path(os.environ["LINTRAIN_PROBE_REQUEST"]).read_text(encoding="utf-8")))
+        boot.start(json.loads(Path(os.environ["LINTRAIN_PROBE_REQUEST"]).read_text(encoding="utf-8")))
         runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
