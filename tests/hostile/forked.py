@@ -21,8 +21,8 @@ from typing import IO, Any, NoReturn, Self
 import numpy as np
 import torch
 
-from lintrain.runtime.child import boot, frames
 from lintrain.runtime.parent import supervised, supervisor
+from tests.support.forking import boot, pass_for_started_in
 
 EXECUTE = os.execvpe
 
@@ -108,12 +108,12 @@ def _become(_program: str, command: Sequence[str], environment: dict[str, str]) 
     torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
     sys.argv = list(command[1:])
     sys.path.insert(0, str(Path(command[1]).absolute().parent))
+    pass_for_started_in(str(Path.cwd()))
     atexit._clear()  # pyright: ignore[reportPrivateUsage]
     _run(command[1])
 
 
 def _run(script: str) -> NoReturn:
-    frames.START_FOLDER = str(Path.cwd())  # as if it had been imported only here
     status = 0
     try:
         boot.start(json.loads(Path(os.environ["LINTRAIN_PROBE_REQUEST"]).read_text(encoding="utf-8")))

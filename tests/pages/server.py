@@ -27,17 +27,9 @@ from typing import Any, NoReturn
 
 import torch
 
-ALWAYS = (
-    "torch",
-    "torch.utils.data",
-    "transformers",
-    "transformers.trainer",
-    "transformers.trainer_seq2seq",
-    "transformers.models.distilbert.modeling_distilbert",
-    "datasets",
-    "evaluate",
-    "sklearn.metrics",
-)
+from tests.support.forking import LIBRARIES, boot, pass_for_started_in
+
+ALWAYS = (*LIBRARIES, "transformers.models.distilbert.modeling_distilbert", "sklearn.metrics")
 
 
 def main() -> None:
@@ -98,6 +90,7 @@ def run_script(asked: dict[str, Any], error_file: Path) -> NoReturn:
 def prepare(asked: dict[str, Any]) -> None:
     """Give the child its folder, its output, its seeds and, where asked, its probe."""
     os.chdir(asked["folder"])
+    pass_for_started_in(asked["folder"])
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -106,9 +99,7 @@ def prepare(asked: dict[str, Any]) -> None:
     sys.argv = [asked["script"]]
     sys.path.insert(0, asked["folder"])
     if asked["request"] is not None:
-        from lintrain.runtime.child.boot import start
-
-        start(asked["request"])
+        boot.start(asked["request"])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-ALWAYS = ("torch.utils.data", "transformers.trainer", "transformers.trainer_seq2seq", "datasets", "evaluate")
+from tests.support.forking import LIBRARIES, pass_for_started_in
+
 SLOW = (
     "accelerate",
     "keras",
@@ -43,7 +44,7 @@ SITE = Path(__file__).parents[3] / "lintrain" / "runtime" / "child" / "site" / "
 
 def main() -> None:
     """Answer clients, one after the other, until the input ends."""
-    for name in ALWAYS:
+    for name in LIBRARIES:
         import_module(name)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(sys.argv[1])
@@ -132,6 +133,7 @@ def prepare(asked: dict[str, Any], streams: list[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.chdir(asked["folder"])
+    pass_for_started_in(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
     random.seed()
