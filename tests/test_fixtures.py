@@ -96,8 +96,8 @@ def described(mark: tuple[int | None, int, str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_probe_gives_exactly_the_listed_verdicts(name: str, assets: Path, tmp_path: Path) -> None:
-    document, record = probe(name, tmp_path)
+def test_a_probe_gives_exactly_the_listed_verdicts(name: str, assets: Path, warm_python: str, tmp_path: Path) -> None:
+    document, record = probe(name, warm_python, tmp_path)
     expected = EXPECTED[name]
     failed = next((stage for run in record.runs for stage in run.stages if stage.status == "failed"), None)
     assert {
@@ -118,10 +118,11 @@ def test_a_probe_gives_exactly_the_listed_verdicts(name: str, assets: Path, tmp_
     assert [claim_of_a_gone_import(name, evidence) for evidence in record.runs] == [Outcome.REFUTED] * len(record.runs)
 
 
-def probe(name: str, folder: Path) -> tuple[dict[str, Any], Record]:
+def probe(name: str, python: str, folder: Path) -> tuple[dict[str, Any], Record]:
     """The JSON report of a probe, and the evidence that it wrote."""
     evidence = folder / "evidence.json"
-    command = [sys.executable, "-m", "lintrain", "probe", "-q", "--json", "--evidence", str(evidence)]
+    words = ["probe", "-q", "--json", "--python", python, "--evidence", str(evidence)]
+    command = [sys.executable, "-m", "lintrain", *words]
     done = subprocess.run([*command, f"fixtures/course/{name}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return json.loads(done.stdout), read_record(evidence)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.probing import HEAD, MENDED, REST, Probed, path_for_lintrain, probe
+from tests.support.probing import HEAD, MENDED, REST, WARM_PYTHON, Probed, path_for_lintrain, probe
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 
 
 @pytest.fixture(autouse=True)
@@ -17,8 +17,9 @@ def _path(monkeypatch: pytest.MonkeyPatch, assets: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def mended(tmp_path_factory: pytest.TempPathFactory, assets: Path) -> Probed:
+def mended(tmp_path_factory: pytest.TempPathFactory, assets: Path, warm_python: str) -> Probed:
     with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(WARM_PYTHON, warm_python)
         path_for_lintrain(patched)
         later = 'print(trainer.predict(tokenized["validation_mismatched"]))\n'
         return probe(tmp_path_factory.mktemp("mended"), MENDED + later, "--also", "overfit")

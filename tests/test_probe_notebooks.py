@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.notebooks import notebook
-from tests.support.probing import Probed, command, path_for_lintrain, probe_file
+from tests.support.probing import Probed, path_for_lintrain, probe_file
 
 LOOP = """
 import torch
@@ -24,7 +24,7 @@ for _ in range(6):
 
 
 @pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+def _path(monkeypatch: pytest.MonkeyPatch, warm: None) -> None:
     path_for_lintrain(monkeypatch)
 
 
@@ -107,7 +107,7 @@ def test_what_is_no_notebook_is_refused(tmp_path: Path) -> None:
 )
 @pytest.mark.usefixtures("assets")
 def test_the_course_notebook_is_judged_like_its_script(name: str, code: int, confirmed: list[str]) -> None:
-    probed = command(ROOT, "probe", "-q", "--json", f"fixtures/course/{name}")
+    probed = probe_file(ROOT, f"fixtures/course/{name}", "-q")
     found = [one for one in probed.document["findings"] if one["verdict"]["outcome"] == "confirmed"]
     assert (probed.code, [one["rule"] for one in found]) == (code, confirmed)
     marked = json.loads((ROOT / "fixtures" / "course" / name).read_text())["cells"]

@@ -108,6 +108,7 @@ def test_a_place_that_is_no_call_is_left_alone() -> None:
     assert probed_fix(RULES["binary-average"], beyond, None) is None
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_probe_says_how_to_mend_what_the_text_does_not_show(tmp_path: Path) -> None:
     probed = probe(tmp_path, SPREAD)
     (found,) = [one for one in probed.document["findings"] if one["rule"] == "broadcast-loss"]

@@ -115,6 +115,7 @@ def outcomes(folder: Path, script: str, mistake: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_tests_of_a_trainer_pass_on_its_script_and_fail_without_the_number_of_labels(
     tmp_path: Path, assets: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_tests_of_a_trainer_pass_on_its_script_and_fail_without_the_number_of_la
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_tests_of_a_loop_pass_on_its_script_and_fail_with_weights_of_the_wrong_size(tmp_path: Path) -> None:
     found = outcomes(tmp_path, HEAD + EPOCHS, HEAD + "model[0].weight.data *= 1e3\n" + EPOCHS)
     failed = [name for name, outcome in found if outcome != "PASSED"]
