@@ -13,6 +13,7 @@ QUICK = [each for each in all_attacks().values() if not each.is_slow]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks are written for Linux")
 @pytest.mark.parametrize("each", QUICK, ids=lambda each: each.name)
 def test_promise_holds_under_attack(each: Attack, tmp_path: Path) -> None:
