@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tests.support.probing import WARM_PYTHON
+
 ROOT = Path(__file__).parents[2]
 CPU_SECONDS = 10.0
 """SECURITY.md: no input below 100 KB costs more CPU time than this."""
@@ -78,6 +80,12 @@ def lintrain(
         }
         options = () if cached or not words or words[0] != "check" else ("--no-cache",)
         return run(folder, [sys.executable, "-P", "-m", "lintrain", *words, *options], environment, stdin, seconds)
+
+
+def quick_python() -> tuple[str, ...]:
+    """The option for a Python that has torch imported, where the tests have started one: imports take most seconds."""
+    warm = os.environ.get(WARM_PYTHON)
+    return ("--python", warm) if warm else ()
 
 
 def run(

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 from tests.attacks.attack import attack
-from tests.attacks.commands import Ended, lintrain
-from tests.support.probing import WARM_PYTHON
+from tests.attacks.commands import Ended, lintrain, quick_python
 
 FIND = """
 import json, os, sys
@@ -170,9 +169,7 @@ def trap_left_for_the_next_pass(folder: Path, change: str) -> None:
     victim = folder / "safe" / "victim"
     victim.write_text("mine")
     script = SHARED.replace("CHANGE", change.replace("VICTIM", repr(str(victim))))
-    warm = os.environ.get(WARM_PYTHON)  # three passes, each of which would import torch
-    python = ("--python", warm) if warm else ()
-    ended = probed(folder, script, "--also", "checkpoint", "--timeout", "60", *python, seconds=100)
+    ended = probed(folder, script, "--also", "checkpoint", "--timeout", "60", *quick_python(), seconds=100)
     assert victim.read_text() == "mine"
     assert sorted(path.name for path in (folder / "safe").iterdir()) == ["victim"]
     assert "Traceback" not in ended.text, ended.text[-3000:]

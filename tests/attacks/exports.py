@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from tests.attacks.attack import attack
-from tests.attacks.commands import lintrain
+from tests.attacks.commands import lintrain, quick_python
 
 FAILING = """
 import json, os
@@ -97,7 +97,7 @@ def script_named_like_code(folder: Path, name: str) -> None:
     """`--write-tests` and `--export-repro` put the name of the script into code."""
     body = FAILING.format(secret="", meddling="").replace("torch.rand(8, 3)", "torch.rand(8, 4)")
     (folder / name).write_text(body)
-    ended = lintrain(folder, "probe", "--no-cache", "--write-tests", "test_it.py", "--", name)
+    ended = lintrain(folder, "probe", "--no-cache", *quick_python(), "--write-tests", "test_it.py", "--", name)
     assert ended.code in (0, 1), ended.text[-2000:]
     code = (folder / "test_it.py").read_text()
     namespace: dict[str, object] = {}

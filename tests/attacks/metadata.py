@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from tests.attacks.attack import NotPossibleError, attack
-from tests.attacks.commands import lintrain
+from tests.attacks.commands import lintrain, quick_python
 
 TRAINS = """
 import ctypes, os, subprocess, sys, threading
@@ -96,7 +96,7 @@ def change_of(folder: Path, body: str) -> None:
         )
     )
     before = state_of(file, file.parent)
-    ended = lintrain(folder, "probe", "--no-cache", "train.py")
+    ended = lintrain(folder, "probe", "--no-cache", *quick_python(), "train.py")
     assert state_of(file, file.parent) == before, ended.text[-1500:]
     assert ended.code in (0, 1), ended.text[-2000:]
 
