@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -39,8 +39,11 @@ def project_of(path: Path) -> Path | None:
 
 
 @contextmanager
-def written(code: Code, text: str) -> Generator[tuple[Path, Path]]:
-    """A folder with the script as it would be with this text, its project around it: the folder, and the file."""
+def written(code: Code, text: str, others: Mapping[str, str] | None = None) -> Generator[tuple[Path, Path]]:
+    """A folder with the script as it would be with this text, its project around it: the folder, and the file.
+
+    `others` are the texts of further files in the script's folder, by name.
+    """
     path = Path(code.path)
     project = project_of(path)
     with tempfile.TemporaryDirectory(prefix="lintrain-accuracy-") as made:
@@ -49,6 +52,8 @@ def written(code: Code, text: str) -> Generator[tuple[Path, Path]]:
             shutil.copytree(project, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         target = folder / (path.relative_to(project) if project else path.name)
         target.write_bytes(code.written(text))
+        for name, other in (others or {}).items():
+            (target.parent / name).write_text(other)
         yield folder, target
 
 

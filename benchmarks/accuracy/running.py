@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,13 @@ class Runner:
             self._originals[code.path] = self.run(code, code.text)
         return self._originals[code.path]
 
-    def run(self, code: Code, text: str) -> Run:
-        """Run a script with this text, its project around it, in a folder of its own."""
+    def run(self, code: Code, text: str, others: Mapping[str, str] | None = None) -> Run:
+        """Run a script with this text, its project and these other files around it, in a folder of its own."""
         path = Path(code.path)
-        with written(code, text) as (folder, target), tempfile.TemporaryDirectory(prefix="lintrain-trace-") as made:
+        with (
+            written(code, text, others) as (folder, target),
+            tempfile.TemporaryDirectory(prefix="lintrain-trace-") as made,
+        ):
             entry = folder / ENTRY if project_of(path) else target
             if target.suffix == ".ipynb":
                 entry = target.with_suffix(".py")
