@@ -33,9 +33,13 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     add_dead_code,
     make_a_notebook,
 )
+"""What leaves every finding as it is, on its line."""
 
-Said = Counter[tuple[str, str, int]]
-"""How often each rule reported in each file, on each line of the original; files by name, "" is the script's own."""
+Place = tuple[str, str, int]
+"""A rule, a file and a line of the original; files by name, "" is the script's own."""
+Places = tuple[Place, ...]
+Said = Counter[Place]
+"""How often each rule reported in each file, on each line of the original."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,9 @@ class Subject:
     def script(self) -> Script:
         """The lines of it; of a project, only its entry is imported by nothing."""
         path = Path(self.code.path)
-        is_entry = project_of(path) is None or path.name == ENTRY
-        return Script.of(self.text, is_entry, (path.parent / "__init__.py").exists())
+        project = project_of(path)
+        is_entry = project is None or path.name == ENTRY
+        return Script.of(self.text, is_entry, (path.parent / "__init__.py").exists(), project is not None)
 
     @property
     def focus(self) -> frozenset[int]:
@@ -77,21 +82,18 @@ def differences(subject: Subject, transformation: Transformation) -> list[str] |
     script = transformation(subject.script, subject.focus)
     if script is None:
         return None
-    said = _said_of(subject.code, script)
+    said = Counter(next(iter(places)) for places in places_in(subject.code, script))
     lost = [f"lost: {rule} {file}:{line}" for rule, file, line in (subject.said - said).elements()]
     gained = [f"gained: {rule} {file}:{line}" for rule, file, line in (said - subject.said).elements()]
     return [*lost, *gained]
 
 
-def _said_of(code: Code, script: Script) -> Said:
-    """What lintrain says of a rewritten script, by lines of the original; 0 for a line that it did not have."""
-    with written(code, script.text) as (folder, target):
-        for name, lines in script.beside.items():
-            (target.parent / name).write_text("\n".join(line.text for line in lines))
+def places_in(code: Code, script: Script) -> list[Places]:
+    """For each finding in a rewritten script, the places that it may have in the original, the likeliest first."""
+    with written(code, script.text, script.other_texts) as (folder, target):
         if script.has_cells:
             target = _as_notebook(target, script)
-        findings = list(_findings(folder))
-        return Counter(_traced(finding, script, target) for finding in findings)
+        return [_traced(finding, script, target) for finding in _findings(folder)]
 
 
 def _as_notebook(target: Path, script: Script) -> Path:
@@ -110,19 +112,19 @@ def _findings(folder: Path) -> Iterator[Finding]:
     yield from (reported.finding for reported in outcome.reported)
 
 
-def _traced(finding: Finding, script: Script, target: Path) -> tuple[str, str, int]:
-    """The rule of a finding, its file, and the line that it had in the original."""
+def _traced(finding: Finding, script: Script, target: Path) -> Places:
+    """The rule of a finding, its file, and the lines that it may have had in the original."""
     path = Path(finding.location.path)
     if path.name in script.beside:
-        return finding.rule, "", _origin(script.beside[path.name], finding.location.line)
+        return _origins(finding, script.beside[path.name], finding.location.line)
     if path.name != target.name:
-        return finding.rule, path.name, finding.location.line
+        return ((finding.rule, path.name, finding.location.line),)
     if not script.has_cells:
-        return finding.rule, "", _origin(script.lines, finding.location.line)
+        return _origins(finding, script.lines, finding.location.line)
     location = read_bytes(str(target), target.read_bytes()).locate(finding.location)
     assert location.cell, "a finding in a notebook stands in a cell"
-    return finding.rule, "", _origin(cells_of(script)[location.cell - 1], location.line)
+    return _origins(finding, cells_of(script)[location.cell - 1], location.line)
 
 
-def _origin(lines: tuple[Line, ...], number: int) -> int:
-    return lines[number - 1].origin
+def _origins(finding: Finding, lines: tuple[Line, ...], number: int) -> Places:
+    return tuple((finding.rule, "", origin) for origin in lines[number - 1].origins)

@@ -21,6 +21,51 @@ def rename_variables(script: Script, focus: frozenset[int]) -> Script | None:
     return renamed(script, mapping) if mapping else None
 
 
+def name_neutrally(script: Script, focus: frozenset[int]) -> Script | None:
+    """Loaders, functions, and methods that are only called on `self` get names without a meaning."""
+    functions = {node.name for node in ast.walk(script.tree) if isinstance(node, Function)}
+    known = _own_methods(script.tree)
+    if script.is_entry:
+        known |= {node.name for node in script.tree.body if isinstance(node, Function)}
+    loaders = {name for name in _loaders(script.tree) if script.is_entry or name not in bound_names(script.tree.body)}
+    if not loaders and not known - {"main"}:
+        return None
+    mapping = {name: f"loader{number}" for number, name in enumerate(sorted(loaders - functions), start=1)}
+    mapping |= {name: f"work{number}" for number, name in enumerate(sorted(known - {"main"}), start=1)}
+    return _with_definitions(renamed(script, mapping), mapping)
+
+
+def _loaders(tree: ast.Module) -> set[str]:
+    """The variables and parameters named after a loader, except the names of arguments."""
+    nodes = list(ast.walk(tree))
+    named = {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
+    found = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    found |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return {name for name in found - named if re.search("loader", name, re.IGNORECASE)}
+
+
+def _own_methods(tree: ast.Module) -> set[str]:
+    """The methods of classes without a base that are only called on `self`."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.bases]
+    methods = {one.name for each in classes for one in each.body if isinstance(one, Function)}
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    elsewhere = {node.attr for node in used if not (isinstance(node.value, ast.Name) and node.value.id == "self")}
+    return {name for name in methods - elsewhere if not name.startswith("__")} & {node.attr for node in used}
+
+
+def _with_definitions(script: Script, mapping: Mapping[str, str]) -> Script:
+    """The script with functions renamed in their definitions and in calls on `self`."""
+    words = {f"def {name}(": f"def {other}(" for name, other in mapping.items()}
+    words |= {f"self.{name}(": f"self.{other}(" for name, other in mapping.items()}
+    pattern = re.compile("|".join(rf"\b{re.escape(word)}" for word in words))
+    lines = (
+        Line(pattern.sub(lambda found: words[found[0]], line.text), line.origin, line.others) for line in script.lines
+    )
+    made = replace(script, lines=tuple(lines))
+    ast.parse(made.text)
+    return made
+
+
 def _variables(tree: ast.Module) -> set[str]:
     """The names that only variables have: no parameter, attribute of a class, import or definition is called so."""
     nodes = list(ast.walk(tree))
@@ -97,3 +142,7 @@ class _Renaming(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.Name:
         node.id = self.mapping.get(node.id, node.id)
         return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.arg = self.mapping.get(node.arg, node.arg)
+        return self.generic_visit(node)

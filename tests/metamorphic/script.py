@@ -23,6 +23,13 @@ class Line:
 
     text: str
     origin: int = 0
+    others: tuple[int, ...] = ()
+    """The numbers of the other lines, if it replaces several."""
+
+    @property
+    def origins(self) -> tuple[int, ...]:
+        """The numbers of all lines that it replaces."""
+        return (self.origin, *self.others)
 
 
 @dataclass(frozen=True)
@@ -37,17 +44,24 @@ class Script:
     """Whether the files beside it are imported with a dot."""
     has_cells: bool = False
     """Whether each statement of its top level becomes the cell of a notebook."""
+    in_project: bool = False
+    """Whether it is one file of a project."""
 
     @classmethod
-    def of(cls, text: str, is_entry: bool = True, in_package: bool = False) -> Script:
+    def of(cls, text: str, is_entry: bool = True, in_package: bool = False, in_project: bool = False) -> Script:
         """The script with this text, its lines numbered."""
         lines = tuple(Line(line, number) for number, line in enumerate(text.split("\n"), start=1))
-        return cls(lines, is_entry=is_entry, in_package=in_package)
+        return cls(lines, is_entry=is_entry, in_package=in_package, in_project=in_project)
 
     @cached_property
     def text(self) -> str:
         """The text of the script."""
         return "\n".join(line.text for line in self.lines)
+
+    @property
+    def other_texts(self) -> dict[str, str]:
+        """The texts of the files that were split off, by name."""
+        return {name: "\n".join(line.text for line in lines) for name, lines in self.beside.items()}
 
     @cached_property
     def tree(self) -> ast.Module:

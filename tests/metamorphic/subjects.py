@@ -16,6 +16,12 @@ def plain_scripts() -> list[Code]:
     return [code for code in load_scripts() if code.path.endswith(".py")]
 
 
+def notebooks_as_scripts() -> list[Code]:
+    """Every correct notebook as a script with the code of its cells."""
+    codes = [code for code in load_scripts() if code.path.endswith(".ipynb")]
+    return [Code(str(Path(code.path).with_suffix(".py")), code.text.encode()) for code in codes]
+
+
 def correct_subject(code: Code) -> Subject:
     """A script as it is."""
     return Subject.of(str(Path(code.path).relative_to(FOLDER / "scripts")), code, code.text)
