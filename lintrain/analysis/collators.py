@@ -96,7 +96,7 @@ def masks_words(collator: Collator) -> bool | None:
     if is_missing(given) and not isinstance(given, Constant):
         return True
     return (
-        given.value if isinstance(given, Constant) and isinstance(given.value, bool) and not given.is_default else None
+        given.value if isinstance(given, Constant) and isinstance(given.value, bool) and not given.may_differ else None
     )
 
 

@@ -51,7 +51,7 @@ def _strategy(settings: TrainingArguments, name: str, default: str) -> Strategy 
 def _text_of(value: Value) -> str | None:
     """A strategy given as text or as a member of the library's enum."""
     match value:
-        case Constant(value=str(text), is_default=False):
+        case Constant(value=str(text), may_differ=False):
             return text.lower()
         case Library(path=path) if "Strategy." in path:
             return path.rpartition(".")[2].lower()

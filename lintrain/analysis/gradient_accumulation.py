@@ -111,7 +111,7 @@ def family_of(model: Model) -> str | None:
     if not model.name.startswith("Auto"):
         return model.name.lower()
     checkpoint = text_of(model.checkpoint)
-    if checkpoint is None or (isinstance(model.checkpoint, Constant) and model.checkpoint.is_default):
+    if checkpoint is None or (isinstance(model.checkpoint, Constant) and model.checkpoint.may_differ):
         return None
     return checkpoint.lower().rpartition("/")[2]
 

@@ -66,7 +66,7 @@ class KerasLoss:
 def loss_of(run: KerasRun) -> KerasLoss | None:
     """The loss of a run; None if it is not a known loss of Keras."""
     loss = run.value("loss")
-    if isinstance(loss, Constant) and not loss.is_default:
+    if isinstance(loss, Constant) and not loss.may_differ:
         name = (text_of(loss) or "").lower()
         return KerasLoss(ABBREVIATIONS.get(name, name)) if name else None
     if isinstance(loss, Library) and loss.path.startswith("keras.losses."):

@@ -88,8 +88,8 @@ def is_stream(value: Value) -> bool:
 def is_map_style(value: Value) -> bool:
     """Whether a data set certainly returns its rows by index."""
     match value:
-        case Dataset(is_streaming=is_streaming, is_default=is_default):
-            return not is_streaming and not is_default
+        case Dataset(is_streaming=is_streaming, may_differ=may_differ):
+            return not is_streaming and not may_differ
         case Instance(cls=cls):
             return MAP_STYLE in cls.library_bases and STREAM not in cls.library_bases and not cls.has_unknown_base
         case TorchDataset(path=path):

@@ -108,7 +108,7 @@ def has_own_model(run: TrainerRun) -> bool:
 def is_text(dataset: Dataset) -> bool:
     """Whether all its columns are known, some are text or lists of words, and none is a model input."""
     columns = dataset.columns or {}
-    if not dataset.is_complete or dataset.is_default or set(columns) & MODEL_INPUTS:
+    if not dataset.is_complete or dataset.may_differ or set(columns) & MODEL_INPUTS:
         return False
     kinds = {column.kind for column in columns.values()}
     return bool(_known_text(dataset)) and not kinds & {Kind.TOKENS, Kind.IMAGE, Kind.AUDIO}

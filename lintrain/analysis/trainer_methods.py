@@ -107,7 +107,7 @@ def generates_nothing(run: TrainerRun) -> bool:
     """Whether the evaluation of a sequence-to-sequence trainer certainly runs a forward pass and generates no text."""
     settings = run.settings
     wanted = settings.value("predict_with_generate") if settings else None
-    is_off = isinstance(wanted, Constant) and wanted.value is False and not wanted.is_default
+    is_off = isinstance(wanted, Constant) and wanted.value is False and not wanted.may_differ
     return isinstance(wanted, Absent) or is_off
 
 

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
+from lintrain.check import assumptions
 from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
@@ -200,8 +201,11 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
-    for finding in rule.rule.check(pipeline):
+    for finding in assumptions.findings(rule.rule, pipeline):
         fix: Fix | None = rule.rule.fix(finding)
+        if fix is not None and finding.with_role(assumptions.ROLE):
+            # With another value of the option a correct run could come out different.
+            fix = replace(fix, safe=False)
         why = finding.why or first_paragraph(rule.manual.why)
         # Plain from here on: another process, which has not loaded the rule, has no class for its claim.
         yield Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix)

@@ -227,7 +227,7 @@ def matches(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) 
             wanted = dispatch.evaluate(reader, value, scope)
             return operations.truth(_equal(reader, subject, wanted, value))
         case ast.MatchSingleton(value=wanted):
-            is_known = isinstance(subject, Constant) and not subject.is_default
+            is_known = isinstance(subject, Constant) and not subject.default
             return subject.value is wanted if is_known and isinstance(subject, Constant) else None
         case ast.MatchOr(patterns=parts):
             found = [matches(reader, part, subject, scope) for part in parts]

@@ -24,6 +24,7 @@ from lintrain.pipeline.values.python import (
     Slice,
     Unknown,
     Value,
+    constant,
     join,
     options_of,
 )
@@ -170,7 +171,7 @@ def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:
         return UNKNOWN if truth is None else Constant(not truth)
     if isinstance(operand, Constant) and isinstance(operand.value, int | float):
         sign = -1 if isinstance(node.op, ast.USub) else 1
-        return Constant(sign * operand.value, operand.is_default) if not isinstance(node.op, ast.Invert) else UNKNOWN
+        return constant(sign * operand.value, operand.default) if not isinstance(node.op, ast.Invert) else UNKNOWN
     return operand if isinstance(node.op, ast.USub) or isinstance(operand, Series) else UNKNOWN
 
 

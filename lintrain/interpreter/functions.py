@@ -14,6 +14,7 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import DECORATORS, INSTANCE_METHODS, METHODS, Transfer, expression
 from lintrain.interpreter.core.scope import Scope
 from lintrain.pipeline.modules import lineage_of
+from lintrain.pipeline.values.certainty import UNSETTLED
 from lintrain.pipeline.values.python import (
     Bound,
     Class,
@@ -26,6 +27,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    constant,
     mapping_of,
 )
 from lintrain.source.nodes import children, walk
@@ -121,7 +123,7 @@ def is_generator(node: ast.FunctionDef) -> bool:
 
 def attribute_default(value: Value) -> Value:
     """A literal as a default: what it is unless the user gives another."""
-    return Constant(value.value, True) if isinstance(value, Constant) else value
+    return constant(value.value, value.default or UNSETTLED) if isinstance(value, Constant) else value
 
 
 PLAIN = frozenset(

@@ -174,7 +174,7 @@ def _of_datasets(train: Dataset, evaluation: Dataset) -> Sharing | None:
 
 def _are_loaded_alike(one: Dataset, other: Dataset) -> bool:
     """Whether two calls load the same split of the same data set from the hub."""
-    plain = all(made.operations == ("load_dataset",) and not made.is_default for made in (one, other))
+    plain = all(made.operations == ("load_dataset",) and not made.may_differ for made in (one, other))
     known = one.hub_name is not None and one.split is not None and "data_files" not in one.steps[0].text
     alike = (one.hub_name, one.config, one.split) == (other.hub_name, other.config, other.split)
     return plain and known and alike and "data_files" not in other.steps[0].text

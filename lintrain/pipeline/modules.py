@@ -173,7 +173,7 @@ def _module_ignores_mode(module: Module) -> bool:
         return dropout is None or (isinstance(dropout, Constant) and dropout.value == 0)
     if module.name.startswith("Dropout"):
         rate = module.arguments.get("p", module.arguments.get("0"))
-        return isinstance(rate, Constant) and not rate.is_default and rate.value == 0
+        return isinstance(rate, Constant) and not rate.may_differ and rate.value == 0
     return CALM.fullmatch(module.name) is not None
 
 

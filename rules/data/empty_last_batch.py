@@ -155,7 +155,7 @@ def _of_loaders(made: tuple[MadeLoader, ...]) -> Verdict:
 def _count(dataset: Value) -> int | None:
     """How many rows a data set certainly has."""
     match dataset:
-        case Dataset(is_default=False):
+        case Dataset(may_differ=False):
             return dataset_rows.rows_of(dataset)
         case TorchDataset(rows=rows):
             return rows

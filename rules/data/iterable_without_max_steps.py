@@ -140,7 +140,7 @@ def _has_no_steps(run: TrainerRun) -> bool:
     steps = run.settings.value("max_steps") if run.settings else None
     if steps is None or is_missing(steps):
         return True
-    return isinstance(steps, Constant) and isinstance(steps.value, int) and steps.value <= 0 and not steps.is_default
+    return isinstance(steps, Constant) and isinstance(steps.value, int) and steps.value <= 0 and not steps.may_differ
 
 
 def _steps(pipeline: Pipeline, run: TrainerRun, dataset: Value) -> list[Related]:
@@ -166,7 +166,7 @@ def _sets_steps(pipeline: Pipeline, assigned: expressions.Assignment, made: Loca
 
 def _counted(settings: TrainingArguments, dataset: Value) -> int | None:
     """How many steps the epochs of a stream have on one device; None if its rows are not known."""
-    rows = dataset_rows.rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.is_default else None
+    rows = dataset_rows.rows_of(dataset) if isinstance(dataset, Dataset) and not dataset.may_differ else None
     values = {name: settings.value(name) for name in DEFAULTS}
     numbers = [DEFAULTS[name] if is_missing(value) else _certain(value) for name, value in values.items()]
     batch_size, accumulated, epochs = numbers
@@ -176,4 +176,4 @@ def _counted(settings: TrainingArguments, dataset: Value) -> int | None:
 
 
 def _certain(value: Value) -> float | None:
-    return number_of(value) if isinstance(value, Constant) and not value.is_default else None
+    return number_of(value) if isinstance(value, Constant) and value.default is None else None

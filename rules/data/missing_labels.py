@@ -195,7 +195,7 @@ def _has_none(dataset: Dataset) -> bool:
     """Whether a tokenized data set certainly has no label column."""
     names = set(dataset.columns or {})
     return (
-        dataset.is_complete and not dataset.is_default and dataset.is_tokenized and not names & run_data.LABEL_COLUMNS
+        dataset.is_complete and not dataset.may_differ and dataset.is_tokenized and not names & run_data.LABEL_COLUMNS
     )
 
 

@@ -149,4 +149,4 @@ def _is_sampler(value: Value) -> bool:
     """Whether an argument is certainly a sampler, and not None."""
     if isinstance(value, Sequence | LibraryObject | Instance):
         return True
-    return isinstance(value, Constant) and value.value is not None and not value.is_default
+    return isinstance(value, Constant) and value.value is not None and not value.may_differ

@@ -183,13 +183,13 @@ def _is_only_source(dataset: Dataset, made: Dataset) -> bool:
 def _lacks_a_class(dataset: Dataset) -> bool:
     """Whether a range of rows is too short to contain all classes of a data set that is sorted by them."""
     column = (dataset.columns or {}).get(dataset.sorted_by or "")
-    share = dataset.cut.share() if dataset.cut and not dataset.cut.is_default else None
+    share = dataset.cut.share() if dataset.cut and not dataset.cut.may_differ else None
     if (
         share is None
         or column is None
         or not column.num_classes
         or not dataset_rows.is_in_order(dataset)
-        or dataset.is_default
+        or dataset.may_differ
     ):
         return False
     if any(each.cut is not None for each in dataset.lineage[1:]):

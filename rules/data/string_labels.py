@@ -141,7 +141,7 @@ def _classifies(given: run_data.Given) -> bool:
 
 def _text_labels(dataset: Dataset) -> Column | None:
     """The label column of tokenized rows, if it is certainly text."""
-    if dataset.is_default or not dataset.is_tokenized:
+    if dataset.may_differ or not dataset.is_tokenized:
         return None
     return next((column for name in LABELS if (column := _text_in(dataset, name)) is not None), None)
 

@@ -147,6 +147,6 @@ def _makes_tensors(pipeline: Pipeline) -> bool:
 
 def _returns_lists(loader: Loader, dataset: Dataset) -> bool:
     """Whether token rows are certainly lists, and PyTorch's default collator collates them."""
-    if dataset.is_default or dataset.is_streaming or dataset.format is not None or dataset.has_transform:
+    if dataset.may_differ or dataset.is_streaming or dataset.format is not None or dataset.has_transform:
         return False
     return dataset.is_tokenized and is_missing(loader.value("collate_fn"))

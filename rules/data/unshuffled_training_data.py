@@ -226,7 +226,7 @@ class UnshuffledTrainingData(Rule[Claim]):
 def _has_default_order(loader: Loader) -> bool:
     """Whether a loader certainly neither shuffles nor has a sampler."""
     shuffle = loader.value("shuffle")
-    is_off = isinstance(shuffle, Constant) and shuffle.value is False and not shuffle.is_default
+    is_off = isinstance(shuffle, Constant) and shuffle.value is False and not shuffle.may_differ
     return (is_missing(shuffle) or is_off) and all(
         is_missing(loader.value(name)) for name in ("sampler", "batch_sampler")
     )

@@ -124,7 +124,7 @@ class DoubleScaledAccumulation(Rule[Claim]):
 def _division_by_steps(pipeline: Pipeline, operation: Arithmetic, launcher: Launcher) -> Arithmetic | None:
     """The division by the Accelerator's own accumulation steps, if it is the last operation on the loss."""
     steps = iterations.divisor_of(launcher)
-    if operation.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and not steps.is_default):
+    if operation.operator != "Div" or (isinstance(steps, Constant) and steps.value == 1 and steps.default is None):
         return None
     location = launcher.argument_locations.get("gradient_accumulation_steps")
     if location is None:

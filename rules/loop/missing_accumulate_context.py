@@ -135,7 +135,7 @@ def _accumulates(launcher: Launcher) -> bool:
     plugins = any("plugin" in name for name in launcher.arguments)
     if plugins or launcher.is_open or not isinstance(steps, Constant):
         return False
-    return not steps.is_default and (number_of(steps) or 1) > 1
+    return not steps.may_differ and (number_of(steps) or 1) > 1
 
 
 def _steps_each_time(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:

@@ -187,7 +187,7 @@ def _gives_number(part: expressions.Expression) -> bool:
 def _is_bare(value: Value) -> bool:
     """Whether a value is certainly a number, an array or a tuple."""
     match value:
-        case Constant(value=int() | float(), is_default=False) | Tensor():
+        case Constant(value=int() | float(), may_differ=False) | Tensor():
             return True
         case Sequence(kind="tuple" | "list", is_complete=True):
             return True

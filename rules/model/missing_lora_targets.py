@@ -162,7 +162,7 @@ def _is_guarded(event: Event | None) -> bool:
 def _names(targets: Value) -> list[str]:
     """The names of the layers, if all are certain; a single string is a pattern, and not judged."""
     items = targets.items if isinstance(targets, Sequence) and targets.is_complete else []
-    names = [text_of(item) for item in items if not (isinstance(item, Constant) and item.is_default)]
+    names = [text_of(item) for item in items if not (isinstance(item, Constant) and item.may_differ)]
     known = [name for name in names if name is not None]
     return known if len(known) == len(items) else []
 

@@ -260,7 +260,7 @@ def _rate_of(optimizer: Optimizer) -> Rate | None:
         return None
     if location is None:
         return Rate(value, optimizer.origin, "lr", True, optimizer.name)
-    is_free = isinstance(optimizer.learning_rate, Constant) and optimizer.learning_rate.is_default
+    is_free = isinstance(optimizer.learning_rate, Constant) and optimizer.learning_rate.may_differ
     return None if is_free else Rate(value, location, "lr", False, optimizer.name)
 
 
@@ -282,7 +282,7 @@ def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
     given, name = settings.value("learning_rate"), text_of(settings.value("optim"))
     is_adamw = isinstance(settings.value("optim"), Absent) or (name or "").startswith(("adamw", "paged_adamw"))
     value, location = number_of(given), settings.locations.get("learning_rate")
-    if value is None or location is None or not is_adamw or (isinstance(given, Constant) and given.is_default):
+    if value is None or location is None or not is_adamw or (isinstance(given, Constant) and given.may_differ):
         return None
     return Rate(value, location, "learning_rate", False, "Trainer", "=" in pipeline.code(location))
 

@@ -172,6 +172,6 @@ def _is_float16(call: LibraryCall) -> bool:
     """Whether autocast is enabled and its format is float16, the default on CUDA."""
     dtype, enabled = call.arguments.get("dtype"), call.arguments.get("enabled")
     on: Value = enabled.value if enabled else Constant(True)
-    is_on = isinstance(on, Constant) and on.value is True and not on.is_default
+    is_on = isinstance(on, Constant) and on.value is True and not on.may_differ
     is_half = isinstance(dtype.value, Library) and dtype.value.path in HALVES if dtype else True
     return is_on and is_half and not call.is_open and call.positional <= (call.path not in OF_CUDA)

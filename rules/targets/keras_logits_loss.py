@@ -112,11 +112,11 @@ class KerasLogitsLoss(Rule[Claim]):
 
 def _probability_loss(loss: Value) -> str | None:
     """The class of a cross-entropy that certainly expects probabilities."""
-    if isinstance(loss, Constant) and not loss.is_default:
+    if isinstance(loss, Constant) and not loss.may_differ:
         return LOSSES.get((text_of(loss) or "").lower())
     if isinstance(loss, LibraryObject) and loss.path.removeprefix("keras.losses.") in LOSSES.values():
         flag = loss.arguments.get("from_logits", loss.arguments.get("0"))
-        is_off = flag is None or (isinstance(flag, Constant) and flag.value is False and not flag.is_default)
+        is_off = flag is None or (isinstance(flag, Constant) and flag.value is False and not flag.may_differ)
         return loss.path.rpartition(".")[2] if is_off and "**" not in loss.arguments else None
     return None
 

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
+from lintrain.check.assumptions import findings
 from lintrain.check.result import Reported
 from lintrain.fix import apply
 from lintrain.knowledge.versions import TargetVersions, exactly
@@ -109,7 +110,7 @@ def _reported(rule: RuleFile, script: Script, targets: TargetVersions) -> list[R
     pipeline = read_pipeline(Source(PAGE, script.text), targets)
     if pipeline.is_exhausted:
         raise AssertionError("not read: out of steps")
-    return [Reported(finding, rule.rule.fix(finding)) for finding in rule.rule.check(pipeline)]
+    return [Reported(finding, rule.rule.fix(finding)) for finding in findings(rule.rule, pipeline)]
 
 
 def _marks(script: Script) -> Iterator[tuple[int, re.Match[str]]]:

@@ -7,7 +7,17 @@ from typing import Any
 
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
 from lintrain.pipeline.values.model import Model, Optimizer
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Literal, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Class,
+    Constant,
+    Function,
+    Literal,
+    Mapping,
+    Sequence,
+    Value,
+    constant,
+)
 
 LARGEST = 10**15
 """Integers up to this size are computed with."""
@@ -59,7 +69,7 @@ def binary(left: Constant, operator: str, right: Constant) -> Value:
     if not isinstance(result, int | float | str):
         return UNKNOWN
     # What is computed from a default is one: `steps // args.accumulation` changes with the command line.
-    return Constant(result, left.is_default or right.is_default)
+    return constant(result, left.default or right.default)
 
 
 def _is_small(constant: Constant) -> bool:
@@ -86,12 +96,12 @@ def _grows_too_much(left: Constant, operator: str, right: Constant) -> bool:
 
 def together(parts: Iterable[Constant]) -> Value:
     """The text of literals one after the other; Unknown if it is too long."""
-    text, is_default = "", False
+    text, default = "", None
     for part in parts:
-        text, is_default = text + str(part.value), is_default or part.is_default
+        text, default = text + str(part.value), default or part.default
         if len(text) > LONGEST:
             return UNKNOWN
-    return Constant(text, is_default)
+    return constant(text, default)
 
 
 def repeat(items: Sequence, count: Literal) -> Sequence:
@@ -110,12 +120,12 @@ def compare(left: Constant, operator: str, right: Constant) -> Value:
         result = bool(decide(left.value, right.value))
     except (TypeError, ValueError):  # the latter: `300 in b""`
         return UNKNOWN
-    return Constant(result, left.is_default or right.is_default)
+    return constant(result, left.default or right.default)
 
 
 def is_none(value: Value) -> bool:
     """Whether a value is certainly None."""
-    return isinstance(value, Constant) and value.value is None and not value.is_default
+    return isinstance(value, Constant) and value.value is None and not value.default
 
 
 def counts_as_true(value: Value) -> bool | None:
@@ -125,7 +135,7 @@ def counts_as_true(value: Value) -> bool | None:
 
 def contains(container: Value, item: Constant) -> bool | None:
     """Whether a container of literals holds one; None if that is not certain."""
-    if item.is_default:
+    if item.default:
         return None
     match container:
         case Mapping() if container.is_complete or item.value in container.entries:

@@ -124,7 +124,7 @@ def truth(value: Value) -> bool | None:
         case Constant():
             # A default may be overruled on the command line: both ways of `if args.fp16:` are read, even if
             # it is False.
-            return None if value.is_default else bool(value.value)
+            return None if value.default else bool(value.value)
         case Sequence(kind="generator"):
             return True
         case Sequence():

@@ -70,8 +70,8 @@ def _any_of(items: list[Value]) -> Value:
     """One value for all of the items: the first of plain texts or plain numbers, however many there are."""
     # A literal column of 10,000 texts is described by the first of them. Joining all would make an Unknown
     # of more than four.
-    plain = {type(item.value) for item in items if isinstance(item, Constant) and not item.is_default}
-    is_plain = len(plain) == 1 and all(isinstance(item, Constant) and not item.is_default for item in items)
+    plain = {type(item.value) for item in items if isinstance(item, Constant) and not item.default}
+    is_plain = len(plain) == 1 and all(isinstance(item, Constant) and not item.default for item in items)
     return items[0] if is_plain and not any(masks_some(item) for item in items) else join(items)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.dataset_rows import rows_of
+from lintrain.pipeline.values.certainty import Default
 from lintrain.pipeline.values.data import Column, Cut, Dataset, DatasetDict, Step
 from lintrain.pipeline.values.python import Absent, Constant, Range, Sequence, Value, is_missing, number_of
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -71,13 +72,13 @@ def dictionary(call: Call, splits: dict[str, Dataset], parent: DatasetDict | Non
 def names_in(value: Value) -> set[str] | None:
     """The column names that an argument lists; None if some of them are not known."""
     match value:
-        case Absent() | Constant(value=None, is_default=False):
+        case Absent() | Constant(value=None, default=None):
             return set()
-        case Constant(value=str(name), is_default=False):
+        case Constant(value=str(name), default=None):
             return {name}
         case Sequence(items=items, is_complete=True):
             names = {item.value for item in items if isinstance(item, Constant) and isinstance(item.value, str)}
-            return names if all(isinstance(item, Constant) and not item.is_default for item in items) else None
+            return names if all(isinstance(item, Constant) and not item.default for item in items) else None
         case _:
             return None
 
@@ -96,7 +97,7 @@ def cut_of(call: Call, dataset: Dataset) -> Cut | None:
         case "skip":
             start = call.value("n", 0)
             first = number_of(start)
-            return Cut(int(first), None, rows_of(dataset), False, _is_default(start)) if first is not None else Cut()
+            return Cut(int(first), None, rows_of(dataset), False, _default(start)) if first is not None else Cut()
         case _:
             return None
 
@@ -114,7 +115,7 @@ def parts_of(call: Call, rows: int | None) -> tuple[int | None, int | None]:
     A share of the test rows is rounded up, one of the training rows down; what is not asked for is what is left.
     """
     train, test = call.value("train_size", 1), call.value("test_size", 0)
-    if rows is None or call.is_open or _is_default(train) or _is_default(test):
+    if rows is None or call.is_open or _default(train) or _default(test):
         return None, None
     # Neither size is given: a quarter is for testing, as in scikit-learn.
     if is_missing(train):
@@ -137,11 +138,11 @@ def _between(start: Value, stop: Value, dataset: Dataset) -> Cut:
     first, last = number_of(start), number_of(stop)
     if first is None or last is None:
         return Cut()
-    return Cut(int(first), int(last), rows_of(dataset), False, _is_default(start) or _is_default(stop))
+    return Cut(int(first), int(last), rows_of(dataset), False, _default(start) or _default(stop))
 
 
-def _is_default(value: Value) -> bool:
-    return isinstance(value, Constant) and value.is_default
+def _default(value: Value) -> Default | None:
+    return value.default if isinstance(value, Constant) else None
 
 
 def cut_by_text(text: str, rows: int | None) -> Cut:

@@ -17,6 +17,7 @@ from lintrain.interpreter.core.registry import function
 from lintrain.knowledge.tables import DatasetFacts
 from lintrain.libraries.datasets.deriving import cut_by_text, started
 from lintrain.model.location import Location
+from lintrain.pipeline.values.certainty import UNSETTLED, Default
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -26,6 +27,7 @@ from lintrain.pipeline.values.python import (
     Mapping,
     Sequence,
     Value,
+    first_default,
     is_missing,
     is_true,
     join,
@@ -60,7 +62,7 @@ class Loaded:
     rows: dict[str, int] = field(default_factory=dict[str, int])
     hub_name: str | None = None
     config: str | None = None
-    is_default: bool = False
+    default: Default | None = None
     sorted_by: str | None = None
     unlabelled: tuple[str, ...] = ()
 
@@ -78,9 +80,9 @@ def _load_dataset(call: Call) -> Value:
 def _identify(call: Call) -> Loaded:
     path, config = call.value("path", 0), call.value("name", 1)
     name = text_of(path)
-    is_default = any(isinstance(each, Constant) and each.is_default for each in (path, config))
+    default = first_default(path, config)
     if name is None:
-        return Loaded(is_default=is_default)
+        return Loaded(default=default)
     # Builders of files come first, since their names are no data sets on the hub: `csv` says how to read
     # `data_files=`.
     if name in FILE_BUILDERS:
@@ -94,7 +96,7 @@ def _identify(call: Call) -> Loaded:
     # Facts are about one configuration. With `name=args.task` the columns depend on the command line.
     is_known = (text_of(config) is not None or is_missing(config)) and _takes_all(call)
     facts = facts_of(call.reader, name, text_of(config)) if is_known else None
-    return _from_facts(facts, name, text_of(config), is_default=is_default)
+    return _from_facts(facts, name, text_of(config), default=default)
 
 
 def _takes_all(call: Call) -> bool:
@@ -102,12 +104,12 @@ def _takes_all(call: Call) -> bool:
     return not call.is_open and all(is_missing(call.value(name)) for name in ("data_files", "data_dir", "features"))
 
 
-def _from_facts(facts: DatasetFacts | None, name: str, config: str | None, *, is_default: bool) -> Loaded:
+def _from_facts(facts: DatasetFacts | None, name: str, config: str | None, *, default: Default | None) -> Loaded:
     if facts is None:
-        return Loaded(hub_name=name, config=config, is_default=is_default)
+        return Loaded(hub_name=name, config=config, default=default)
     rows = {split: count for split, count in facts.splits.items() if count is not None}
     columns = columns_of(facts)
-    return Loaded(columns, True, tuple(facts.splits), rows, name, config, is_default, facts.sorted_by, facts.unlabelled)
+    return Loaded(columns, True, tuple(facts.splits), rows, name, config, default, facts.sorted_by, facts.unlabelled)
 
 
 def _file_splits(call: Call) -> tuple[str, ...] | None:
@@ -142,7 +144,7 @@ def _split(call: Call, loaded: Loaded, name: str | None) -> Dataset:
     made = started(call, call.path.rpartition(".")[2], loaded.columns, is_complete=loaded.is_complete)
     _name_split(made, name, loaded)
     made.hub_name, made.config = loaded.hub_name, loaded.config
-    made.is_default = loaded.is_default
+    made.default = loaded.default
     made.is_streaming = is_true(call.value("streaming"))
     return made
 
@@ -159,7 +161,7 @@ def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
         case Constant(value=str(text)):
             made = _split(call, loaded, None)
             _narrow(made, text, loaded)
-            made.is_default = made.is_default or split.is_default
+            made.default = made.default or split.default
             return made
         case Sequence(items=items, is_complete=True):
             return Sequence([_some_splits(call, loaded, item) for item in items], origin=call.location)
@@ -169,7 +171,7 @@ def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
             return UNKNOWN
         case _:
             # `split=args.split` loads some split: its columns are right, which rows they are is not known.
-            return replace(_split(call, loaded, None), is_default=True)
+            return replace(_split(call, loaded, None), default=UNSETTLED)
 
 
 def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:
@@ -193,7 +195,7 @@ def _load_from_disk(call: Call) -> Value:
     facts = facts_of(call.reader, path) if path else None
     if facts is None:
         return _unread(call)
-    loaded = _from_facts(facts, "", None, is_default=False)
+    loaded = _from_facts(facts, "", None, default=None)
     # A folder is not on the hub, even if the facts were found under a name.
     loaded.hub_name = None
     return _all_splits(call, loaded) if facts.splits else _split(call, loaded, None)
@@ -257,7 +259,7 @@ def _separator(call: Call) -> str:
 def _paths(files: Value) -> Named[str, str]:
     """The one file of each split; nothing if a split has several, or one that is not certain."""
     match files:
-        case Constant(value=str(text), is_default=False):
+        case Constant(value=str(text), default=None):
             return {"train": text}
         case Sequence(items=[only], is_complete=True):
             return _paths(only)

@@ -110,7 +110,7 @@ def _log(call: Call) -> Value:
 
 def _names_in(given: Value) -> tuple[str, ...] | None:
     keys = list(given.entries) if isinstance(given, Mapping) and given.is_complete else []
-    if isinstance(given, Constant) and not given.is_default:
+    if isinstance(given, Constant) and not given.default:
         keys = [given.value]
     names = tuple(key for key in keys if isinstance(key, str))
     return names if names and len(names) == len(keys) else None

@@ -16,6 +16,7 @@ from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.plain_yaml import read_yaml_settings
 from lintrain.libraries.stdlib.paths import as_value, path_of, settings_in
 from lintrain.model.location import Location
+from lintrain.pipeline.values.certainty import Default
 from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -162,5 +163,5 @@ def _composed(reader: Reader, location: Location, root: Path, name: str) -> Valu
 
 
 def _file(reader: Reader, location: Location, path: Path) -> Value:
-    value = as_value(Call(reader, None, location), READ(path), is_default=True)
+    value = as_value(Call(reader, None, location), READ(path), default=Default(path.name + ":", location=location))
     return settings_of(reader, value)

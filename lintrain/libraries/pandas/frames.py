@@ -94,7 +94,7 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
     if not isinstance(value, DataFrame):
         return UNKNOWN
     match key:
-        case Constant(value=str(name), is_default=False):
+        case Constant(value=str(name), default=None):
             # The series keeps its frame: `frame["a"][0] = 1` may change the frame, depending on the version
             # of pandas.
             return Series(value.columns[name], value) if name in value.columns else UNKNOWN
@@ -156,7 +156,7 @@ def _store(reader: Reader, owner: Value, key: Value, value: Value, location: Loc
     if not isinstance(owner, DataFrame):
         return
     match key:
-        case Constant(value=str(name), is_default=False):
+        case Constant(value=str(name), default=None):
             _put(reader, owner, name, _column(name, value))
         case Sequence(items=items, is_complete=True) if all(isinstance(literal(item), str) for item in items):
             for item in items:

@@ -18,6 +18,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.functions import attribute_default
 from lintrain.model.location import Location
+from lintrain.pipeline.values.certainty import UNSETTLED, Default
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -31,6 +32,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    constant,
     is_missing,
     is_true,
     mapping_of,
@@ -103,12 +105,31 @@ def _option_default(call: Call) -> Value:
         return Unknown(name=_option_name(call) or "")
     if isinstance(default, Absent):
         action = text_of(call.value("action"))
-        is_switch = action in {"store_true", "store_false"}
-        # Without `action=` and `default=` the value is None, and the user may give another one.
-        return Constant(action == "store_false" if is_switch else None, True, origin=call.location)
+        if action not in {"store_true", "store_false"}:
+            # Without `action=` and `default=` the value is None, and the user may give another one.
+            return Constant(None, UNSETTLED, origin=call.location)
+        switch = Default(_flag(call), location=call.location, is_switch=True)
+        return constant(action == "store_false", switch, call.location)
     if isinstance(default, Constant):
-        return Constant(_typed(call, default), True, origin=call.location)
+        return option_value(_flag(call), _typed(call, default), call.location, is_switch=_is_switch(call))
     return default
+
+
+def _is_switch(call: Call) -> bool:
+    return text_of(call.value("action")) in {"store_true", "store_false"}
+
+
+def _flag(call: Call) -> str:
+    """The option as its user writes it, the long form if there is one."""
+    flags = [text_of(argument.value) or "" for argument in call.positional]
+    return next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+
+
+def option_value(option: str, value: Literal, location: Location | None, *, is_switch: bool = False) -> Constant:
+    """What an option is by default. None and an empty text are placeholders: the user is expected to pass another."""
+    if value is None or value == "":
+        return Constant(value, UNSETTLED, origin=location)
+    return constant(value, Default(option, str(value), location, is_switch=is_switch), location)
 
 
 def _is_always_given(call: Call) -> bool:
@@ -136,9 +157,13 @@ def _set_defaults(call: Call) -> Value:
     parser = call.receiver
     if isinstance(parser, Parser):
         given = {name: each.value for name, each in call.keywords.items() if name != "**"}
-        parser.options.update({name: attribute_default(value) for name, value in given.items()})
+        parser.options.update({name: _set_default(name, value, call) for name, value in given.items()})
         parser.is_open = parser.is_open or call.is_open
     return UNKNOWN
+
+
+def _set_default(name: str, value: Value, call: Call) -> Value:
+    return option_value(f"--{name}", value.value, call.location) if isinstance(value, Constant) else value
 
 
 @method(Parser, "parse_args", "parse_intermixed_args")
@@ -220,4 +245,5 @@ def _click_option(reader: Reader, made: Function, mark: LibraryObject) -> None:
     if long and isinstance(default, Constant) and not is_true(mark.arguments.get("required", UNKNOWN)):
         # Decorators are applied from the bottom up. The one next to the function wins, as a parameter has
         # one option.
-        made.defaults.setdefault(long[0].replace("-", "_"), Constant(default.value, True, origin=mark.origin))
+        flag = next((name for name in names if name.startswith("-")), long[0])
+        made.defaults.setdefault(long[0].replace("-", "_"), option_value(flag, default.value, mark.origin))

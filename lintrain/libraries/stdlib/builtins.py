@@ -9,6 +9,7 @@ from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
+from lintrain.pipeline.values.certainty import UNSETTLED, Default
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -25,6 +26,8 @@ from lintrain.pipeline.values.python import (
     Super,
     Unknown,
     Value,
+    constant,
+    first_default,
     join,
     literal,
     text_of,
@@ -54,8 +57,8 @@ def _len(call: Call) -> Value:
             return Constant(len(items))
         case Mapping(entries=entries, is_complete=True):
             return Constant(len(entries))
-        case Constant(value=str(text), is_default=is_default):
-            return Constant(len(text), is_default)
+        case Constant(value=str(text), default=default):
+            return constant(len(text), default)
         case value:
             if isinstance(value, Instance):
                 return objects.special(call.reader, value, "__len__", [], call.location) or UNKNOWN
@@ -156,7 +159,7 @@ def _convert(call: Call) -> Value:
         made = MADE.get(call.path)
         return value if kept else made() if made else UNKNOWN
     try:
-        return Constant(CONVERSIONS[call.path](value.value), value.is_default)
+        return constant(CONVERSIONS[call.path](value.value), value.default)
     except (TypeError, ValueError, OverflowError):
         return UNKNOWN
 
@@ -170,16 +173,16 @@ def _number(call: Call) -> Value:
     if not numbers or len(numbers) != len(values) or call.keywords:
         return UNKNOWN
     name = call.path.rpartition(".")[2]
-    is_default = any(isinstance(value, Constant) and value.is_default for value in values)
+    default = first_default(*values)
     match name:
         case "max":
-            return Constant(max(numbers), is_default)
+            return constant(max(numbers), default)
         case "min":
-            return Constant(min(numbers), is_default)
+            return constant(min(numbers), default)
         case "sum":
-            return Constant(sum(numbers), is_default)
+            return constant(sum(numbers), default)
         case "abs":
-            return Constant(abs(numbers[0]), is_default)
+            return constant(abs(numbers[0]), default)
         case _:
             return UNKNOWN
 
@@ -207,7 +210,7 @@ def _isinstance(call: Call) -> Value:
         # certain.
         is_one = any(each in functions for each in value.cls.lineage())
         return Constant(is_one) if is_one or not value.cls.has_unknown_base else UNKNOWN
-    if isinstance(value, Constant) and not value.is_default and all(_is_plain_type(each) for each in kinds):
+    if isinstance(value, Constant) and not value.default and all(_is_plain_type(each) for each in kinds):
         names = {each.path.rpartition(".")[2] for each in kinds if isinstance(each, Library)}
         return Constant(any(base.__name__ in names for base in type(value.value).__mro__))
     asked = {each.path for each in kinds if isinstance(each, Library)}
@@ -297,4 +300,9 @@ def _partial(call: Call) -> Value:
 @function("os.environ.get", "os.getenv")
 def _environment(call: Call) -> Value:
     default = call.value("default", 1)
-    return Constant(default.value, True) if isinstance(default, Constant) else UNKNOWN
+    name = text_of(call.value("key", 0))
+    if not isinstance(default, Constant):
+        return UNKNOWN
+    if not name or default.value in {None, ""}:
+        return Constant(default.value, UNSETTLED)
+    return constant(default.value, Default(f"{name}=", str(default.value), call.location), call.location)

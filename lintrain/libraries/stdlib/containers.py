@@ -68,7 +68,7 @@ def _bound(part: Value) -> int | Value | None:
     """One bound of a slice: None if it is left out, the value itself if it is not known."""
     if isinstance(part, Absent):
         return None
-    if isinstance(part, Constant) and not part.is_default and (part.value is None or isinstance(part.value, int)):
+    if isinstance(part, Constant) and not part.default and (part.value is None or isinstance(part.value, int)):
         return part.value
     return part
 

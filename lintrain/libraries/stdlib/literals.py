@@ -13,7 +13,18 @@ from lintrain.interpreter.retention import note_append
 from lintrain.model.location import Location
 from lintrain.pipeline.record import TokenTest
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.python import UNKNOWN, Absent, Bound, Constant, LibraryObject, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Bound,
+    Constant,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Value,
+    constant,
+    first_default,
+)
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, Whole
 
 MOST_ITEMS = 64
@@ -136,11 +147,11 @@ def _string_method(call: Call) -> Value:
         return _changed_by(call, receiver, receiver.value)
     match call.path.rpartition(".")[2]:
         case "lower":
-            return Constant(receiver.value.lower(), receiver.is_default)
+            return constant(receiver.value.lower(), receiver.default)
         case "upper":
-            return Constant(receiver.value.upper(), receiver.is_default)
+            return constant(receiver.value.upper(), receiver.default)
         case "strip":
-            return Constant(receiver.value.strip(), receiver.is_default)
+            return constant(receiver.value.strip(), receiver.default)
         case _:
             return UNKNOWN
 
@@ -151,18 +162,18 @@ def _changed_by(call: Call, receiver: Constant, text: str) -> Value:
     texts = [each.value for each in known if isinstance(each.value, str) and len(each.value) <= MOST_ITEMS]
     if len(texts) != len(call.positional) or call.keywords or call.is_open:
         return UNKNOWN
-    is_default = receiver.is_default or any(each.is_default for each in known)
+    default = first_default(receiver, *known)
     match call.path.rpartition(".")[2], texts:
         case "replace", [old, new]:
-            return Constant(text.replace(old, new), is_default)
+            return constant(text.replace(old, new), default)
         case "split" | "rsplit", [mark] if mark:
-            return Sequence([Constant(part, is_default) for part in text.split(mark)])
+            return Sequence([constant(part, default) for part in text.split(mark)])
         case "strip", [characters]:
-            return Constant(text.strip(characters), is_default)
+            return constant(text.strip(characters), default)
         case "startswith", [start]:
-            return Constant(text.startswith(start), is_default)
+            return constant(text.startswith(start), default)
         case "endswith", [end]:
-            return Constant(text.endswith(end), is_default)
+            return constant(text.endswith(end), default)
         case _:
             return UNKNOWN
 
@@ -173,7 +184,7 @@ def _path(call: Call) -> Value:
     texts = [each.value for each in parts if isinstance(each.value, str)]
     if not texts or len(texts) != len(call.positional) or call.is_open or sum(map(len, texts)) > LONGEST:
         return LibraryObject(call.path, call.values(), origin=call.location)
-    return Constant(posixpath.join(*texts), any(each.is_default for each in parts), origin=call.location)
+    return constant(posixpath.join(*texts), first_default(*parts), call.location)
 
 
 @operated(Text)

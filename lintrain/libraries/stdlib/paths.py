@@ -12,6 +12,7 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, operated
 from lintrain.knowledge.plain_yaml import UNREAD, read_json_settings, read_yaml_settings
 from lintrain.model.location import Location
+from lintrain.pipeline.values.certainty import UNSETTLED, Default
 from lintrain.pipeline.values.loading import FilePath, OpenFile
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -23,6 +24,7 @@ from lintrain.pipeline.values.python import (
     Mapping,
     Sequence,
     Value,
+    constant,
     text_of,
 )
 
@@ -34,8 +36,8 @@ def path_of(value: Value) -> FilePath | None:
     if isinstance(value, FilePath):
         return value
     text = text_of(value)
-    is_default = isinstance(value, Constant) and value.is_default
-    return FilePath(text, is_default, origin=value.origin) if text else None
+    default = value.default if isinstance(value, Constant) else None
+    return FilePath(text, default, origin=value.origin) if text else None
 
 
 def joined(parts: list[Value]) -> FilePath | None:
@@ -43,7 +45,9 @@ def joined(parts: list[Value]) -> FilePath | None:
     paths = [path for path in map(path_of, parts) if path is not None]
     if not paths or len(paths) != len(parts) or sum(len(path.text) for path in paths) > LONGEST:
         return None
-    return FilePath(os.path.join(*(path.text for path in paths)), any(path.is_default for path in paths))  # noqa: PTH118
+    return FilePath(
+        os.path.join(*(path.text for path in paths)), next((path.default for path in paths if path.default), None)
+    )
 
 
 @function("pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath")
@@ -76,11 +80,11 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     folder, last = os.path.split(value.text)
     match name:
         case "parent":
-            return FilePath(folder or ".", value.is_default)
+            return FilePath(folder or ".", value.default)
         case "name":
-            return Constant(last, value.is_default)
+            return constant(last, value.default)
         case "stem":
-            return Constant(os.path.splitext(last)[0], value.is_default)  # noqa: PTH122
+            return constant(os.path.splitext(last)[0], value.default)  # noqa: PTH122
         case _:
             return Bound(value, name)
 
@@ -88,13 +92,13 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
 @function("os.path.dirname")
 def _folder(call: Call) -> Value:
     path = path_of(call.value("p", 0))
-    return Constant(os.path.dirname(path.text), path.is_default) if path else UNKNOWN  # noqa: PTH120
+    return constant(os.path.dirname(path.text), path.default) if path else UNKNOWN  # noqa: PTH120
 
 
 @function("os.path.abspath", "os.path.realpath", "os.path.expanduser", "os.path.normpath")
 def _same_file(call: Call) -> Value:
     path = path_of(call.value("path", 0))
-    return Constant(path.text, path.is_default) if path else UNKNOWN
+    return constant(path.text, path.default) if path else UNKNOWN
 
 
 @function("builtins.open", "io.open", "codecs.open")
@@ -150,7 +154,8 @@ def settings_in(call: Call, path: FilePath, read: Read) -> Value:
     content = read_near(call.reader, path.text, read)
     # A second mention of the name may be the line that writes the file, so its values can differ when the
     # script runs.
-    return as_value(call, content, is_default=path.is_default or _is_named_twice(call.reader, path.text))
+    unsettled = UNSETTLED if _is_named_twice(call.reader, path.text) else None
+    return as_value(call, content, default=path.default or unsettled)
 
 
 def read_near(reader: Reader, text: str, read: Read) -> object:
@@ -164,9 +169,9 @@ def _is_named_twice(reader: Reader, text: str) -> bool:
     return reader.source.text.count(os.path.basename(text)) > 1  # noqa: PTH119
 
 
-def as_value(call: Call, content: object, *, is_default: bool) -> Value:
+def as_value(call: Call, content: object, *, default: Default | None) -> Value:
     """The reader's value of a file's content; Unknown if it holds too much."""
-    return _value(call, content, is_default) if _count(content, MOST_VALUES) > 0 else UNKNOWN
+    return _value(call, content, default) if _count(content, MOST_VALUES) > 0 else UNKNOWN
 
 
 def _count(content: object, left: int) -> int:
@@ -185,16 +190,16 @@ def _count(content: object, left: int) -> int:
     return left
 
 
-def _value(call: Call, content: object, is_default: bool) -> Value:
+def _value(call: Call, content: object, default: Default | None) -> Value:
     match content:
         case None | bool() | int() | float() | str():
-            return Constant(content, is_default, origin=call.location)
+            return constant(content, default, call.location)
         case list():
             items: list[object] = list(content)  # pyright: ignore[reportUnknownArgumentType] - any JSON
-            return Sequence([_value(call, item, is_default) for item in items], origin=call.location)
+            return Sequence([_value(call, item, default) for item in items], origin=call.location)
         case dict():
             held: dict[Literal, object] = dict(content)  # pyright: ignore[reportUnknownArgumentType] - any JSON
-            entries = {key: _value(call, item, is_default) for key, item in held.items()}
-            return Mapping(entries, not is_default, origin=call.location)
+            entries = {key: _value(call, item, default) for key, item in held.items()}
+            return Mapping(entries, not default, origin=call.location)
         case _:
             return UNKNOWN

@@ -189,7 +189,7 @@ def dtype_of(value: Value) -> str | None:
     """The number format that a value certainly names (`torch.half`, `"bfloat16"`), None if it names none."""
     if isinstance(value, Library) and value.path.startswith("torch."):
         name = value.path.removeprefix("torch.")
-    elif isinstance(value, Constant) and not value.is_default:
+    elif isinstance(value, Constant) and not value.default:
         name = (text_of(value) or "").removeprefix("torch.")
     else:
         return None

@@ -21,9 +21,9 @@ from lintrain.interpreter.core.registry import (
     method_of,
     stored_attribute_of,
 )
-from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.plain_yaml import read_json_settings, read_yaml_settings
 from lintrain.knowledge.trainers import TRAINING_ARGUMENTS, is_training_arguments
+from lintrain.libraries.stdlib.argparse_options import option_value
 from lintrain.libraries.stdlib.paths import path_of, settings_in
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import (
@@ -93,10 +93,17 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
         return None
     # Everything may come from the command line, so nothing that is not set in the class has a certain
     # value.
-    values = {name: attribute_default(value) for name, value in defaults.items()}
+    values = {name: _option(name, value, call.location) for name, value in defaults.items()}
     made = TrainingArguments(path, values, {}, False, call.text, origin=call.location)
     call.reader.record.arguments.append(made)
     return made
+
+
+def _option(name: str, value: Value, location: Location) -> Value:
+    """A field of a class as the option that HfArgumentParser makes of it."""
+    if not isinstance(value, Constant):
+        return value
+    return option_value(f"--{name}", value.value, location, is_switch=isinstance(value.value, bool))
 
 
 def _library_class(cls: Class) -> str:
@@ -218,7 +225,7 @@ def _is_own(kind: Value) -> bool:
 
 
 def _may_change(value: Value) -> bool:
-    return isinstance(value, Constant) and value.is_default
+    return isinstance(value, Constant) and value.default is not None
 
 
 def _made(call: Call, kind: Value, given: Mapping | None) -> Value:
@@ -228,7 +235,7 @@ def _made(call: Call, kind: Value, given: Mapping | None) -> Value:
         for name, value in made.attributes.items():
             given_value = given.entries.get(name) if given is not None else None
             is_certain = given is not None and given.is_complete
-            made.attributes[name] = given_value or (value if is_certain else attribute_default(value))
+            made.attributes[name] = given_value or (value if is_certain else _option(name, value, call.location))
         return made
     filled = from_command_line(call, kind)
     return filled or Unknown(name=kind.name if isinstance(kind, Library) else "")

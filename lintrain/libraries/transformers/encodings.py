@@ -100,7 +100,7 @@ def _stacks(encoding: Encoding) -> bool:
     text = encoding.inputs
     is_batch = not isinstance(text, ColumnValues) or not isinstance(text.dataset, Rows) or text.dataset.is_batch
     is_single = isinstance(text, Unknown | Text) or not is_batch
-    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.is_default and is_single
+    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.default and is_single
 
 
 def padding_of(call: Call) -> Padding:
@@ -110,7 +110,7 @@ def padding_of(call: Call) -> Padding:
     given = call.value("padding")
     if isinstance(given, Absent):
         return Padding.UNKNOWN if call.is_open or "**" in call.keywords else Padding.NONE
-    if not isinstance(given, Constant) or given.is_default:
+    if not isinstance(given, Constant) or given.default:
         return Padding.UNKNOWN
     if isinstance(given.value, bool):
         return Padding.LONGEST if given.value else Padding.NONE
@@ -128,7 +128,7 @@ def truncation_of(call: Call, padding: Padding) -> bool | None:
         if is_missing(limit):
             return False
         return {Padding.NONE: True, Padding.UNKNOWN: None}.get(padding, False)
-    if not isinstance(given, Constant) or given.is_default:
+    if not isinstance(given, Constant) or given.default:
         return None
     return given.value not in {False, None, "do_not_truncate"}
 
@@ -187,7 +187,7 @@ def _pad(call: Call) -> Value:
 def _apply_chat_template(call: Call) -> Value:
     """Token ids; text with `tokenize=False`; by the version or `return_dict`, a dictionary of columns."""
     tokenize, wanted = call.value("tokenize"), call.value("return_dict")
-    if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.is_default:
+    if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.default:
         written = Templated(owner=call.receiver, adds_prompt=call.value("add_generation_prompt"), origin=call.location)
         return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.location)
     padding = padding_of(call)

@@ -139,7 +139,7 @@ def _set_mode(call: Call) -> Value:
         act = Act.TRAIN_MODE
     else:
         act = {True: Act.TRAIN_MODE, False: Act.EVAL_MODE}.get(literal(mode) is True, Act.ESCAPE)
-        act = act if isinstance(mode, Constant) and not mode.is_default else Act.ESCAPE
+        act = act if isinstance(mode, Constant) and not mode.default else Act.ESCAPE
     call.reader.act(act, call.location, call.receiver, text=Constant(call.receiver_text))
     return call.receiver
 

@@ -93,7 +93,7 @@ def _generates(run: TrainerRun) -> bool | None:
     wanted = settings.value("predict_with_generate") if settings else UNKNOWN
     if isinstance(wanted, Absent):
         return False
-    return bool(wanted.value) if isinstance(wanted, Constant) and not wanted.is_default else None
+    return bool(wanted.value) if isinstance(wanted, Constant) and not wanted.default else None
 
 
 def _passes_outputs_on(reader: Reader, run: TrainerRun, location: Location) -> bool:
@@ -129,7 +129,7 @@ def _asked_for(model: Model, name: str) -> bool | None:
         value = model.config.attributes.get(name, model.config.arguments.get(name))
     if value is None:
         return False if model.is_complete else None
-    return bool(value.value) if isinstance(value, Constant) and not value.is_default else None
+    return bool(value.value) if isinstance(value, Constant) and not value.default else None
 
 
 def _is_encoder_decoder(model: Model) -> bool | None:

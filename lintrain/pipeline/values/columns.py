@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from enum import StrEnum
 
+from lintrain.pipeline.values.certainty import Default, is_unsettled
 from lintrain.pipeline.values.python import Sequence, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -77,19 +78,24 @@ class Cut:
     """Which rows a data set keeps of its source, if they are consecutive: from `first` up to `stop`.
 
     Counted in rows, or in percent; `first` is None if it is not known which, `stop` where they go to the end. `of`
-    counts the rows of the source. `is_default` if the user may ask for others.
+    counts the rows of the source. `default` if the user may ask for others.
     """
 
     first: int | None = None
     stop: int | None = None
     of: int | None = None
     is_percent: bool = False
-    is_default: bool = False
+    default: Default | None = None
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether other rows are as likely: which ones they are rests on a default that is not an option's."""
+        return is_unsettled(self.default)
 
     @property
     def rows(self) -> int | None:
         """How many rows it keeps, None if that is not certain; a source that is shorter has fewer."""
-        if self.is_percent or self.is_default or self.first is None or self.stop is None:
+        if self.is_percent or self.may_differ or self.first is None or self.stop is None:
             return None
         return max(0, self.stop - self.first)
 
@@ -103,7 +109,7 @@ class Cut:
         """Whether two cuts of one source share rows; None if that is not known."""
         if self.first is None or other.first is None or self.is_percent is not other.is_percent:
             return None
-        if self.is_default or other.is_default:
+        if self.may_differ or other.may_differ:
             return None
         starts_before_end = other.stop is None or self.first < other.stop
         return starts_before_end and (self.stop is None or other.first < self.stop)

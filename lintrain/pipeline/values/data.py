@@ -7,6 +7,7 @@ from dataclasses import field, replace
 
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
+from lintrain.pipeline.values.certainty import Default, is_unsettled
 from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Cut as Cut
 from lintrain.pipeline.values.columns import Kind as Kind
@@ -46,7 +47,7 @@ class Dataset(Value):
     split: str | None = None
     has_transform: bool = False
     is_streaming: bool = False
-    is_default: bool = False
+    default: Default | None = None
     rows: int | None = None
     hub_name: str | None = None
     config: str | None = None
@@ -60,6 +61,11 @@ class Dataset(Value):
     cut: Cut | None = None
     needs: dict[str, Location] = field(default_factory=lambda: {})
     depth: int = 0
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether other rows are as likely: which ones they are rests on a default that is not an option's."""
+        return is_unsettled(self.default)
 
     @property
     def is_tokenized(self) -> bool:

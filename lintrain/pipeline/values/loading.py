@@ -9,6 +9,7 @@ from dataclasses import field
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.certainty import Default
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Mapping, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -71,10 +72,10 @@ class TorchDataset(Value):
 
 @dataclass(eq=False, slots=True)
 class FilePath(Value):
-    """A `pathlib.Path` whose text is known; `is_default` if the user may give another."""
+    """A `pathlib.Path` whose text is known; `default` if the user may give another."""
 
     text: str
-    is_default: bool = False
+    default: Default | None = None
 
 
 @dataclass(eq=False, slots=True)

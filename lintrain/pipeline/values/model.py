@@ -245,7 +245,7 @@ class ModelOutput(Value):
 class Optimizer(Value):
     """An optimizer: the class it was made from, its learning rate, and the modules whose parameters it was given.
 
-    `learning_rate` is a default (`is_default`) when the script names none; `has_groups` when rates differ by group.
+    `learning_rate` is a default (has a `default`) if the script names none; `has_groups` when rates differ by group.
     """
 
     path: str

@@ -9,9 +9,10 @@ import ast
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from math import isfinite
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lintrain.model.location import Location
+from lintrain.pipeline.values.certainty import Default, is_unsettled, note_read
 from lintrain.pipeline.values.closure import Closure
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -53,10 +54,60 @@ ABSENT = Absent()
 
 @dataclass(eq=False, slots=True)
 class Constant(Value):
-    """A literal value; `is_default` if the user may give another one at the command line or in a call."""
+    """A literal value; `default` if something outside of the script may set another one."""
 
     value: Literal
-    is_default: bool = False
+    default: Default | None = None
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether another value is as likely: a default that is not an option's."""
+        return is_unsettled(self.default)
+
+
+_HELD: Any = vars(Constant)["value"]
+"""The slot of a constant's value, below the property of `OptionValue`."""
+
+
+class _Unread:
+    """In place of a value that counts as unknown; equals nothing."""
+
+
+class OptionValue(Constant):
+    """What an option is by default; the reading of its value is recorded (`lintrain.pipeline.values.certainty`)."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Literal:
+        """The default, unless a rule is asked what it would say without it."""
+        held = _HELD.__get__(self)
+        reading = note_read(self.default) if self.default is not None else None
+        if reading is None or reading.changed != self.default:
+            return cast("Literal", held)
+        if (
+            reading.is_passed
+            and isinstance(held, bool)
+            and reading.changed is not None
+            and self.origin == reading.changed.location
+        ):
+            return not held
+        return cast("Literal", _Unread())
+
+    @value.setter
+    def value(self, given: Literal) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _HELD.__set__(self, given)
+
+
+def constant(value: Literal, default: Default | None = None, origin: Location | None = None) -> Constant:
+    """A literal value; `default` if something outside of the script may set another one."""
+    made = OptionValue if default is not None and default.option else Constant
+    return made(value, default, origin=origin)
+
+
+def first_default(*values: Value) -> Default | None:
+    """The default that one of some values rests on."""
+    return next((value.default for value in values if isinstance(value, Constant) and value.default), None)
 
 
 @dataclass(eq=False, slots=True)
@@ -252,7 +303,7 @@ def _add_option(options: list[Value], option: Value) -> None:
         if known is option:
             return
         if isinstance(known, Constant) and isinstance(option, Constant) and _same_literal(known.value, option.value):
-            options[index] = known if known.is_default else option
+            options[index] = known if known.default else option
             return
         if isinstance(known, Library) and isinstance(option, Library) and known.path == option.path:
             return
@@ -275,8 +326,8 @@ def options_of(value: Value) -> tuple[Value, ...]:
 
 
 def literal(value: Value) -> Literal:
-    """The literal that a value certainly is, else None (also for a default, which the user may change)."""
-    return value.value if isinstance(value, Constant) and not value.is_default else None
+    """The literal that a value is when the script is started as it is, else None."""
+    return value.value if isinstance(value, Constant) and not value.may_differ else None
 
 
 def text_of(value: Value) -> str | None:
@@ -293,13 +344,13 @@ def number_of(value: Value) -> float | None:
 
 
 def is_true(value: Value) -> bool:
-    """Whether a value is certainly true."""
+    """Whether a value is true when the script is started as it is."""
     return bool(literal(value))
 
 
 def is_missing(value: Value) -> bool:
     """Whether an argument was not given, or given as None."""
-    return isinstance(value, Absent) or (isinstance(value, Constant) and value.value is None and not value.is_default)
+    return isinstance(value, Absent) or (isinstance(value, Constant) and value.value is None and not value.default)
 
 
 MOST_CLASSES = 100

@@ -1,0 +1,82 @@
+"""What a rule finds in a script, with the options that each finding rests on.
+
+A value from the command line is what its option is by default. A rule reads it like any other value. Which findings
+rest on which option is then measured: the rule runs again while one option is unknown, and what it no longer finds
+rests on that option. A switch that is off by default (`--fp16`) is tried on as well: the script itself offers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lintrain.model.finding import Finding, Related
+from lintrain.pipeline.values.certainty import recorded_defaults
+
+if TYPE_CHECKING:
+    from lintrain.model.location import Location
+    from lintrain.pipeline.record import Pipeline
+    from lintrain.pipeline.values.certainty import Default
+    from lintrain.rule import Rule
+
+ROLE = "default"
+"""The role of a related location that names an option."""
+MOST_OPTIONS = 8
+"""Options that one rule is asked again for; each costs another run of the rule."""
+
+
+def findings(rule: Rule, pipeline: Pipeline) -> Iterator[Finding]:
+    """The findings of a rule; those that rest on the default of an option name it."""
+    with recorded_defaults() as reading:
+        found = list(rule.check(pipeline))
+    options = [default for default in reading.defaults if default.option][:MOST_OPTIONS]
+    if not options:
+        yield from found
+        return
+    rest: dict[tuple[Location, str], list[Default]] = {_key(finding): [] for finding in found}
+    for option in options if found else ():
+        with recorded_defaults(option):
+            left = {_key(finding) for finding in rule.check(pipeline)}
+        for key in rest.keys() - left:
+            rest[key].append(option)
+    yield from (_with_defaults(finding, rest[_key(finding)]) for finding in found)
+    yield from _with_switches(rule, pipeline, options, {finding.location for finding in found})
+
+
+def _key(finding: Finding) -> tuple[Location, str]:
+    return finding.location, finding.message
+
+
+def _with_defaults(finding: Finding, options: Sequence[Default]) -> Finding:
+    if not options:
+        return finding
+    switches = [f"`{option.shown}`" for option in options if option.is_switch]
+    values = [f"`{option.shown}`" for option in options if not option.is_switch]
+    parts = [f"with the default{'s' if len(values) > 1 else ''} {' and '.join(values)}"] if values else []
+    parts += [f"without {' and '.join(switches)}"] if switches else []
+    return _assuming(finding, " and ".join(parts), options)
+
+
+def _with_switches(
+    rule: Rule, pipeline: Pipeline, options: Sequence[Default], known: set[Location]
+) -> Iterator[Finding]:
+    """What a rule finds only if a switch that is off by default is passed."""
+    for option in options:
+        if not option.is_switch:
+            continue
+        with recorded_defaults(option, is_passed=True):
+            found = list(rule.check(pipeline))
+        for finding in found:
+            if finding.location not in known:
+                known.add(finding.location)
+                yield _assuming(finding, f"with `{option.option}`", [option])
+
+
+def _assuming(finding: Finding, assumption: str, options: Sequence[Default]) -> Finding:
+    notes = tuple(
+        Related(option.location, f"the default of `{option.option}`", ROLE)
+        for option in options
+        if option.location is not None
+    )
+    return replace(finding, message=f"{finding.message} ({assumption})", related=(*finding.related, *notes))

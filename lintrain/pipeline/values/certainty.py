@@ -1,0 +1,83 @@
+"""What a value rests on besides the text: the default of an option, which its user may change.
+
+A rule reads such a value like any other. While a rule runs, `recorded_defaults` collects the defaults that it reads,
+and `without` makes one of them unknown: a finding that then disappears rests on it (`lintrain/check/assumptions.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.model.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """Why a value may be another one: `option` is what the user passes (`--model`), `text` what it is by default.
+
+    Without an option nobody can say how likely another value is: a parameter of a function that something else may
+    call, or an attribute that a branch sets. Rules take such a value for unknown where a wrong guess would be a false
+    alarm. `is_switch` for an option without a value (`--fp16`).
+    """
+
+    option: str = ""
+    text: str = ""
+    location: Location | None = None
+    is_switch: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The option as its user would write it."""
+        if self.is_switch or not self.text:
+            return self.option
+        return f"{self.option}{self.text}" if self.option.endswith("=") else f"{self.option} {self.text}"
+
+
+UNSETTLED = Default()
+"""The default of something that is no option."""
+
+
+@dataclass(eq=False, slots=True)
+class Reading:
+    """The defaults that were read, and the one that counts as unknown or, for a switch, as passed."""
+
+    defaults: dict[Default, None]
+    changed: Default | None = None
+    is_passed: bool = False
+
+
+_READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
+
+
+def note_read(default: Default) -> Reading | None:
+    """Record that a value that rests on a default is read; None if nobody records."""
+    reading = _READING.get()
+    if reading is not None:
+        reading.defaults[default] = None
+    return reading
+
+
+@contextmanager
+def recorded_defaults(changed: Default | None = None, *, is_passed: bool = False) -> Iterator[Reading]:
+    """Record the options whose defaults are read inside; `changed` is unknown there, or a switch that is passed."""
+    reading = Reading({}, changed, is_passed)
+    token = _READING.set(reading)
+    try:
+        yield reading
+    finally:
+        _READING.reset(token)
+
+
+def is_unsettled(default: Default | None) -> bool:
+    """Whether what rests on a default counts as unknown: one that is no option's, or is unknown just now."""
+    if default is None or not default.option:
+        return default is not None
+    reading = note_read(default)
+    # A switch that is tried on is known: its value is the other one.
+    return reading is not None and reading.changed == default and not reading.is_passed
