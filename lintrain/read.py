@@ -124,7 +124,11 @@ def _read_alone(reader: Reader, function: Function, owner: Class | None) -> Valu
         default = function.defaults.get(name)
         # A literal is likely what the function runs with, but a caller elsewhere may give another: it
         # counts as a default.
-        value = functions.attribute_default(default) if isinstance(default, Constant | Settings) else Unknown(name=name)
+        value = (
+            functions.parameter_default(name, default)
+            if isinstance(default, Constant | Settings)
+            else Unknown(name=name)
+        )
         call.keywords[name] = Argument(value, location)
     return run_function(call, function, receiver, owner)
 

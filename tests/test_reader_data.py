@@ -137,7 +137,7 @@ def test_a_default_name_gives_a_data_set_that_the_user_may_change() -> None:
     parser.add_argument("--name", default="some/name")
     x = load_dataset(parser.parse_args().name, split="train")
     """
-    assert dataset(code).is_default
+    assert dataset(code).default
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_they_are_certain_unless_the_script_names_the_file_elsewhere_too(folder:
     twice = value_in(folder, "json.dump(f(), open('c.json', 'w'))\nx = json.load(open('c.json'))['lr']")
     assert isinstance(once, Constant)
     assert isinstance(twice, Constant)
-    assert (once.is_default, twice.is_default) == (False, True)
+    assert (bool(once.default), bool(twice.default)) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_hydra_hands_over_its_file_and_the_groups_it_names_as_defaults(folder: P
     value = value_in(folder, code, "x")
     assert plain(value) == (1e-4, 9, "unknown")
     assert isinstance(value, Sequence)
-    assert all(item.is_default for item in value.items if isinstance(item, Constant))
+    assert all(item.default for item in value.items if isinstance(item, Constant))
 
 
 HF = """
@@ -160,7 +160,7 @@ def test_classes_filled_from_settings_hold_them_for_certain(folder: Path, fill: 
     value = value_in(folder, f"{HF}own, args = parser.{fill}\nx = (own.size, own.name, args.learning_rate)")
     assert plain(value) == (9, "a", 1.0)
     assert isinstance(value, Sequence)
-    assert not any(item.is_default for item in value.items if isinstance(item, Constant))
+    assert not any(item.default for item in value.items if isinstance(item, Constant))
 
 
 def test_classes_filled_from_a_file_that_is_not_known_hold_defaults(folder: Path) -> None:

@@ -146,7 +146,7 @@ def test_an_argparse_default_is_known_as_a_default() -> None:
     )
     assert isinstance(value, Constant)
     assert value.value == pytest.approx(1e-3)
-    assert value.is_default
+    assert value.default
 
 
 def test_an_option_without_a_default_that_is_required_is_unknown() -> None:
@@ -197,7 +197,7 @@ def test_a_dataclass_filled_from_the_command_line_gives_defaults_only() -> None:
         """
     value = value_of(code)
     assert isinstance(value, Constant)
-    assert value.is_default
+    assert value.default
 
 
 def test_a_dictionary_changed_under_a_key_that_is_not_known_is_open() -> None:

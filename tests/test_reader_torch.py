@@ -134,7 +134,7 @@ def test_an_optimizer_has_its_learning_rate_or_the_default(call: str, rate: floa
     (optimizer,) = pipeline_of(PRELUDE + f"net = nn.Linear(8, 3)\noptimizer = {call}\n").optimizers
     assert number_of(optimizer.learning_rate) == rate
     assert isinstance(optimizer.learning_rate, Constant)
-    assert optimizer.learning_rate.is_default is is_default
+    assert bool(optimizer.learning_rate.default) is is_default
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def of(name: str) -> str:
             BERT + "from argparse import ArgumentParser\nparser = ArgumentParser()\n"
             "parser.add_argument('--lr', type=float, default=1e-3)\n"
             "optimizer = optim.AdamW(model.parameters(), lr=parser.parse_args().lr)\n",
-            [],
+            [7],
         ),
     ],
 )

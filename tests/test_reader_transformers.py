@@ -208,7 +208,7 @@ def test_a_parsed_subclass_of_the_arguments_gives_its_own_defaults_as_defaults()
     """)
     rate = arguments.value("learning_rate")
     assert isinstance(rate, Constant)
-    assert (rate.value, rate.is_default) == (3e-4, True)
+    assert (rate.value, bool(rate.default)) == (3e-4, True)
 
 
 def test_a_trainer_names_its_positional_arguments() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
@@ -14,7 +15,7 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import DECORATORS, INSTANCE_METHODS, METHODS, Transfer, expression
 from lintrain.interpreter.core.scope import Scope
 from lintrain.pipeline.modules import lineage_of
-from lintrain.pipeline.values.certainty import UNSETTLED
+from lintrain.pipeline.values.certainty import OF_PARAMETER, UNCERTAIN
 from lintrain.pipeline.values.python import (
     Bound,
     Class,
@@ -121,9 +122,17 @@ def is_generator(node: ast.FunctionDef) -> bool:
     return False
 
 
+def parameter_default(name: str, value: Value) -> Value:
+    """The default of a parameter of a function that nothing in the script calls."""
+    if isinstance(value, Constant) and value.default is not None and value.default.option == OF_PARAMETER:
+        option = replace(value.default, option=f"--{name.replace('_', '-')}")
+        return constant(value.value, option, value.origin)
+    return attribute_default(value)
+
+
 def attribute_default(value: Value) -> Value:
     """A literal as a default: what it is unless the user gives another."""
-    return constant(value.value, value.default or UNSETTLED) if isinstance(value, Constant) else value
+    return constant(value.value, value.default or UNCERTAIN) if isinstance(value, Constant) else value
 
 
 PLAIN = frozenset(

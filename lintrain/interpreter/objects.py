@@ -17,7 +17,7 @@ from lintrain.interpreter.functions import (
 )
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import lineage_of
-from lintrain.pipeline.values.certainty import UNSETTLED
+from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -159,7 +159,7 @@ def fill_fields(call: Call, cls: Class, made: Instance) -> None:
         # certain.
         default = UNKNOWN if call.is_open or name in given else field_default(call, cls, name)
         if may_differ and isinstance(default, Constant):
-            default = Constant(default.value, UNSETTLED)
+            default = Constant(default.value, UNCERTAIN)
         made.attributes[name] = given.get(name, default)
     found = cls.lookup("__post_init__")
     if found is not None and isinstance(found[1], Function):

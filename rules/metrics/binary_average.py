@@ -64,7 +64,7 @@ The number of classes may be unknown:
         logits, labels = prediction
         return {"f1": f1_score(labels, logits.argmax(-1))}
 
-    classes = int(os.environ.get("CLASSES", "3"))
+    classes = int(os.environ.get("CLASSES") or 3)
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=classes)
     trainer = Trainer(
         model,

@@ -58,18 +58,6 @@ At a higher learning rate, the updates are large enough for most weights:
     )
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-The user may choose another learning rate:
-
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rate", type=float, default=1e-5)
-    args = TrainingArguments("out", learning_rate=parser.parse_args([]).rate)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        "distilbert-base-uncased", num_labels=3, dtype=torch.bfloat16
-    )
-    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
-
 A model that is used only for inference may have any format:
 
     reference = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", dtype=torch.bfloat16)

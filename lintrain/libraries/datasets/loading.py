@@ -17,7 +17,7 @@ from lintrain.interpreter.core.registry import function
 from lintrain.knowledge.tables import DatasetFacts
 from lintrain.libraries.datasets.deriving import cut_by_text, started
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import UNSETTLED, Default
+from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -171,7 +171,7 @@ def _some_splits(call: Call, loaded: Loaded, split: Value) -> Value:
             return UNKNOWN
         case _:
             # `split=args.split` loads some split: its columns are right, which rows they are is not known.
-            return replace(_split(call, loaded, None), default=UNSETTLED)
+            return replace(_split(call, loaded, None), default=UNCERTAIN)
 
 
 def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:

@@ -12,7 +12,7 @@ from lintrain.interpreter.core.registry import Transfer, family, function, insta
 from lintrain.libraries.numpy.arrays import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.certainty import UNSETTLED
+from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.data import Dataset, Slices
 from lintrain.pipeline.values.model import Model, Network, Optimizer
 from lintrain.pipeline.values.python import (
@@ -224,7 +224,7 @@ def _make_optimizer(call: Call) -> Value:
     given = call.argument("learning_rate", 0) or call.argument("lr")
     # A default of the library, marked as one: rules about high rates name it differently from one that the
     # script chose.
-    default = Constant(LEARNING_RATES[call.path.rpartition(".")[2]], UNSETTLED)
+    default = Constant(LEARNING_RATES[call.path.rpartition(".")[2]], UNCERTAIN)
     rate = given.value if given else UNKNOWN if call.is_open else default
     return Optimizer(
         call.path,

@@ -18,7 +18,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.functions import attribute_default
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import UNSETTLED, Default
+from lintrain.pipeline.values.certainty import OF_PARAMETER, UNCERTAIN, Default
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -107,7 +107,7 @@ def _option_default(call: Call) -> Value:
         action = text_of(call.value("action"))
         if action not in {"store_true", "store_false"}:
             # Without `action=` and `default=` the value is None, and the user may give another one.
-            return Constant(None, UNSETTLED, origin=call.location)
+            return Constant(None, UNCERTAIN, origin=call.location)
         switch = Default(_flag(call), location=call.location, is_switch=True)
         return constant(action == "store_false", switch, call.location)
     if isinstance(default, Constant):
@@ -128,7 +128,7 @@ def _flag(call: Call) -> str:
 def option_value(option: str, value: Literal, location: Location | None, *, is_switch: bool = False) -> Constant:
     """What an option is by default. None and an empty text are placeholders: the user is expected to pass another."""
     if value is None or value == "":
-        return Constant(value, UNSETTLED, origin=location)
+        return Constant(value, UNCERTAIN, origin=location)
     return constant(value, Default(option, str(value), location, is_switch=is_switch), location)
 
 
@@ -182,7 +182,15 @@ def _namespace(call: Call) -> Value:
         return UNKNOWN
     if parser.is_open or not is_missing(call.value("namespace", 1)):
         return Namespace(origin=call.location)
+    given = call.value("args", 0)
+    if isinstance(given, Sequence) and given.is_complete and not given.items:
+        # `parse_args([])`, as in notebooks: no option can be passed.
+        return Namespace({name: _as_given(value) for name, value in parser.options.items()}, origin=call.location)
     return Namespace(dict(parser.options), origin=call.location)
+
+
+def _as_given(value: Value) -> Value:
+    return Constant(value.value, origin=value.origin) if isinstance(value, Constant) else value
 
 
 @attribute_of(Namespace)
@@ -232,7 +240,10 @@ def _made_namespace(call: Call) -> Value:
 def _typer_option(call: Call) -> Value:
     """The default of a parameter; `...` means that it must be given."""
     default = call.value("default", 0)
-    return UNKNOWN if isinstance(default, Absent) else attribute_default(default)
+    if not isinstance(default, Constant):
+        return UNKNOWN if isinstance(default, Absent) else default
+    # The option is called like the parameter, which takes the default later.
+    return option_value(text_of(call.value("param_decls", 1)) or OF_PARAMETER, default.value, call.location)
 
 
 @decorating("click.option")

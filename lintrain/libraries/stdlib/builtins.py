@@ -9,7 +9,7 @@ from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
-from lintrain.pipeline.values.certainty import UNSETTLED, Default
+from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -304,5 +304,5 @@ def _environment(call: Call) -> Value:
     if not isinstance(default, Constant):
         return UNKNOWN
     if not name or default.value in {None, ""}:
-        return Constant(default.value, UNSETTLED)
+        return Constant(default.value, UNCERTAIN)
     return constant(default.value, Default(f"{name}=", str(default.value), call.location), call.location)

@@ -12,7 +12,7 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, operated
 from lintrain.knowledge.plain_yaml import UNREAD, read_json_settings, read_yaml_settings
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import UNSETTLED, Default
+from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.loading import FilePath, OpenFile
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -45,9 +45,8 @@ def joined(parts: list[Value]) -> FilePath | None:
     paths = [path for path in map(path_of, parts) if path is not None]
     if not paths or len(paths) != len(parts) or sum(len(path.text) for path in paths) > LONGEST:
         return None
-    return FilePath(
-        os.path.join(*(path.text for path in paths)), next((path.default for path in paths if path.default), None)
-    )
+    default = next((path.default for path in paths if path.default), None)
+    return FilePath(os.path.join(*(path.text for path in paths)), default)  # noqa: PTH118
 
 
 @function("pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath")
@@ -154,8 +153,8 @@ def settings_in(call: Call, path: FilePath, read: Read) -> Value:
     content = read_near(call.reader, path.text, read)
     # A second mention of the name may be the line that writes the file, so its values can differ when the
     # script runs.
-    unsettled = UNSETTLED if _is_named_twice(call.reader, path.text) else None
-    return as_value(call, content, default=path.default or unsettled)
+    uncertain = UNCERTAIN if _is_named_twice(call.reader, path.text) else None
+    return as_value(call, content, default=path.default or uncertain)
 
 
 def read_near(reader: Reader, text: str, read: Read) -> object:

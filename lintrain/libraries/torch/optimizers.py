@@ -22,7 +22,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.certainty import UNSETTLED
+from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import ModelPart, Optimizer, Parameter, Parameters, Scheduler
 from lintrain.pipeline.values.python import (
     ABSENT,
@@ -95,7 +95,7 @@ def make_optimizer(call: Call) -> Value:
 
 def _default_rate(call: Call) -> Value:
     rate = LEARNING_RATES.get(call.path)
-    return UNKNOWN if call.is_open or rate is None else Constant(rate, UNSETTLED)
+    return UNKNOWN if call.is_open or rate is None else Constant(rate, UNCERTAIN)
 
 
 def _trained(parameters: Value, seen: set[int] | None = None) -> list[Value]:

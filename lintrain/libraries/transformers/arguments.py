@@ -103,7 +103,7 @@ def _option(name: str, value: Value, location: Location) -> Value:
     """A field of a class as the option that HfArgumentParser makes of it."""
     if not isinstance(value, Constant):
         return value
-    return option_value(f"--{name}", value.value, location, is_switch=isinstance(value.value, bool))
+    return option_value(f"--{name}", value.value, location, is_switch=value.value is False)
 
 
 def _library_class(cls: Class) -> str:

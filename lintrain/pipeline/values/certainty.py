@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Default:
     """Why a value may be another one: `option` is what the user passes (`--model`), `text` what it is by default.
 
-    Without an option nobody can say how likely another value is: a parameter of a function that something else may
+    Without an option it is not known how likely another value is: a parameter of a function that something else may
     call, or an attribute that a branch sets. Rules take such a value for unknown where a wrong guess would be a false
     alarm. `is_switch` for an option without a value (`--fp16`).
     """
@@ -39,7 +39,10 @@ class Default:
         return f"{self.option}{self.text}" if self.option.endswith("=") else f"{self.option} {self.text}"
 
 
-UNSETTLED = Default()
+OF_PARAMETER = "--"
+"""An option that is called like the parameter that it is the default of."""
+
+UNCERTAIN = Default()
 """The default of something that is no option."""
 
 
@@ -56,7 +59,7 @@ _READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
 
 
 def note_read(default: Default) -> Reading | None:
-    """Record that a value that rests on a default is read; None if nobody records."""
+    """Record that a value that rests on a default is read; None if nothing records it."""
     reading = _READING.get()
     if reading is not None:
         reading.defaults[default] = None
@@ -74,7 +77,7 @@ def recorded_defaults(changed: Default | None = None, *, is_passed: bool = False
         _READING.reset(token)
 
 
-def is_unsettled(default: Default | None) -> bool:
+def is_uncertain(default: Default | None) -> bool:
     """Whether what rests on a default counts as unknown: one that is no option's, or is unknown just now."""
     if default is None or not default.option:
         return default is not None

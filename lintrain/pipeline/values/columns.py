@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from enum import StrEnum
 
-from lintrain.pipeline.values.certainty import Default, is_unsettled
+from lintrain.pipeline.values.certainty import Default, is_uncertain
 from lintrain.pipeline.values.python import Sequence, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -90,7 +90,7 @@ class Cut:
     @property
     def may_differ(self) -> bool:
         """Whether other rows are as likely: which ones they are rests on a default that is not an option's."""
-        return is_unsettled(self.default)
+        return is_uncertain(self.default)
 
     @property
     def rows(self) -> int | None:

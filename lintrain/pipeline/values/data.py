@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import Default, is_unsettled
+from lintrain.pipeline.values.certainty import Default, is_uncertain
 from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Cut as Cut
 from lintrain.pipeline.values.columns import Kind as Kind
@@ -65,7 +65,7 @@ class Dataset(Value):
     @property
     def may_differ(self) -> bool:
         """Whether other rows are as likely: which ones they are rests on a default that is not an option's."""
-        return is_unsettled(self.default)
+        return is_uncertain(self.default)
 
     @property
     def is_tokenized(self) -> bool:

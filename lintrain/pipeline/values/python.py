@@ -12,7 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import Default, is_unsettled, note_read
+from lintrain.pipeline.values.certainty import Default, is_uncertain, note_read
 from lintrain.pipeline.values.closure import Closure
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -62,7 +62,7 @@ class Constant(Value):
     @property
     def may_differ(self) -> bool:
         """Whether another value is as likely: a default that is not an option's."""
-        return is_unsettled(self.default)
+        return is_uncertain(self.default)
 
 
 _HELD: Any = vars(Constant)["value"]

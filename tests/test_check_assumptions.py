@@ -1,0 +1,113 @@
+"""Findings that rest on the default of an option, and those that a switch brings."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.check.one_file import check_source
+from lintrain.check.result import Reported
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.rulebook import load_rules
+from lintrain.source.source import Source
+
+HEAD = """
+import argparse
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+parser = argparse.ArgumentParser()
+"""
+
+
+def reported(rule: str, code: str, head: str = HEAD) -> list[Reported]:
+    """What one rule reports about a script."""
+    rules = [each for each in load_rules() if each.name == rule]
+    return list(check_source(Source("train.py", head + code), rules, TargetVersions).reported)
+
+
+def messages(rule: str, code: str, head: str = HEAD) -> list[str]:
+    """The messages of one rule."""
+    return [each.finding.message for each in reported(rule, code, head)]
+
+
+BOTH = "`fp16=True` and `bf16=True` are both set, but only one is allowed"
+
+
+PARSED = "half = parser.parse_args().half"
+
+
+@pytest.mark.parametrize(
+    ("code", "assumption"),
+    [
+        (f'parser.add_argument("--half", type=bool, default=True)\n{PARSED}', "with the default `--half True`"),
+        (f'parser.add_argument("-b", "--half", default=True)\n{PARSED}', "with the default `--half True`"),
+        (f'parser.add_argument("--half", action="store_true")\n{PARSED}', "with `--half`"),
+        ('parser.add_argument("--full", action="store_false")\nhalf = parser.parse_args().full', "without `--full`"),
+        ('import os\nhalf = os.environ.get("HALF", True)', "with the default `HALF=True`"),
+        (f'parser.add_argument("--half")\nparser.set_defaults(half=True)\n{PARSED}', "with the default `--half True`"),
+    ],
+)
+def test_the_message_names_the_option(code: str, assumption: str) -> None:
+    code = f'{code}\nTrainingArguments("out", fp16=half, bf16=True)\n'
+    assert messages("both-half-precisions", code) == [f"{BOTH} ({assumption})"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'parser.add_argument("--half", type=bool)\nhalf = parser.parse_args().half',
+        'parser.add_argument("--half", type=bool, required=True, default=True)\nhalf = parser.parse_args().half',
+        'parser.add_argument("--half", action="store_true")\nhalf = parser.parse_args([]).half',
+        'parser.add_argument("--half", type=bool, default=False)\nhalf = parser.parse_args().half',
+    ],
+)
+def test_an_option_without_a_default_and_one_that_is_never_passed_are_silent(code: str) -> None:
+    assert messages("both-half-precisions", f'{code}\nTrainingArguments("out", fp16=half, bf16=True)\n') == []
+
+
+def test_only_the_options_that_decide_are_named() -> None:
+    code = """
+parser.add_argument("--half", type=bool, default=True)
+parser.add_argument("--rate", type=float, default=2e-5)
+parser.add_argument("--other", type=bool, default=True)
+args = parser.parse_args()
+TrainingArguments("out", fp16=args.half, bf16=args.other, learning_rate=args.rate)
+TrainingArguments("out", fp16=True, bf16=True)
+"""
+    both, plain = messages("both-half-precisions", code)
+    assert both == f"{BOTH} (with the defaults `--half True` and `--other True`)"
+    assert plain == BOTH
+
+
+def test_the_place_of_the_option_is_related() -> None:
+    code = (
+        'parser.add_argument("--half", type=bool, default=True)\n'
+        'TrainingArguments("out", fp16=parser.parse_args().half, bf16=True)\n'
+    )
+    (found,) = reported("both-half-precisions", code)
+    (option,) = found.finding.with_role("default")
+    assert (option.location.line, option.note) == (5, "the default of `--half`")
+
+
+def test_a_fix_that_rests_on_a_default_is_not_safe() -> None:
+    code = """
+from torch.utils.data import DataLoader, TensorDataset
+parser.add_argument("--sampler", default="weighted")
+loader = DataLoader(TensorDataset(x, y), shuffle=True, sampler=SAMPLER)
+"""
+    (certain,) = reported("shuffle-with-sampler", code.replace("SAMPLER", "[0, 1]"))
+    (by_default,) = reported("shuffle-with-sampler", code.replace("SAMPLER", "parser.parse_args().sampler"))
+    assert certain.fix is not None
+    assert by_default.fix is not None
+    assert not by_default.fix.safe
+
+
+def test_a_field_that_the_command_line_sets_is_an_option() -> None:
+    code = """
+from dataclasses import dataclass
+from transformers import HfArgumentParser
+@dataclass
+class Options:
+    half: bool = True
+(options,) = HfArgumentParser(Options).parse_args_into_dataclasses()
+TrainingArguments("out", fp16=options.half, bf16=True)
+"""
+    assert messages("both-half-precisions", code) == [f"{BOTH} (with the default `--half True`)"]
