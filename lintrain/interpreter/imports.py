@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from lintrain.interpreter import project_modules
 from lintrain.interpreter.core.reader import Flow, Reader
-from lintrain.interpreter.core.registry import attribute_of, statement
+from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, statement
 from lintrain.interpreter.core.scope import Scope, settled
 from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
@@ -24,6 +24,7 @@ LIBRARIES = frozenset(
     {
         "abc",
         "accelerate",
+        "apex",
         "argparse",
         "attr",
         "attrs",
@@ -128,6 +129,9 @@ INNER_TORCH = lazy_pattern(
 )
 """The modules inside torch that its classes live in, as in `torch.optim.adamw.AdamW`."""
 
+INNER_TORCHVISION = lazy_pattern(r"^(torchvision\.(?:datasets|models|transforms(?=\.transforms\.)))\.[a-z_]+\.(\w+)$")
+"""The same inside torchvision: `torchvision.datasets.mnist.MNIST`, `torchvision.models.resnet.resnet18`."""
+
 
 @lru_cache(maxsize=10_000)
 def canonical(path: str) -> str:
@@ -138,6 +142,8 @@ def canonical(path: str) -> str:
             break
     if path.startswith("torch."):
         return INNER_TORCH.sub(r"\1.\2", path)
+    if path.startswith("torchvision."):
+        return INNER_TORCHVISION.sub(r"\1.\2", path)
     parts = path.split(".")
     if parts[0] in FLAT and len(parts) > 2:
         return _flattened(parts)
@@ -149,7 +155,9 @@ def _flattened(parts: list[str]) -> str:
     for index, part in enumerate(parts[1:], start=1):
         if not part.islower():
             return ".".join([parts[0], *parts[index:]])
-    return ".".join(parts)
+    public = f"{parts[0]}.{parts[-1]}"
+    # A function is all lower case as well: `datasets.load.load_dataset` is `datasets.load_dataset`.
+    return public if public in FUNCTIONS else ".".join(parts)
 
 
 def library(path: str) -> Value:

@@ -212,6 +212,9 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
             return manager if given is None else given
         case LibraryObject(path="contextlib.nullcontext"):
             return manager.arguments.get("0", manager.arguments.get("enter_result", Constant(None)))
+        case LibraryObject(path="apex.amp.scale_loss"):
+            # Only a factor is between the two, and `step` divides by it.
+            return manager.arguments["0"]
         case _:
             return manager if isinstance(manager, LibraryObject | OpenFile) else UNKNOWN
 

@@ -1,0 +1,1 @@
+"""Apex: mixed precision before PyTorch had its own."""
