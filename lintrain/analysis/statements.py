@@ -92,6 +92,16 @@ def _may_leave(statement: ast.If) -> bool:
     return any(isinstance(node, ast.Continue | ast.Return) for node in ast.walk(statement))
 
 
+def managers(pipeline: Pipeline, _: Pipeline) -> frozenset[Location]:
+    """The locations of the expressions that a `with` enters, or that decorate a function, in all files."""
+    found: set[Location] = set()
+    for source in pipeline.sources.values():
+        found.update(source.location(item.context_expr) for node in source.nodes_of(ast.With) for item in node.items)
+        functions = source.nodes_of(ast.FunctionDef)
+        found.update(source.location(each) for node in functions for each in node.decorator_list)
+    return frozenset(found)
+
+
 def keeps_value(pipeline: Pipeline, name: str, bound: Location, loop: Location) -> bool:
     """Whether a loop may keep or free what an iteration gave a name at `bound`.
 

@@ -16,8 +16,9 @@ from lintrain.interpreter.functions import (
     transfer_of,
 )
 from lintrain.model.location import Location
-from lintrain.pipeline.modules import lineage_of
+from lintrain.pipeline.modules import is_module, lineage_of
 from lintrain.pipeline.values.certainty import UNCERTAIN
+from lintrain.pipeline.values.model import Mode
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -64,6 +65,8 @@ def _instance_attribute(reader: Reader, value: Instance, name: str, location: Lo
     if name == "__dict__":
         return mapping_of(value.attributes, is_complete=False)
     found = value.cls.lookup(name)
+    if name == "training" and found is None and is_module(value):
+        return Mode(name="model.training", of=value, made_at=len(reader.record.events))
     if found is None:
         return _library_method(value, name) or dispatch.child(reader, value, name)
     owner, member = found

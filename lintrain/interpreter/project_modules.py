@@ -125,12 +125,14 @@ def _read_module(reader: Reader, source: Source, names: Scope) -> None:
 def _imported_there(reader: Reader, around: Circumstances) -> Generator[None]:
     """The loops and conditions around the code are those of its import, not those of its first use."""
     before = (reader.loops, reader.conditions, reader.guards, reader.without_grad, reader.uncalled)
+    switches, reader.grad_switches = reader.grad_switches, []
     reader.loops, reader.conditions = [], list(around.conditions)
     reader.guards, reader.without_grad, reader.uncalled = around.guards, 0, around.uncalled
     try:
         yield
     finally:
         reader.loops, reader.conditions, reader.guards, reader.without_grad, reader.uncalled = before
+        reader.grad_switches = switches
 
 
 @contextmanager
@@ -197,6 +199,7 @@ class _Mark:
     frames: int
     loops: int
     conditions: int
+    switches: int
     counts: tuple[int, int, int]
     uncalled: bool
     record: dict[str, int]
@@ -205,13 +208,14 @@ class _Mark:
     def of(cls, reader: Reader) -> _Mark:
         counts = (reader.guards, reader.without_grad, reader.modules.depth)
         record = reader.record.lengths()
-        depths = (len(reader.frames), len(reader.loops), len(reader.conditions))
+        depths = (len(reader.frames), len(reader.loops), len(reader.conditions), len(reader.grad_switches))
         return cls(reader.limit, *depths, counts, reader.uncalled, record)
 
     def go_back(self, reader: Reader) -> None:
         del reader.frames[self.frames :]
         del reader.loops[self.loops :]
         del reader.conditions[self.conditions :]
+        del reader.grad_switches[self.switches :]
         reader.guards, reader.without_grad, reader.modules.depth = self.counts
         reader.uncalled = self.uncalled
         reader.record.cut(self.record)

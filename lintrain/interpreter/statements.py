@@ -15,7 +15,7 @@ from lintrain.interpreter.core.registry import statement
 from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.core.storing import assign
 from lintrain.interpreter.invocation import ContextCall
-from lintrain.interpreter.tracing import turns_grad_off
+from lintrain.interpreter.tracing import switches_grad, turns_grad_off
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.loading import OpenFile
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, LibraryObject, Mapping, Value
@@ -176,13 +176,25 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
     if isinstance(manager, ContextCall):
         return _run_around(reader, manager, inside)
     turns_off = turns_grad_off(manager)
+    switch = _switch_of(reader, item) if switches_grad(manager) else ()
     # Counted up before the body and down after it, so that nested managers leave the state of the outer
     # one.
     reader.without_grad += turns_off
+    reader.grad_switches.extend(switch)
     flow = inside(_entered(reader, manager, item))
     _leave_context(reader, manager, item)
     reader.without_grad -= turns_off
+    del reader.grad_switches[len(reader.grad_switches) - len(switch) :]
     return flow
+
+
+def _switch_of(reader: Reader, item: ast.withitem) -> tuple[str, ...]:
+    """The code of the argument of `set_grad_enabled`, or of the manager where it has a name."""
+    match item.context_expr:
+        case ast.Call(args=[argument]) | ast.Call(keywords=[ast.keyword(value=argument)]):
+            return (ast.unparse(argument),)
+        case manager:
+            return (ast.unparse(manager),)
 
 
 def _run_around(reader: Reader, manager: ContextCall, inside: Callable[[Value], Flow]) -> Flow:

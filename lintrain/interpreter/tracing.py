@@ -220,12 +220,14 @@ KEEPS_GRAD = lazy_pattern(r"amp|cast|accumul|sync|device|profil|tqdm|progress|ta
 SPEAKS_OF_GRAD = lazy_pattern(r"grad|eval|infer")
 
 
+SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
+
+
 def turns_grad_off(manager: Value) -> bool:
     """Whether autograd is off, or may be, inside `with manager`: what is not understood may turn it off."""
     match manager:
-        case LibraryObject(path="torch.set_grad_enabled"):
-            # `set_grad_enabled(phase == "train")` may go either way, so autograd may be off.
-            return operations.truth(manager.arguments.get("0", UNKNOWN)) is not True
+        case LibraryObject() if manager.path in SWITCHES:
+            return _switched_on(manager) is False
         case LibraryObject():
             return manager.path in NO_GRAD or manager.path in MAY_HOLD_OTHERS
         case Either():
@@ -239,6 +241,15 @@ def turns_grad_off(manager: Value) -> bool:
             return manager.cls.has_unknown_base or any("grad" in ast.unparse(own.node) for own in manager.cls.lineage())
         case _:
             return False
+
+
+def switches_grad(manager: Value) -> bool:
+    """Whether autograd is on or off inside `with manager` as a value of the script wants: `phase == "train"`."""
+    return isinstance(manager, LibraryObject) and manager.path in SWITCHES and _switched_on(manager) is None
+
+
+def _switched_on(manager: LibraryObject) -> bool | None:
+    return operations.truth(manager.arguments.get("0", manager.arguments.get("mode", UNKNOWN)))
 
 
 def is_without_grad(marks: Sequence[Value]) -> bool:

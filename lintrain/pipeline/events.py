@@ -25,6 +25,8 @@ class Act(StrEnum):
     CLIP = "clip"
     TRAIN_MODE = "train_mode"
     EVAL_MODE = "eval_mode"
+    RESTORE_MODE = "restore_mode"
+    """A module gets the mode back that it had after so many events (`since`): `model.train(was_training)`."""
     TO_DEVICE = "to_device"
     SAVE = "save"
     DELETE = "delete"
@@ -106,7 +108,7 @@ class Condition:
 class Event:
     """One effect: what was done, where, to which value, and inside which loops and conditions.
 
-    `without_grad` if autograd was off; `function` names the script's function it happened in;
+    `without_grad` if autograd was off; `switches` are the conditions, as code, on which it was on; `function` names the script's function it happened in;
     `uncalled` if the file does not call that function, so that its surroundings are not known.
     """
 
@@ -120,6 +122,12 @@ class Event:
     uncalled: bool
     order: int
     details: Mapping[str, Value] = field(default_factory=lambda: {})
+    switches: tuple[str, ...] = ()
+
+    def records_for(self, backward: Event) -> bool:
+        """Whether autograd is certainly on here whenever a backward call runs."""
+        holds = {*backward.switches, *(condition.code for condition in backward.conditions)}
+        return not self.without_grad and holds.issuperset(self.switches)
 
     def is_inside(self, loop: Loop) -> bool:
         """Whether it happens in the body of a loop."""

@@ -92,11 +92,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import modes, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Task
-from lintrain.pipeline.values.python import Unknown, Value, text_of
+from lintrain.pipeline.values.python import Value, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -227,7 +227,8 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
         key = tuple(map(id, backward.loops))
         passes = pipeline.cached(_passes_in, backward.loops[-1])
         end = training_loops.index_of(passes, backward)
-        yield from ((forward, backward) for forward in passes[start_of.get(key, 0) : end])
+        between = passes[start_of.get(key, 0) : end]
+        yield from ((forward, backward) for forward in between if forward.records_for(backward))
         start_of[key] = max(start_of.get(key, 0), end)
 
 
@@ -240,8 +241,9 @@ def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
 
 
 def _switches_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
-    """The calls in a loop that put something into eval mode."""
-    return [each for each in training_loops.events_in(pipeline, loop) if each.act is Act.EVAL_MODE]
+    """The calls in a loop that put something into eval mode, and not only for a while."""
+    inside = training_loops.events_in(pipeline, loop)
+    return [each for each in inside if each.act is Act.EVAL_MODE and not modes.is_undone(each, inside)]
 
 
 def _ignores_mode(_: Pipeline, value: Value) -> bool:
@@ -250,14 +252,9 @@ def _ignores_mode(_: Pipeline, value: Value) -> bool:
 
 def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) -> bool:
     """Whether something in the loop puts the model into train mode, or may do so."""
-    for event in inside:
-        if event.act is Act.TRAIN_MODE and (isinstance(event.subject, Unknown) or training_loops.touches(event, model)):
-            return True
-        if event.act is Act.ESCAPE and (
-            training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
-        ):
-            return True
-    return False
+    return any(
+        event.act in {Act.TRAIN_MODE, Act.ESCAPE} and modes.may_change_mode(pipeline, event, model) for event in inside
+    )
 
 
 def _is_for_validation(inside: Sequence[Event], switch: Event, forward: Event) -> bool:
@@ -265,7 +262,7 @@ def _is_for_validation(inside: Sequence[Event], switch: Event, forward: Event) -
     if switch.order > forward.order:
         return True
     between = [event for event in inside if switch.order < event.order < forward.order]
-    validates = any(event.act is Act.FORWARD and event.without_grad for event in between)
+    validates = any(event.act is Act.FORWARD and (event.without_grad or event.switches) for event in between)
     return validates and not training_loops.always_with(switch, forward)
 
 
@@ -287,13 +284,10 @@ def _has_dropout(model: Model) -> bool:
 
 def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
     """Whether the script sets the mode anywhere, or may put the model into train mode."""
-    modes = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE)  # an explicit `eval()` may be meant to last
-    if any(isinstance(event.subject, Unknown) or training_loops.touches(event, model) for event in modes):
-        return True
-    return any(
-        training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
-        for event in pipeline.acts(Act.ESCAPE)
-    )
+    # An explicit `eval()` may be meant to last, unless the mode of before is restored.
+    switches, restoring = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE, Act.ESCAPE), pipeline.acts(Act.RESTORE_MODE)
+    lasting = (each for each in switches if not modes.is_undone(each, restoring))
+    return any(modes.may_change_mode(pipeline, event, model) for event in lasting)
 
 
 def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:

@@ -57,14 +57,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import modes, statements, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
-SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.func.functional_call"})
+SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
 """Calls that may disable autograd without a `with` statement."""
+
+ENABLES = lazy_pattern(r"\(\s*(mode\s*=\s*)?True\s*\)$")
 
 
 class MissingNoGrad(Rule):
@@ -72,12 +74,13 @@ class MissingNoGrad(Rule):
     keywords = "eval|backward|train("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not training_loops.trains_by_hand(pipeline) or any(call.path in SWITCHES for call in pipeline.calls):
+        if not training_loops.trains_by_hand(pipeline) or _is_switched_off(pipeline):
             return
         found: dict[Location, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
             if (
                 forward.without_grad
+                or forward.switches
                 or not training_loops.evaluates(pipeline, forward)
                 or not _is_evaluated(pipeline, forward)
             ):
@@ -116,11 +119,18 @@ class MissingNoGrad(Rule):
         return fixes.Fix.of("wrap it in `with torch.no_grad():`", fixes.AddImport("torch"), wrap, safe=True)
 
 
+def _is_switched_off(pipeline: Pipeline) -> bool:
+    """Whether a statement may disable autograd for what follows: `torch.set_grad_enabled(False)`."""
+    calls = [call for call in pipeline.calls if call.path in SWITCHES]
+    if not calls:
+        return any(call.path == "torch.func.functional_call" for call in pipeline.calls)
+    managers = pipeline.cached(statements.managers, pipeline)
+    return any(call.location not in managers and not ENABLES.search(pipeline.code(call.location)) for call in calls)
+
+
 def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
     """Whether the model is in eval mode, or is trained in the same function."""
-    modes = reversed(pipeline.acts(Act.EVAL_MODE, Act.TRAIN_MODE))
-    before = (event for event in modes if event.order < forward.order)
-    latest = next((event for event in before if training_loops.covers(event, forward.subject)), None)
+    latest = modes.mode_before(pipeline, forward)
     if latest is not None:
         return latest.act is Act.EVAL_MODE
     return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)

@@ -56,14 +56,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import modes, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
-from lintrain.pipeline.values.python import Instance, Unknown
+from lintrain.pipeline.values.python import Instance
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
-
-MAY_SWITCH = frozenset({Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +126,12 @@ class TrainModeInEval(Rule[Claim]):
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     """Where the model was last put into train mode; None if it may have been put into eval mode since."""
     model = forward.subject
-    for event in reversed(pipeline.events[: forward.order]):
-        if event.act not in MAY_SWITCH:
-            continue
+    for event in modes.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
         if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
             is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
             note = "put into train mode here, never into eval mode afterwards"
             return Related(event.location, note, "train mode") if is_certain else None
-        may_be = isinstance(event.subject, Unknown) or training_loops.touches(event, model)
-        if event.act is not Act.ESCAPE and may_be:
-            return None
-        if event.act is Act.ESCAPE and (
-            training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
-        ):
+        if modes.may_change_mode(pipeline, event, model):
             return None
     return _created_in_train_mode(pipeline, forward)
 

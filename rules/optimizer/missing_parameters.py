@@ -156,7 +156,8 @@ def _trained(pipeline: Pipeline) -> list[python.Value]:
 def _forwards(training: training_loops.TrainingLoop) -> Iterator[events.Event]:
     """The forward passes with gradients before the backward pass of a loop."""
     for event in training.inside:
-        if event.act is events.Act.FORWARD and not event.without_grad and event.order < training.backward.order:
+        is_earlier = event.act is events.Act.FORWARD and event.order < training.backward.order
+        if is_earlier and event.records_for(training.backward):
             yield event
 
 

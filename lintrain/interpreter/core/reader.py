@@ -95,6 +95,8 @@ class Reader:
     conditions: list[Condition] = field(default_factory=lambda: [])
     guards: int = 0
     without_grad: int = 0
+    grad_switches: list[str] = field(default_factory=list[str])
+    """The code of the conditions on which autograd is on here: `phase == "train"`."""
     uncalled: bool = False
     steps: int = 0
     limit: int = STEP_BUDGET
@@ -177,6 +179,7 @@ class Reader:
                 self.uncalled,
                 len(self.record.events),
                 details,
+                tuple(self.grad_switches),
             )
         )
 
@@ -192,12 +195,12 @@ class Reader:
     @contextmanager
     def aside(self) -> Generator[None]:
         """Code that a library calls when it chooses and any number of times, such as a collate function."""
-        before = (self.loops, self.guards, self.without_grad, self.uncalled)
-        self.loops, self.guards, self.without_grad, self.uncalled = [], 0, 0, True
+        before = (self.loops, self.guards, self.without_grad, self.grad_switches, self.uncalled)
+        self.loops, self.guards, self.without_grad, self.grad_switches, self.uncalled = [], 0, 0, [], True
         try:
             yield
         finally:
-            self.loops, self.guards, self.without_grad, self.uncalled = before
+            self.loops, self.guards, self.without_grad, self.grad_switches, self.uncalled = before
 
     @contextmanager
     def guard(self) -> Generator[None]:

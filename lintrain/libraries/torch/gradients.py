@@ -10,6 +10,7 @@ from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, stored_attribute_of
 from lintrain.interpreter.tracing import detached
+from lintrain.libraries.torch.modes import mode_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Parameter, Scaler, Tensor
@@ -70,7 +71,7 @@ def _is_endless(limit: Value, text: str) -> bool:
 def _unknown_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if name == "grad":
         reader.act(Act.GRADIENT, location, value)
-    return None
+    return mode_of(reader, value) if name == "training" and value is not UNKNOWN else None
 
 
 @attribute_of(Tensor)

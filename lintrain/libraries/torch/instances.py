@@ -14,11 +14,12 @@ from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.registry import called, instance_called, instance_method, method
 from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
+from lintrain.libraries.torch.modes import set_mode
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model, Module, Optimizer, Parameters, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Function, Instance, Unknown, Value, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, text_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 
@@ -69,9 +70,7 @@ def _add(call: Call) -> Value:
 @method(Module, "train", "eval")
 @instance_method(MODULE, "train", "eval")
 def _set_mode(call: Call) -> Value:
-    act = _mode_of(call)
-    call.reader.act(act, call.location, call.receiver, text=Constant(call.receiver_text))
-    return call.receiver
+    return set_mode(call)
 
 
 @method(Unknown, "train", "eval")
@@ -80,20 +79,7 @@ def _set_unknown_mode(call: Call) -> Value:
     if len(call.positional) + len(call.keywords) > 1 or call.is_open or (call.keywords and "mode" not in call.keywords):
         call.reader.act(Act.ESCAPE, call.location, call.receiver)
         return UNKNOWN
-    return _set_mode(call)
-
-
-def _mode_of(call: Call) -> Act:
-    """`.train(False)` is `.eval()`; a mode that is not known may be either."""
-    mode = call.value("mode", 0)
-    if call.path.endswith(".eval"):
-        return Act.EVAL_MODE
-    if isinstance(mode, Absent):
-        return Act.TRAIN_MODE
-    # `model.train(mode)` with an unknown mode: after it, neither mode is certain.
-    if not isinstance(mode, Constant) or mode.default:
-        return Act.ESCAPE
-    return Act.TRAIN_MODE if mode.value else Act.EVAL_MODE
+    return set_mode(call)
 
 
 @method(Value, "zero_grad", "zero_grads", "clear_grad", "clear_gradients", "cleargrads", "optimizer_zero_grad")

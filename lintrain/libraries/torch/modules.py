@@ -23,6 +23,7 @@ from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import note_module_attribute
 from lintrain.libraries.torch.layers import function_loss, module_loss, through
+from lintrain.libraries.torch.modes import mode_of
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
@@ -166,6 +167,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
         return value
     if name in value.attributes:
         return value.attributes[name]
+    if name == "training":
+        return mode_of(reader, value)
     if method_of(value, name) is not None:
         return Bound(value, name)
     return _inner(value)

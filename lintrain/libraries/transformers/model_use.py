@@ -15,6 +15,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.libraries.peft.adapters import note_adapter
 from lintrain.libraries.torch.freezing import cast, freeze, note_module_attribute
+from lintrain.libraries.torch.modes import mode_of, set_mode
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import (
@@ -29,7 +30,6 @@ from lintrain.pipeline.values.python import (
     Bound,
     Constant,
     Value,
-    literal,
 )
 
 HEADS = frozenset({"classifier", "score", "classification_head", "head", "fc", "out_proj", "lm_head", "num_labels"})
@@ -44,6 +44,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
         return value.attributes[name]
     if name in {"module", "_orig_mod"}:
         return value
+    if name == "training":
+        return mode_of(reader, value)
     if name == "config":
         return _config(value)
     if name == "optimizer":
@@ -131,17 +133,7 @@ def _move(call: Call) -> Value:
 
 @method(Model, "train", "eval")
 def _set_mode(call: Call) -> Value:
-    """`.train(False)` is `.eval()`; a mode that is not known may be either."""
-    mode = call.value("mode", 0)
-    if call.path.endswith("eval"):
-        act = Act.EVAL_MODE
-    elif isinstance(mode, Absent):
-        act = Act.TRAIN_MODE
-    else:
-        act = {True: Act.TRAIN_MODE, False: Act.EVAL_MODE}.get(literal(mode) is True, Act.ESCAPE)
-        act = act if isinstance(mode, Constant) and not mode.default else Act.ESCAPE
-    call.reader.act(act, call.location, call.receiver, text=Constant(call.receiver_text))
-    return call.receiver
+    return set_mode(call)
 
 
 @method(ModelPart, "train", "eval")

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -239,6 +239,14 @@ class ModelOutput(Value):
     model: Value = UNKNOWN
     has_labels: bool | None = None
     reads: set[str] = field(default_factory=set[str])
+
+
+@dataclass(eq=False, slots=True)
+class Mode(Unknown):
+    """Whether the module `of` was in train mode when the script asked, after so many events: `model.training`."""
+
+    of: Value = UNKNOWN
+    made_at: int = 0
 
 
 @dataclass(eq=False, slots=True)
