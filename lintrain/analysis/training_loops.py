@@ -58,21 +58,11 @@ UNRELATED_METHODS = lazy_pattern(
 ASSIGNMENT = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
 """The code before a call whose result is assigned, with the name."""
 
-EVALUATION_WORDS = frozenset(
-    {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
-)
-TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "update"})
 RUN_TOGETHER = lazy_pattern(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
 """Names without a separator between their words: `testloader`."""
 
 MOST_BACKWARDS = 16
 """The largest number of backward calls per loop that are considered: more of them repeat each other."""
-
-SPECIAL_WORDS = frozenset(
-    {"mc", "dropout", "uncertainty", "montecarlo", "adversarial", "attack", "pgd", "fgsm", "saliency"}
-)
-"""Words in the names of evaluations that use train mode, or gradients, on purpose."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingLoop:
@@ -251,36 +241,6 @@ def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
         and always_with(leave, event)
         for leave in pipeline.acts(Act.LEAVE)
     )
-
-
-TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
-
-
-def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
-    """The innermost loop around an event, if it is named for evaluation and nothing in it trains."""
-    loop = event.loops[-1] if event.loops else None
-    if loop is None or not _is_named_for_evaluation(loop, event):
-        return None
-    trains = any(other.act in TRAINING_ACTS for other in events_in(pipeline, loop))
-    return None if trains else loop
-
-
-def evaluates(pipeline: Pipeline, event: Event) -> bool:
-    """Whether an event is in an evaluation loop, or in an evaluation function that does not train."""
-    if evaluation_loop(pipeline, event) is not None:
-        return True
-    words = words_of(event.function)
-    if not words & EVALUATION_WORDS or words & (TRAINING_WORDS | SPECIAL_WORDS):
-        return False
-    inside = (other for other in pipeline.acts(*TRAINING_ACTS) if other.function == event.function)
-    return not any(inside) and not any(words_of(loop.header) & TRAINING_WORDS for loop in event.loops)
-
-
-def _is_named_for_evaluation(loop: Loop, event: Event) -> bool:
-    header, function = words_of(loop.header), words_of(event.function)
-    if header & TRAINING_WORDS or header & SPECIAL_WORDS or function & SPECIAL_WORDS:
-        return False
-    return bool(header & EVALUATION_WORDS or (function & EVALUATION_WORDS and not function & TRAINING_WORDS))
 
 
 @lru_cache(maxsize=1024)

@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import modes, statements, training_loops
+from lintrain.analysis import evaluations, modes, statements, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown
@@ -81,12 +81,12 @@ class MissingNoGrad(Rule):
             if (
                 forward.without_grad
                 or forward.switches
-                or not training_loops.evaluates(pipeline, forward)
+                or not evaluations.evaluates(pipeline, forward)
                 or not _is_evaluated(pipeline, forward)
             ):
                 continue
             if _surely_records(pipeline, forward):
-                loop = training_loops.evaluation_loop(pipeline, forward)
+                loop = evaluations.evaluation_loop(pipeline, forward)
                 location = loop.location if loop else forward.location
                 found.setdefault(location, self._report(pipeline, forward, location, "loop" if loop else "pass"))
         yield from found.values()

@@ -56,7 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import modes, training_loops
+from lintrain.analysis import evaluations, modes, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
@@ -80,7 +80,7 @@ class TrainModeInEval(Rule[Claim]):
             return
         found: dict[Location, Finding[Claim]] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            if not training_loops.evaluates(pipeline, forward) or modules.ignores_mode(forward.subject):
+            if not evaluations.evaluates(pipeline, forward) or modules.ignores_mode(forward.subject):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
@@ -88,7 +88,7 @@ class TrainModeInEval(Rule[Claim]):
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding[Claim]:
-        loop = training_loops.evaluation_loop(pipeline, forward)
+        loop = evaluations.evaluation_loop(pipeline, forward)
         name = training_loops.callee_text(pipeline, forward)
         shown = name or "the model"
         location = loop.location if loop else forward.location
@@ -129,11 +129,17 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     for event in modes.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
         if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
             is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
+            is_certain &= evaluations.is_named(pipeline, forward) or _trains_between(pipeline, event, forward)
             note = "put into train mode here, never into eval mode afterwards"
             return Related(event.location, note, "train mode") if is_certain else None
         if modes.may_change_mode(pipeline, event, model):
             return None
     return _created_in_train_mode(pipeline, forward)
+
+
+def _trains_between(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
+    """Whether train mode was for a training, and not for what follows it, such as statistics of batch norm."""
+    return any(switch.order < event.order < forward.order for event in pipeline.acts(Act.BACKWARD))
 
 
 def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:

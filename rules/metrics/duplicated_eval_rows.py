@@ -66,7 +66,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import evaluations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Launcher
 from lintrain.pipeline.values.python import Unknown
@@ -110,7 +110,7 @@ class DuplicatedEvalRows(Rule[Claim]):
             return
         found: dict[Location, Finding[Claim]] = {}
         for gathered in pipeline.acts(Act.GATHER):
-            loop = training_loops.evaluation_loop(pipeline, gathered)
+            loop = evaluations.evaluation_loop(pipeline, gathered)
             what = training_loops.text_of_event(gathered)
             if loop is None or not JUDGED.search(what) or OF_LOSS.search(what):
                 continue

@@ -1,0 +1,116 @@
+"""Evaluations: the loops and functions that run a model without training it, by what happens there or by their names."""
+
+from __future__ import annotations
+
+from lintrain.analysis import modes, training_loops
+from lintrain.analysis.training_loops import words_of
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import Value
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+EVALUATION_WORDS = frozenset(
+    {"val", "valid", "validate", "validation", "eval", "evaluate", "evaluation", "test", "testing", "dev", "holdout"}
+)
+TRAINING_WORDS = frozenset({"train", "training", "trainer", "fit", "learn", "update"})
+
+SPECIAL_WORDS = frozenset(
+    {"mc", "dropout", "uncertainty", "montecarlo", "adversarial", "attack", "pgd", "fgsm", "saliency"}
+)
+"""Words in the names of evaluations that use train mode, or gradients, on purpose."""
+
+TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
+
+COUNTS = lazy_pattern(r"\b(range|arange|count|repeat)\(")
+"""Loops that count, and do not iterate over rows."""
+
+UNIT_TEST = lazy_pattern(r"test_(?!(all|and|epoch|step|loop|model|net|network|one|batch|set|data|loader|single|on|acc)\b)\w")
+"""Names of functions that test code, and no model."""
+
+
+def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
+    """The innermost loop around an event, if it evaluates and nothing in it trains."""
+    loop = event.loops[-1] if event.loops else None
+    if loop is None or pipeline.cached(_trains, loop):
+        return None
+    return loop if _is_named_for_evaluation(loop, event) or _only_runs_model(pipeline, event, loop) else None
+
+
+def evaluates(pipeline: Pipeline, event: Event) -> bool:
+    """Whether an event is in an evaluation loop, or in an evaluation function that does not train."""
+    if evaluation_loop(pipeline, event) is not None:
+        return True
+    words = words_of(event.function)
+    if not words & EVALUATION_WORDS or words & (TRAINING_WORDS | SPECIAL_WORDS) or UNIT_TEST.match(event.function):
+        return False
+    inside = (other for other in pipeline.acts(*TRAINING_ACTS) if other.function == event.function)
+    return not any(inside) and not any(words_of(loop.header) & TRAINING_WORDS for loop in event.loops)
+
+
+def is_named(pipeline: Pipeline, event: Event) -> bool:
+    """Whether an evaluation is one by its name, whatever happens in it."""
+    return not event.loops or _is_named_for_evaluation(event.loops[-1], event)
+
+
+def _trains(pipeline: Pipeline, loop: Loop) -> bool:
+    return any(event.act in TRAINING_ACTS for event in training_loops.events_in(pipeline, loop))
+
+
+def _is_named_for_evaluation(loop: Loop, event: Event) -> bool:
+    header, function = words_of(loop.header), words_of(event.function)
+    if header & TRAINING_WORDS or header & SPECIAL_WORDS or function & SPECIAL_WORDS:
+        return False
+    return bool(header & EVALUATION_WORDS or (function & EVALUATION_WORDS and not function & TRAINING_WORDS))
+
+
+def _only_runs_model(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
+    """Whether a loop over rows runs a model that another loop trains, without gradients or in eval mode."""
+    words = words_of(loop.header) | words_of(event.function)
+    if words & (SPECIAL_WORDS | TRAINING_WORDS) or not _is_over_rows(pipeline, loop):
+        return False
+    around = [event] if event.act is Act.FORWARD else training_loops.events_in(pipeline, loop)
+    passes = [each for each in around if each.act is Act.FORWARD and each.loops[-1] is loop]
+    return any(_is_for_evaluation(pipeline, forward) for forward in passes)
+
+
+def _is_for_evaluation(pipeline: Pipeline, forward: Event) -> bool:
+    runs_only = forward.without_grad or is_in_eval_mode(pipeline, forward)
+    return runs_only and is_trained(pipeline, forward.subject) and not _is_learned_from(pipeline, forward)
+
+
+def _is_over_rows(pipeline: Pipeline, loop: Loop) -> bool:
+    return pipeline.code(loop.location).startswith("for ") and not COUNTS.search(loop.header)
+
+
+def is_in_eval_mode(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether the model of a forward pass was certainly put into eval mode, and not back."""
+    latest = modes.mode_before(pipeline, forward)
+    if latest is None or latest.act is not Act.EVAL_MODE or latest.uncalled != forward.uncalled:
+        return False
+    is_same_reading = not forward.uncalled or latest.function == forward.function
+    return is_same_reading and training_loops.always_with(latest, forward)
+
+
+def is_trained(pipeline: Pipeline, model: Value) -> bool:
+    """Whether the script certainly trains a model: `backward` follows a forward pass of it that records gradients."""
+    return any(training_loops.touches(forward, model) for forward in pipeline.cached(_training_passes, pipeline))
+
+
+def _training_passes(pipeline: Pipeline, _: Pipeline) -> list[Event]:
+    """The forward passes that a backward call follows in the innermost loop around it, one for each model."""
+    found: dict[int, Event] = {}
+    for training in training_loops.training_loops(pipeline):
+        for event in training.inside:
+            is_earlier = event.act is Act.FORWARD and event.order < training.backward.order
+            if is_earlier and event.records_for(training.backward):
+                found.setdefault(id(event.subject), event)
+    return list(found.values())
+
+
+def _is_learned_from(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a later `backward` of the same iteration may use what a forward pass in an inner loop gave."""
+    around = set(map(id, forward.loops[:-1]))
+    return any(
+        backward.order > forward.order and around.issuperset(map(id, backward.loops))
+        for backward in pipeline.acts(Act.BACKWARD)
+    )
