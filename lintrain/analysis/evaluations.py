@@ -37,7 +37,12 @@ def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
 
 
 def evaluates(pipeline: Pipeline, event: Event) -> bool:
-    """Whether an event is in an evaluation loop, or in an evaluation function that does not train."""
+    """Whether an event is in an evaluation loop, or in an evaluation function that does not train.
+
+    Under `if model.training:` it belongs to one of the two, and only the caller decides which.
+    """
+    if any(".training" in condition.code for condition in event.conditions):
+        return False
     if evaluation_loop(pipeline, event) is not None:
         return True
     words = words_of(event.function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
@@ -157,8 +158,11 @@ def _part_ignores_mode(part: Value) -> bool:
 
 def _speaks_of_modes(node: ast.ClassDef) -> bool:
     words = ("drop", "training", "norm", "bn")
-    names = [part.attr if isinstance(part, ast.Attribute) else part.id for part in ast.walk(node) if _is_name(part)]
-    return any(word in name.lower() for name in names for word in words)
+    return any(word in name.lower() for name in _names_in(node) for word in words)
+
+
+def _names_in(node: ast.ClassDef) -> Iterator[str]:
+    return (part.attr if isinstance(part, ast.Attribute) else part.id for part in ast.walk(node) if _is_name(part))
 
 
 def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:
@@ -175,6 +179,28 @@ def _module_ignores_mode(module: Module) -> bool:
         rate = module.arguments.get("p", module.arguments.get("0"))
         return isinstance(rate, Constant) and not rate.may_differ and rate.value == 0
     return CALM.fullmatch(module.name) is not None
+
+
+DIFFERS = lazy_pattern(r"drop_?(out|path|block)|batch_?norm|(^|_)(sync_?)?bn(_?\d*|_.*)$|^training$", re.IGNORECASE)
+"""Names that a class uses if it has dropout or batch normalization, or asks for its own mode."""
+
+
+def differs_by_mode(value: Value) -> bool:
+    """Whether a part of a module certainly differs between train mode and eval mode; what is unknown is no such part."""
+    return any(_part_differs(part) for part in modules_in(value))
+
+
+def _part_differs(part: Value) -> bool:
+    match part:
+        case Instance():
+            return any(DIFFERS.search(name) for owner in part.cls.lineage() for name in _names_in(owner.node))
+        case Module():
+            is_known = part.path.startswith(("torch.nn.", "torchvision.models."))
+            return is_known and not _module_ignores_mode(part)
+        case Model():
+            return True
+        case _:
+            return False
 
 
 def has_parameters(value: Value) -> bool:

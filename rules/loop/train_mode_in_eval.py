@@ -60,7 +60,7 @@ from lintrain.analysis import evaluations, modes, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
-from lintrain.pipeline.values.python import Instance
+from lintrain.pipeline.values.python import Instance, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -80,7 +80,7 @@ class TrainModeInEval(Rule[Claim]):
             return
         found: dict[Location, Finding[Claim]] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            if not evaluations.evaluates(pipeline, forward) or modules.ignores_mode(forward.subject):
+            if not evaluations.evaluates(pipeline, forward) or not _may_differ(forward.subject):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
@@ -121,6 +121,11 @@ class TrainModeInEval(Rule[Claim]):
             fixes.InsertBefore(locations[0].location, statement),
             safe=True,
         )
+
+
+def _may_differ(model: Value) -> bool:
+    """Whether the modes differ, as far as the model is known: an unknown attribute of its class is no dropout."""
+    return modules.differs_by_mode(model) if isinstance(model, Instance) else not modules.ignores_mode(model)
 
 
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
