@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
+from lintrain.analysis import gradients
 from lintrain.analysis.expressions import parts_shared
 from lintrain.analysis.training_loops import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
 from lintrain.pipeline.events import Act, Event, Loop
@@ -26,7 +27,7 @@ def hides_gradients(pipeline: Pipeline, training: TrainingLoop) -> bool:
 
 def _hides_gradients(pipeline: Pipeline, loop: Loop) -> bool:
     inside = events_in(pipeline, loop)
-    if any(event.act is Act.GRADIENT for event in inside):
+    if any(gradients.handles(pipeline, event) for event in inside):
         return True
     followed = {id(event.subject): event.subject for event in inside if event.act is Act.STEP}
     escapes = [event for event in inside if event.act is Act.ESCAPE]
@@ -83,6 +84,38 @@ def _covers(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> boo
 
 def _find_inside(_: Pipeline, module: Value) -> frozenset[int]:
     return frozenset(id(part) for part in modules_in(module))
+
+
+def passes_of(pipeline: Pipeline, backward: Event) -> Sequence[Event]:
+    """The forward passes since the last backward call before, in the innermost loop around a backward call."""
+    inside = events_in(pipeline, backward.loops[-1]) if backward.loops else pipeline.events
+    passes: list[Event] = []
+    for event in inside[: bisect_left(inside, backward.order, key=_order_of)]:
+        if event.act is Act.BACKWARD and event.location != backward.location:
+            passes.clear()
+        elif event.act is Act.FORWARD and event.records_for(backward):
+            passes.append(event)
+    return passes
+
+
+def reaches(pipeline: Pipeline, backward: Event, optimizer: Value) -> bool | None:
+    """Whether a backward call computes gradients for what an optimizer trains; None if it is not certain."""
+    if not isinstance(optimizer, Optimizer) or not optimizer.trains:
+        return None
+    inside = events_in(pipeline, backward.loops[-1]) if backward.loops else pipeline.events
+    # All passes of the iteration so far: a loss may use what was computed before another backward call.
+    earlier = inside[: bisect_left(inside, backward.order, key=_order_of)]
+    passes = [event.subject for event in earlier if event.act is Act.FORWARD and event.records_for(backward)]
+    if not passes or any(isinstance(each, Unknown) for each in (*passes, *optimizer.trains)):
+        return None
+    return not parts_shared(pipeline, passes).isdisjoint(parts_shared(pipeline, optimizer.trains))
+
+
+def is_of_other(pipeline: Pipeline, event: Event, optimizer: Value) -> bool:
+    """Whether an event of a loop certainly concerns only the gradients of another optimizer."""
+    if event.act is Act.BACKWARD:
+        return reaches(pipeline, event, optimizer) is False
+    return event.act in ON_GRADIENTS and concerns(pipeline, event, optimizer) is False
 
 
 def contradict(one: Event, other: Event) -> bool:

@@ -51,7 +51,7 @@ LOGS_PROGRESS = lazy_pattern(
 """Methods of counters, loggers and progress bars."""
 
 UNRELATED_METHODS = lazy_pattern(
-    r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|size|append|extend)$"
+    r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|norm|size|append|extend)$"
 )
 """Methods of samplers, tensors and lists, with any owner: `running_corrects.double()`."""
 
@@ -187,9 +187,13 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     if not isinstance(event.subject, Unknown):
         return not touched_by(pipeline, event.subject).isdisjoint(touched_by(pipeline, followed))
     callee = pipeline.code(event.location).partition("(")[0]
-    if event.subject is followed or SURELY_ABOUT_TRAINING.search(callee):
+    if event.subject is followed:
         return True
-    if LOGS_PROGRESS.search(callee) or UNRELATED_METHODS.search(callee):
+    if UNRELATED_METHODS.search(callee):
+        return False
+    if SURELY_ABOUT_TRAINING.search(callee):
+        return True
+    if LOGS_PROGRESS.search(callee):
         return False
     if not PERHAPS_ABOUT_TRAINING.search(callee):
         return callee.rpartition(".")[0] in _holders(pipeline, followed)

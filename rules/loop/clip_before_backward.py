@@ -44,7 +44,7 @@ PyTorch documentation, `torch.nn.utils.clip_grad_norm_`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
@@ -71,7 +71,8 @@ class ClipBeforeBackward(Rule[Claim]):
         )
 
     def _report(self, pipeline: Pipeline, clip: Event, training: training_loops.TrainingLoop) -> Finding[Claim]:
-        step = training_loops.text_of_event(training.steps[0])
+        used = _step_of(pipeline, training, clip) or training.steps[0]
+        step = training_loops.text_of_event(used)
         swapped = iterations.swap_of(pipeline, clip, training.backward)
         return self.finding(
             clip.location,
@@ -111,15 +112,26 @@ def _only_clippings(pipeline: Pipeline) -> Iterator[tuple[training_loops.Trainin
 
 
 def _comes_too_early(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> bool:
-    """Whether the clipping call precedes both `backward` and the only step in every iteration."""
-    order = training.always
-    backwards = [event for event in order if event.act is Act.BACKWARD]
-    if len(training.steps) != 1 or not backwards or clip.loops != backwards[0].loops:
+    """Whether the clipping call precedes both `backward` and the only step of its optimizer in every iteration."""
+    step = _step_of(pipeline, training, clip)
+    if step is None or not training_loops.is_certain_step(step):
         return False
-    step = training.steps[0]
-    follows = clip.order < backwards[0].order and backwards[-1].order < step.order
-    return (
-        follows
-        and training_loops.is_certain_step(step)
-        and iterations.concerns(pipeline, clip, step.subject) is not False
-    )
+    order = [event for event in training.always if not iterations.is_of_other(pipeline, event, step.subject)]
+    backwards = [event for event in order if event.act is Act.BACKWARD and event.order < step.order]
+    is_only = sum(event.act is Act.STEP for event in order) == 1
+    if not is_only or not backwards or clip.loops != backwards[0].loops or clip.order > backwards[0].order:
+        return False
+    # A backward call after the step is one of another loss, unless its gradients are kept for the clipping.
+    later = [event for event in order if event.order > step.order]
+    return not any(event.act is Act.BACKWARD for event in later) or _is_cleared(order, clip)
+
+
+def _step_of(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> Event | None:
+    """The only step of the loop that may use what is clipped."""
+    steps = [step for step in training.steps if iterations.concerns(pipeline, clip, step.subject) is not False]
+    return steps[0] if len(steps) == 1 else None
+
+
+def _is_cleared(order: Sequence[Event], clip: Event) -> bool:
+    """Whether the iteration clears gradients before it clips them."""
+    return any(event.act is Act.ZERO_GRAD and event.order < clip.order for event in order)

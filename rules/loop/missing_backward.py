@@ -51,7 +51,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import gradients, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer, Role, Tensor
@@ -102,7 +102,9 @@ class MissingBackward(Rule[Claim]):
     keywords = "optim|Adam|Adafactor & step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.GRADIENT, Act.TRAIN):
+        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.TRAIN):
+            return
+        if gradients.handled(pipeline):
             return
         passes = ((step, _pass_without_gradients(pipeline, step)) for step in pipeline.acts(Act.STEP))
         yield from one_per_location(self._report(pipeline, step, forward) for step, forward in passes if forward)

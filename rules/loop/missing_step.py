@@ -67,7 +67,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import gradients, iterations, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
@@ -86,15 +86,20 @@ class MissingStep(Rule[Claim]):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.GRADIENT, Act.TRAIN):
+        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.TRAIN):
+            return
+        if gradients.handled(pipeline):
             return
         seen = set[int]()
+        has_steps = pipeline.cached(_has_steps, pipeline)
         hidden = dict[tuple[int, int], bool]()
         for backward in pipeline.acts(Act.BACKWARD):
             cleared = _optimizer_cleared_with(pipeline, backward, hidden)
-            if cleared is None or backward.location.line in seen:
+            # Where another optimizer steps, one finding for each that does not: its loss may be in several sums.
+            key = 0 if cleared is None else id(cleared.subject) if has_steps else backward.location.line
+            if cleared is None or key in seen:
                 continue
-            seen.add(backward.location.line)
+            seen.add(key)
             yield self._report(pipeline, backward, cleared)
 
     def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding[Claim]:
@@ -187,12 +192,16 @@ def _escaped(pipeline: Pipeline, _: Pipeline) -> set[int]:
 
 
 def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
-    """Where the loop clears gradients: only the last call before `backward` if an optimizer steps in the script."""
+    """Where the loop clears gradients that `backward` computes, if an optimizer steps in the script.
+
+    They are those of the last call before `backward`, and of the optimizers whose modules the iteration ran before.
+    """
     clears = pipeline.cached(_clears_in, backward.loops[-1])
     if not pipeline.cached(_has_steps, pipeline):
         return clears
     number = training_loops.index_of(clears, backward)
-    return clears[max(number - 1, 0) : number]
+    last = clears[max(number - 1, 0) : number]
+    return [*last, *(event for event in clears if iterations.reaches(pipeline, backward, event.subject))]
 
 
 def _clears_in(pipeline: Pipeline, loop: Loop) -> list[Event]:

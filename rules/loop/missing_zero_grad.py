@@ -84,7 +84,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import gradients, iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -120,7 +120,7 @@ class MissingZeroGrad(Rule[Claim]):
         hidden = any(training_loops.may_hide(pipeline, event, followed) for event in training.inside)
         if (
             hidden
-            or training.has(Act.GRADIENT)
+            or any(gradients.handles(pipeline, event) for event in training.inside)
             or any(iterations.concerns(pipeline, event, followed) is not False for event in clears)
         ):
             return False

@@ -135,13 +135,18 @@ class PlainBackward(Rule[Claim]):
 
 
 def _bypassed(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Launcher | None:
-    """The launcher that prepared every optimizer of a loop whose backward passes all bypass it."""
+    """The launcher that prepared every optimizer that steps after a backward pass, if all those passes bypass it."""
     if any(isinstance(event.subject, Launcher) for event in training.inside if event.act is Act.BACKWARD):
         return None
     if any("scaler" in step.details for step in training.steps):
         return None
-    prepared = [iterations.launchers_of(step.subject, pipeline.launchers) for step in training.steps]
-    if not all(prepared):
+    steps = [
+        step
+        for step in training.steps
+        if iterations.reaches(pipeline, training.backward, step.subject) is not False
+    ]
+    prepared = [iterations.launchers_of(step.subject, pipeline.launchers) for step in steps]
+    if not prepared or not all(prepared):
         return None
     created, backward = prepared[0][0].origin, training.backward.location
     is_later = created is not None and blocks.is_one_scope(pipeline, created, backward) and backward < created

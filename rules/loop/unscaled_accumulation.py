@@ -101,7 +101,7 @@ class UnscaledAccumulation(Rule[Claim]):
             return
         found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
-            window = _window(training)
+            window = _window(pipeline, training)
             if (
                 window is None
                 or _is_scaled(pipeline, training, window)
@@ -143,13 +143,15 @@ class UnscaledAccumulation(Rule[Claim]):
         )
 
 
-def _window(training: training_loops.TrainingLoop) -> Condition | None:
+def _window(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Condition | None:
     """The condition under which the loop steps and clears once every few batches, with `backward` in each."""
     step = training.steps[0]
     windows = [condition for condition in step.conditions if condition.period_text]
     window = windows[-1] if windows else None
-    clears = [event for event in training.inside if event.act is Act.ZERO_GRAD]
-    if window is None or len(training.steps) > 1 or not clears or not _means_several(window):
+    own = [event for event in training.inside if not iterations.is_of_other(pipeline, event, step.subject)]
+    clears = [event for event in own if event.act is Act.ZERO_GRAD]
+    is_only = sum(event.act is Act.STEP for event in own) == 1
+    if window is None or not is_only or not clears or not _means_several(window):
         return None
     together = all(any(condition is window for condition in event.conditions) for event in clears)
     is_apart = window not in training.backward.conditions and training.backward.loops == step.loops
@@ -163,7 +165,9 @@ def _means_several(window: Condition) -> bool:
 
 def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> bool:
     """Whether the loss, or a value derived from it, may be divided by the number of batches."""
-    if sum(event.act is Act.BACKWARD for event in training.inside) > 1:
+    backwards = [event for event in training.inside if event.act is Act.BACKWARD]
+    step = training.steps[0]
+    if sum(not iterations.is_of_other(pipeline, event, step.subject) for event in backwards) > 1:
         return True
     batches = re.escape(window.period_text)
     uses = rf"(?<!/)/=?\s*\(?\s*(float\()?{batches}\b|\*=?\s*{batches}\b|\b{batches}\s*\*"

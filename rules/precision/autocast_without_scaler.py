@@ -84,7 +84,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import iterations, script_text, training_loops
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Constant, Library, Value
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
@@ -162,7 +162,7 @@ def _casts_forward(pipeline: Pipeline, training: training_loops.TrainingLoop, ca
     """Whether a call enables float16 on a GPU for the forward pass of the loop's backward call."""
     if not training.loop.location.holds(call.location) or not _is_float16(call):
         return False
-    passes = [event for event in training.inside if event.act is Act.FORWARD and not event.without_grad]
+    passes = iterations.passes_of(pipeline, training.backward)
     following = [event for event in passes if call.location < event.location < training.backward.location]
     on_gpu = call.path in OF_CUDA or re.search(r"""\(\s*(device_type=)?["']cuda["']""", pipeline.code(call.location))
     return len(passes) == 1 and len(following) == 1 and bool(on_gpu)
