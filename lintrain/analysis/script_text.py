@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from lintrain.analysis import trainer_methods
 from lintrain.analysis.expressions import Expression, calls_in_file, parsed
@@ -219,6 +219,12 @@ def _key(node: ast.AST, owner: str) -> str | None:
             return key if name == owner else None
         case _:
             return None
+
+
+def code_of_functions(pipeline: Pipeline, names: Container[str]) -> Iterator[str]:
+    """The code of the functions and methods of these names, in the script and the modules that were read for it."""
+    for source in pipeline.sources.values():
+        yield from (source.code(source.location(node)) for node in source.nodes_of(ast.FunctionDef) if node.name in names)
 
 
 def calls_of(source: Source, pattern: str) -> Sequence[Expression]:

@@ -86,6 +86,7 @@ from collections.abc import Iterator
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.python import Unknown, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -177,12 +178,9 @@ class WrongStepOrder(Rule[Claim]):
 def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Event | None:
     """The call that clears the gradients of an optimizer between each backward pass and its step."""
     order = training.always
-    if (
-        not order
-        or not training_loops.is_certain_step(step)
-        or "scaler" in step.details
-        or not isinstance(step.subject, Optimizer)
-    ):
+    if not order or not training_loops.is_certain_step(step) or "scaler" in step.details:
+        return None
+    if not isinstance(step.subject, Optimizer) and not _has_name(step.subject):
         return None
     for event in iterations.events_before(order, step):
         if event.act is Act.BACKWARD:
@@ -193,3 +191,8 @@ def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, s
         if concerned:
             return event
     return None
+
+
+def _has_name(subject: Value) -> bool:
+    """Whether an unknown optimizer is one thing: `self.optimizer`, a parameter, an import."""
+    return isinstance(subject, Unknown) and bool(subject.name)

@@ -86,7 +86,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, loop_verdicts, script_text, training_loops
+from lintrain.analysis import expressions, loop_verdicts, modes, script_text, training_loops
 from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.values import model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -95,6 +95,11 @@ NOT_TRAINED = frozenset(
     {"random", "target", "targets", "teacher", "frozen", "fixed", "static", "reference", "ref", "prior", "reservoir"}
 )
 """Words in the names of modules that are not trained: fixed networks of distillation and random features."""
+
+DETACHES = lazy_pattern(r"\.detach\(|(?<!utils)\.data\b")
+HANDS_ON = "parameters|named_parameters|load_state_dict|requires_grad_|detach"
+COUNTS = lazy_pattern(r"clip_grad_|numel")
+"""Calls on parameters that do not train them."""
 
 MAY_FREEZE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
 
@@ -110,7 +115,8 @@ class MissingParameters(Rule):
         found: dict[Location, Finding] = {}
         for training in training_loops.training_loops(pipeline):
             forwards = list(_forwards(training))
-            if trained.isdisjoint(expressions.parts_shared(pipeline, (forward.subject for forward in forwards))):
+            ran = expressions.parts_shared(pipeline, (forward.subject for forward in forwards))
+            if trained.isdisjoint(ran) and _may_run_otherwise(pipeline, training):
                 continue
             for forward in forwards:
                 if _is_left_out(pipeline, training, forward, trained):
@@ -180,17 +186,56 @@ def _is_left_out(
         or forward.conditions != training.backward.conditions
     ):
         return False
-    held = rf"\b{re.escape(name)}\b(\.\w+)*\.(parameters|named_parameters|load_state_dict|eval|requires_grad_|detach)\("
-    fate = pipeline.acts(events.Act.FREEZE, events.Act.EVAL_MODE, events.Act.ESCAPE, events.Act.NEW_PART)
-    is_detached = script_text.mentions(pipeline, r"\.detach\(|(?<!utils)\.data\b")
+    fate = pipeline.acts(events.Act.FREEZE, events.Act.ESCAPE, events.Act.NEW_PART)
     if (
-        is_detached
-        or script_text.mentions(pipeline, held)
+        _may_be_detached(pipeline, training)
+        or _is_held(pipeline, name)
+        or _stays_in_eval_mode(pipeline, module)
         or any(training_loops.touches(event, module) for event in fate)
     ):
         return False
     is_fixed = _is_fixed(module) or training_loops.words_of(name) & NOT_TRAINED
     return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
+
+
+def _may_run_otherwise(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
+    """Whether a loop that calls no trained module may run one by another method, or train something else."""
+    own = [step.subject for step in training.steps]
+    modules_of = [module for each in own if isinstance(each, model.Optimizer) for module in each.trains]
+    names = [binding.name for module in modules_of for binding in pipeline.names_of(module)]
+    code = pipeline.code(training.loop.location)
+    uses = (re.search(rf"\b{re.escape(name)}\b(?!\.({MODES})\()", code) for name in names)
+    return not names or any(uses)
+
+
+MODES = "train|eval|parameters|zero_grad|named_parameters|state_dict"
+"""Methods of a module that do not run it."""
+
+
+def _may_be_detached(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
+    """Whether a loop, or a function or class that it names, takes something off the graph before `backward`."""
+    loop, backward = training.loop.location, training.backward.location
+    before, call, _ = pipeline.code(loop).partition(pipeline.code(backward))
+    if DETACHES.search(before + call):
+        return True
+    named = frozenset(re.findall(r"\w+", pipeline.code(loop))) | {"forward"}
+    return any(DETACHES.search(code) for code in script_text.code_of_functions(pipeline, named))
+
+
+def _is_held(pipeline: Pipeline, name: str) -> bool:
+    """Whether code hands on the parameters of a module, loads or frees them, otherwise than to clip or count them."""
+    held = re.compile(rf"\b{re.escape(name)}\b(\.\w+)*\.({HANDS_ON})\(")
+    lines = (line for source in pipeline.sources.values() for line in source.lines)
+    return any(held.search(line) and not COUNTS.search(line) for line in lines)
+
+
+def _stays_in_eval_mode(pipeline: Pipeline, module: python.Value) -> bool:
+    """Whether a module is put into eval mode for good, as fixed ones are: nothing gives it train mode again."""
+    switches = [each for each in pipeline.acts(*modes.SETS_MODE) if training_loops.touches(each, module)]
+    restoring = [each for each in switches if each.act is events.Act.RESTORE_MODE]
+    is_trained = any(each.act is events.Act.TRAIN_MODE for each in switches)
+    lasting = (each for each in switches if each.act is events.Act.EVAL_MODE and not modes.is_undone(each, restoring))
+    return not is_trained and any(lasting)
 
 
 def _is_fixed(module: python.Value) -> bool:
