@@ -82,9 +82,10 @@ from collections.abc import Iterator
 from lintrain.analysis import loaders, lr_schedules, run_data, script_text
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import LibraryObject, Sequence, is_true, literal, options_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes, lazy_pattern
 
 EPOCH_LOOP = r"for (\w+) in range\("
+COUNTING = lazy_pattern(r"\b(range|count|trange)\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +148,20 @@ class MissingSetEpoch(Rule[Claim]):
 
 
 def _epochs_around(pipeline: Pipeline, feeding: loaders.Feeding) -> Loop | None:
-    """The loop over epochs around the one over batches, unless it runs only once."""
+    """The loop that repeats the one over batches, whatever it is called, unless it runs only once."""
     around = feeding.training.backward.loops
     for loop in reversed(around[: around.index(feeding.loop)]):
         is_once = isinstance(loop.over, Sequence) and loop.over.is_complete and len(loop.over.items) < 2
-        if lr_schedules.counts_epochs(pipeline, loop) and not is_once:
+        if not is_once and (lr_schedules.counts_epochs(pipeline, loop) or _repeats(pipeline, loop, feeding)):
             return loop
     return None
+
+
+def _repeats(pipeline: Pipeline, loop: Loop, feeding: loaders.Feeding) -> bool:
+    """Whether a loop counts, and iterates over a loader that was made before it."""
+    made = feeding.loader.origin
+    is_counting = COUNTING.search(loop.header) or pipeline.code(loop.location).startswith("while ")
+    return bool(is_counting) and made is not None and not loop.location.holds(made)
 
 
 def _shuffling_sampler(feeding: loaders.Feeding) -> LibraryObject | None:
