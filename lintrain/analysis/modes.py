@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Unknown, Value, literal
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+ABOUT_GRADIENTS = lazy_pattern(r"zero|clear|grad|optim|backward", re.IGNORECASE)
+ABOUT_MODE = lazy_pattern(r"train|eval|valid|test|mode|fit|run|epoch|step", re.IGNORECASE)
+"""Names of unknown functions that clear gradients or run an optimizer, and of those that may set a mode."""
 
 SETS_MODE = frozenset({Act.TRAIN_MODE, Act.EVAL_MODE, Act.RESTORE_MODE})
 
@@ -51,7 +57,12 @@ def may_change_mode(pipeline: Pipeline, event: Event, model: Value) -> bool:
         return isinstance(event.subject, Unknown) or training_loops.touches(event, model)
     if event.act is not Act.ESCAPE:
         return False
-    return training_loops.touches(event, model) or training_loops.may_hide(pipeline, event, model)
+    # Code that gets only a part of the model cannot set the mode of the whole.
+    if training_loops.touches(event, model):
+        return training_loops.covers(event, model)
+    callee = pipeline.code(event.location).partition("(")[0]
+    is_about_gradients = ABOUT_GRADIENTS.search(callee) is not None and not ABOUT_MODE.search(callee)
+    return not is_about_gradients and training_loops.may_hide(pipeline, event, model)
 
 
 def _since(event: Event) -> int:

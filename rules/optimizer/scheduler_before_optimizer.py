@@ -94,7 +94,7 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import options_of
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,15 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
+        found = set[Location]()
         for scheduler in pipeline.schedulers:
-            steps = [event for event in pipeline.acts(Act.SCHEDULER_STEP) if event.subject is scheduler]
+            steps = lr_schedules.steps_of(pipeline, scheduler)
             later = _first_step_after(pipeline, scheduler, steps[0]) if len(steps) == 1 else None
             if later is not None and "last_epoch" not in scheduler.given and scheduler.is_complete:
-                yield self._report(pipeline, steps[0], later)
+                # A schedule that is chosen in a branch steps where the others would.
+                if steps[0].location not in found:
+                    found.add(steps[0].location)
+                    yield self._report(pipeline, steps[0], later)
 
     def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding[Claim]:
         code, optimizer = pipeline.code(step.location), pipeline.code(later.location)
@@ -154,7 +158,12 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
     trained = scheduler.optimizer
     if not step.loops or not lr_schedules.takes_no_argument(step) or not isinstance(trained, Optimizer):
         return None
-    events = [each for each in pipeline.acts(Act.STEP, Act.ESCAPE) if trained in options_of(each.subject)]
+    # Unknown code that gets the optimizer before the loop, such as a schedule of a class not seen here, steps nothing.
+    events = [
+        each
+        for each in pipeline.acts(Act.STEP, Act.ESCAPE)
+        if trained in options_of(each.subject) and (each.act is Act.STEP or each.is_inside(step.loops[-1]))
+    ]
     if not events or events[0].act is not Act.STEP or not all(each.is_inside(step.loops[-1]) for each in events):
         return None
     first = events[0]
