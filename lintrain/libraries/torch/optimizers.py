@@ -154,6 +154,20 @@ def _own_optimizer(call: Call) -> Value:
     return Optimizer(name, UNKNOWN, None, (), True, origin=call.location)
 
 
+@base_call("torch.optim.lr_scheduler.LRScheduler")
+@base_call("torch.optim.lr_scheduler._LRScheduler")
+def _own_schedule(call: Call) -> Value:
+    """A schedule of the script's own: what its other arguments mean is not known."""
+    cls = call.receiver
+    name = cls.node.name if isinstance(cls, Class) else ""
+    resumed = {key: value for key, value in call.keywords.items() if key == "last_epoch"}
+    made = Scheduler(
+        name, call.value("optimizer", 0), resumed, not call.is_open, text=call.text, origin=call.location
+    )
+    call.reader.record.schedulers.append(made)
+    return made
+
+
 @attribute_of(Optimizer)
 def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     """Who reads the groups may set their rates; a wrapped optimizer is the optimizer."""
