@@ -1,4 +1,4 @@
-"""Evaluations: the loops and functions that run a model without training it, by what happens there or by their names."""
+"""Evaluations: the loops and functions that run a model without training it, by what happens or by names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ TRAINING_ACTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.GRADIENT})
 COUNTS = lazy_pattern(r"\b(range|arange|count|repeat)\(")
 """Loops that count, and do not iterate over rows."""
 
-UNIT_TEST = lazy_pattern(r"test_(?!(all|and|epoch|step|loop|model|net|network|one|batch|set|data|loader|single|on|acc)\b)\w")
+UNIT_TEST = lazy_pattern(
+    r"test_(?!(all|and|epoch|step|loop|model|net|network|one|batch|set|data|loader|single|on|acc)\b)\w"
+)
 """Names of functions that test code, and no model."""
 
 

@@ -224,7 +224,9 @@ def _key(node: ast.AST, owner: str) -> str | None:
 def code_of_functions(pipeline: Pipeline, names: Container[str]) -> Iterator[str]:
     """The code of the functions and methods of these names, in the script and the modules that were read for it."""
     for source in pipeline.sources.values():
-        yield from (source.code(source.location(node)) for node in source.nodes_of(ast.FunctionDef) if node.name in names)
+        yield from (
+            source.code(source.location(node)) for node in source.nodes_of(ast.FunctionDef) if node.name in names
+        )
 
 
 def calls_of(source: Source, pattern: str) -> Sequence[Expression]:

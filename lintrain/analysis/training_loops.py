@@ -6,7 +6,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
@@ -38,6 +38,13 @@ FRAMEWORKS = frozenset(
 )
 """Packages that clear gradients and set modes themselves, or work differently."""
 
+WITH_OTHER_USES = frozenset({"lightning", "pytorch_lightning", "ignite", "fastai", "deepspeed"})
+RUNS_TRAINING = lazy_pattern(
+    r"^(Lightning(Module|Lite|CLI)|Trainer|[Ll]earner|\w+_learner|Engine|DeepSpeedEngine|initialize|"
+    r"PipelineModule|create_supervised\w*|\*)$"
+)
+"""Their names that run the training loop; other parts of them seed, log, or load data."""
+
 SURELY_ABOUT_TRAINING = lazy_pattern(r"zero|clear|grad|optim|backward|(^|[._])(train|eval)(_mode)?$", re.IGNORECASE)
 """Names of unknown functions that clear gradients, step an optimizer or set a mode."""
 
@@ -64,6 +71,7 @@ RUN_TOGETHER = lazy_pattern(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?
 MOST_BACKWARDS = 16
 """The largest number of backward calls per loop that are considered: more of them repeat each other."""
 
+
 @dataclass(frozen=True, slots=True)
 class TrainingLoop:
     """The innermost loop around a backward call in which an optimizer steps."""
@@ -82,7 +90,7 @@ class TrainingLoop:
 
 
 def trains_by_hand(pipeline: Pipeline) -> bool:
-    """Whether the script runs torch modules, and imports no framework that runs the training loop."""
+    """Whether the script runs torch modules, and uses no framework that runs the training loop."""
     if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
         return False
     packages = frozenset[str]().union(*(source.cached(_packages) for source in pipeline.sources.values()))
@@ -90,19 +98,38 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
 
 
 def _packages(source: Source) -> frozenset[str]:
-    return frozenset(name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(node))
+    """The packages that a file imports, without frameworks whose training it does not use."""
+    return frozenset(name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(source, node))
 
 
-def _imported(node: ast.AST) -> list[str]:
-    """The top-level packages that an import statement names; Fabric leaves the loop to the script."""
+def _imported(source: Source, node: ast.AST) -> list[str]:
     match node:
         case ast.Import(names=names):
-            return [alias.name.partition(".")[0] for alias in names]
+            packages = {alias.asname or alias.name.partition(".")[0]: alias.name.partition(".")[0] for alias in names}
+            attributes = source.cached(_attributes)
+            return [each for bound, each in packages.items() if _trains_with(each, attributes.get(bound, ()))]
         case ast.ImportFrom(module=str(module), level=0, names=names):
-            is_fabric = "fabric" in module or all(alias.name == "Fabric" for alias in names)
-            return [] if is_fabric else [module.partition(".")[0]]
+            package = module.partition(".")[0]
+            return [package] if _trains_with(package, [alias.name for alias in names]) else []
         case _:
             return []
+
+
+def _trains_with(package: str, names: Iterable[str]) -> bool:
+    """Whether these names of a package are those of its training; Fabric, seeds and loggers leave the loop alone."""
+    return package not in WITH_OTHER_USES or any(RUNS_TRAINING.search(name) for name in names)
+
+
+def _attributes(source: Source) -> dict[str, set[str]]:
+    """The attributes that a file uses below each name: `Trainer` and `callbacks` for `pl.callbacks.Trainer`."""
+    found: dict[str, set[str]] = {}
+    for node in source.nodes_of(ast.Attribute):
+        owner: ast.expr = node
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        if isinstance(owner, ast.Name):
+            found.setdefault(owner.id, set()).add(node.attr)
+    return found
 
 
 def training_loops(pipeline: Pipeline) -> Iterator[TrainingLoop]:

@@ -108,7 +108,8 @@ class Condition:
 class Event:
     """One effect: what was done, where, to which value, and inside which loops and conditions.
 
-    `without_grad` if autograd was off; `switches` are the conditions, as code, on which it was on; `function` names the script's function it happened in;
+    `without_grad` if autograd was off; `switches` are the conditions, as code, on which it was on;
+    `function` names the script's function it happened in;
     `uncalled` if the file does not call that function, so that its surroundings are not known.
     """
 

@@ -186,7 +186,7 @@ DIFFERS = lazy_pattern(r"drop_?(out|path|block)|batch_?norm|(^|_)(sync_?)?bn(_?\
 
 
 def differs_by_mode(value: Value) -> bool:
-    """Whether a part of a module certainly differs between train mode and eval mode; what is unknown is no such part."""
+    """Whether a part of a module certainly differs between train and eval mode; what is unknown is no such part."""
     return any(_part_differs(part) for part in modules_in(value))
 
 

@@ -82,7 +82,19 @@ from collections.abc import Iterator
 from lintrain.analysis import loaders, lr_schedules, run_data, script_text
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.python import LibraryObject, Sequence, is_true, literal, options_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 EPOCH_LOOP = r"for (\w+) in range\("
 COUNTING = lazy_pattern(r"\b(range|count|trange)\(")

@@ -141,9 +141,7 @@ def _bypassed(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Laun
     if any("scaler" in step.details for step in training.steps):
         return None
     steps = [
-        step
-        for step in training.steps
-        if iterations.reaches(pipeline, training.backward, step.subject) is not False
+        step for step in training.steps if iterations.reaches(pipeline, training.backward, step.subject) is not False
     ]
     prepared = [iterations.launchers_of(step.subject, pipeline.launchers) for step in steps]
     if not prepared or not all(prepared):

@@ -115,11 +115,12 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
         for scheduler in pipeline.schedulers:
             steps = lr_schedules.steps_of(pipeline, scheduler)
             later = _first_step_after(pipeline, scheduler, steps[0]) if len(steps) == 1 else None
-            if later is not None and "last_epoch" not in scheduler.given and scheduler.is_complete:
-                # A schedule that is chosen in a branch steps where the others would.
-                if steps[0].location not in found:
-                    found.add(steps[0].location)
-                    yield self._report(pipeline, steps[0], later)
+            if later is None or "last_epoch" in scheduler.given or not scheduler.is_complete:
+                continue
+            # A schedule that is chosen in a branch steps where the others would.
+            if steps[0].location not in found:
+                found.add(steps[0].location)
+                yield self._report(pipeline, steps[0], later)
 
     def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding[Claim]:
         code, optimizer = pipeline.code(step.location), pipeline.code(later.location)

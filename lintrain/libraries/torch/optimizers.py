@@ -161,9 +161,7 @@ def _own_schedule(call: Call) -> Value:
     cls = call.receiver
     name = cls.node.name if isinstance(cls, Class) else ""
     resumed = {key: value for key, value in call.keywords.items() if key == "last_epoch"}
-    made = Scheduler(
-        name, call.value("optimizer", 0), resumed, not call.is_open, text=call.text, origin=call.location
-    )
+    made = Scheduler(name, call.value("optimizer", 0), resumed, not call.is_open, text=call.text, origin=call.location)
     call.reader.record.schedulers.append(made)
     return made
 
