@@ -211,7 +211,7 @@ class Own{bases}:
     [
         ("torch.set_grad_enabled(True)", False),
         ("torch.set_grad_enabled(False)", True),
-        ("torch.set_grad_enabled(other)", True),
+        ("torch.set_grad_enabled(other)", False),
         (OWN_CONTEXT.format(bases="", body="pass"), False),
         (OWN_CONTEXT.format(bases="(Other)", body="pass"), True),
         (OWN_CONTEXT.format(bases="", body="turn_off_grad()"), True),

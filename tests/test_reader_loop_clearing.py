@@ -151,7 +151,7 @@ def play(agent, env):
         # another library with the same words
         "import mindspore\n" + MADE + BOTH + "for batch in loader:\n    step(batch)\n",
         # a framework runs the loop
-        "import lightning as L\n" + MADE + BOTH + "for batch in loader:\n    step(batch)\n",
+        "import lightning as L\ntrainer = L.Trainer()\n" + MADE + BOTH + "for batch in loader:\n    step(batch)\n",
         # one step only: nothing adds up
         MADE + "net(x).mean().backward()\noptimizer.step()\n",
         # a model that another library made clears its own, also where it was prepared

@@ -6,7 +6,7 @@ import pytest
 
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import ignores_mode
-from lintrain.pipeline.values.model import Module, Optimizer
+from lintrain.pipeline.values.model import Module, Optimizer, Tensor
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, number_of
 from tests.support.loops import PRELUDE, acts_of, pipeline_of
 
@@ -187,7 +187,7 @@ class Own(nn.Module):
     [
         ("with torch.no_grad():\n    net(x)", True),
         ("with torch.inference_mode():\n    net(x)", True),
-        ("with torch.set_grad_enabled(training):\n    net(x)", True),
+        ("with torch.set_grad_enabled(training):\n    net(x)", False),
         ("with torch.autocast('cuda'):\n    net(x)", False),
         ("with other.scope():\n    net(x)", True),
         ("with torch.no_grad() if quick else torch.enable_grad():\n    net(x)", True),
@@ -196,6 +196,31 @@ class Own(nn.Module):
 def test_autograd_counts_as_on_only_where_that_is_certain(block: str, expected: bool) -> None:
     (forward,) = acts_of("net = nn.Linear(8, 3)\n" + block, Act.FORWARD)
     assert forward.without_grad is expected
+    assert forward.switches == (("training",) if "training" in block else ())
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_known"),
+    [
+        ("loss = 0\nfor part in parts:\n    loss += F.mse_loss(net(part), y)", True),
+        ("loss = 0.0\nfor part in parts:\n    loss = loss + F.mse_loss(net(part), y)", True),
+        ("loss = 0\nfor part in parts:\n    loss += part.size(0)", False),
+        (
+            "loss = F.mse_loss(net(x), y)\nif a:\n    loss = loss.mean()\nif b:\n    loss = loss / 2\n"
+            "if c:\n    loss = loss / 3",
+            True,
+        ),
+    ],
+)
+def test_a_loss_is_known_that_loops_and_branches_put_together(loss: str, is_known: bool) -> None:
+    backwards = acts_of(f"net = nn.Linear(8, 3)\n{loss}\nloss.backward()", Act.BACKWARD)
+    assert {isinstance(event.subject, Tensor) for event in backwards} == {is_known}
+
+
+def test_the_scaled_loss_of_apex_is_the_loss() -> None:
+    code = "from apex import amp\nloss = F.mse_loss(net(x), y)\nwith amp.scale_loss(loss, adam) as scaled:\n    scaled.backward()"
+    (backward,) = acts_of(code, Act.BACKWARD)
+    assert isinstance(backward.subject, Tensor)
 
 
 @pytest.mark.parametrize(

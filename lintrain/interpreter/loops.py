@@ -16,6 +16,7 @@ from lintrain.interpreter.core.storing import assign, assigned_names
 from lintrain.interpreter.retention import rebound
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Unknown, Value
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.startup.lazy_dataclass import dataclass
@@ -96,11 +97,22 @@ def _execute_loop(
 def _without_body(scope: Scope, ends: Sequence[Changes]) -> Changes:
     """What a loop leaves that never runs: a body that bound a name over `None` is taken to have run."""
     # `best = None` before the loop and `best = model` in it: taken literally, every later use of `best`
-    # might be None. People write this for loops that do run.
-    bound = (name for end in ends for name, value in end.items() if value is not scope.names.get(name))
-    return {
-        name: None for name in bound if isinstance(value := scope.names.get(name), Constant) and value.value is None
-    }
+    # might be None. `loss = 0` before it and `loss += criterion(…)` in it: `loss.backward()` needs a
+    # tensor. People write this for loops that do run.
+    bound = {name: value for end in ends for name, value in end.items() if value is not scope.names.get(name)}
+    return {name: None for name, value in bound.items() if _starts(scope.names.get(name), value)}
+
+
+def _starts(before: Value | None, value: Value | None) -> bool:
+    """Whether a value of before the loop only stands there until the body binds the name."""
+    if isinstance(before, Constant):
+        return before.value is None
+    return isinstance(before, Forgotten) and isinstance(value, Tensor)
+
+
+@dataclass(eq=False, slots=True)
+class Forgotten(Unknown):
+    """A number that a loop changes: another one in each iteration."""
 
 
 ForOrWhile = ast.For | ast.AsyncFor | ast.While
@@ -121,7 +133,8 @@ def _forget_changing(reader: Reader, node: ForOrWhile, scope: Scope) -> None:
         # `step = 0` before `while`, `step += 1` inside: reading the body with 0 would decide `if step == 0`
         # for all iterations.
         if isinstance(known, Constant) and known.value is not None:
-            scope.put(name, Unknown(name=name))
+            is_number = isinstance(known.value, int | float)
+            scope.put(name, Forgotten(name=name) if is_number else Unknown(name=name))
 
 
 MOST_ITEMS = 32

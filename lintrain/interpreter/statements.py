@@ -18,6 +18,7 @@ from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.tracing import switches_grad, turns_grad_off
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.loading import OpenFile
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, LibraryObject, Mapping, Value
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 
@@ -222,6 +223,8 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
         case Instance():
             given = objects.special(reader, manager, "__enter__", [], reader.source.location(item.context_expr))
             return manager if given is None else given
+        case Tensor():
+            return manager
         case LibraryObject(path="contextlib.nullcontext"):
             return manager.arguments.get("0", manager.arguments.get("enter_result", Constant(None)))
         case LibraryObject(path="apex.amp.scale_loss"):

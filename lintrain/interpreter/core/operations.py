@@ -9,6 +9,7 @@ from lintrain.interpreter.core.dispatch import child
 from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import ENTRIES, OPERATORS, UNPACKED, of_type
 from lintrain.model.location import Location
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -108,6 +109,11 @@ def compare(reader: Reader, left: Value, operator: str, right: Value, location: 
 
 
 def _operate(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value:
+    # `loss = loss.mean()` under an `if`, then `loss / steps`: the division is that of either tensor.
+    if isinstance(left, Either) and _are_tensors(left):
+        return join([_operate(reader, option, operator, right, location) for option in left.options])
+    if isinstance(right, Either) and _are_tensors(right):
+        return join([_operate(reader, left, operator, option, location) for option in right.options])
     # Left before right, as Python asks `__add__` before `__radd__`. The handler gets both, in the order of
     # the code.
     for operand in (left, right):
@@ -116,6 +122,10 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
         if result is not None:
             return result
     return UNKNOWN
+
+
+def _are_tensors(value: Either) -> bool:
+    return all(isinstance(option, Tensor) for option in value.options)
 
 
 def truth(value: Value) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from enum import StrEnum
 
@@ -227,6 +228,23 @@ class Tensor(Value):
     """Whether its axes were put into another order since its numbers were made."""
     is_cleaned: bool = False
     hits_of: Tensor | None = None
+
+    def merged(self, others: Sequence[Value]) -> Value | None:
+        """What tensors of several branches have in common: `loss`, `loss.mean()` and `loss / steps` are a loss."""
+        tensors = [self, *(other for other in others if isinstance(other, Tensor))]
+        if len(tensors) != 1 + len(others):
+            return None
+        same_role = all(each.role is self.role for each in tensors)
+        same_model = all(each.model is self.model for each in tensors)
+        return Tensor(
+            self.role if same_role else Role.UNKNOWN,
+            self.model if same_model else UNKNOWN,
+            shape=self.shape if all(each.shape == self.shape for each in tensors) else Shape(),
+            kind=self.kind if all(each.kind == self.kind for each in tensors) else "",
+            is_sliced=any(each.is_sliced for each in tensors),
+            is_reshaped=any(each.is_reshaped for each in tensors),
+            is_cleaned=True,
+        )
 
 
 @dataclass(eq=False, slots=True)

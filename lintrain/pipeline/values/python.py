@@ -6,6 +6,7 @@ What something derives from, walked without going anywhere twice.
 from __future__ import annotations
 
 import ast
+from collections import abc
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from math import isfinite
@@ -34,6 +35,10 @@ class Value:
     """
 
     origin: Location | None = None
+
+    def merged(self, others: abc.Sequence[Value]) -> Value | None:  # noqa: ARG002 - what most values are asked in vain
+        """One value for this and others that are too many to keep apart; None where nothing is common to them."""
+        return None
 
 
 @dataclass(eq=False, slots=True)
@@ -292,7 +297,10 @@ def join(values: Iterable[Value]) -> Value:
                 return option if not options or options == [option] else UNKNOWN
             _add_option(options, option)
             if len(options) > MOST_OPTIONS:
-                return UNKNOWN
+                merged = options[0].merged(options[1:])
+                if merged is None:
+                    return UNKNOWN
+                options = [merged]
     if len(options) == 1:
         return options[0]
     return Either(tuple(options)) if options else UNKNOWN
