@@ -218,8 +218,8 @@ def test_a_loss_is_known_that_loops_and_branches_put_together(loss: str, is_know
 
 
 def test_the_scaled_loss_of_apex_is_the_loss() -> None:
-    code = "from apex import amp\nloss = F.mse_loss(net(x), y)\nwith amp.scale_loss(loss, adam) as scaled:\n    scaled.backward()"
-    (backward,) = acts_of(code, Act.BACKWARD)
+    loss = "from apex import amp\nloss = F.mse_loss(net(x), y)\n"
+    (backward,) = acts_of(f"{loss}with amp.scale_loss(loss, adam) as scaled:\n    scaled.backward()", Act.BACKWARD)
     assert isinstance(backward.subject, Tensor)
 
 

@@ -73,10 +73,8 @@ class Pace:
 
     @property
     def epochs(self) -> Loop | None:
-        """The loop directly around the loop over batches, None if there is none."""
-        around = self.training.backward.loops
-        position = next(index for index, loop in enumerate(around) if loop is self.training.loop)
-        return around[position - 1] if position else None
+        """The loop around the loop over batches, None if there is none."""
+        return _repeating(self.training)
 
     @property
     def loader(self) -> Loader | None:
@@ -152,13 +150,37 @@ def _pace(pipeline: Pipeline, step: Event) -> Pace | None:
     for training in training_loops(pipeline):
         if not is_over_batches(pipeline, training.loop):
             continue
-        if step.loops[-1] is training.loop and not step.is_conditional_in(training.loop):
+        together = step.conditions == training.backward.conditions
+        if step.loops[-1] is training.loop and (together or not step.is_conditional_in(training.loop)):
             return Pace(step, training, True)
-        around = training.backward.loops
-        position = next(index for index, loop in enumerate(around) if loop is training.loop)
-        if position and step.loops[-1] is around[position - 1] and not step.is_conditional_in(step.loops[-1]):
+        epochs = _repeating(training)
+        is_between = (
+            any(step.loops[-1] is loop for loop in training.backward.loops) and step.loops[-1] is not training.loop
+        )
+        if epochs is not None and is_between and step.is_inside(epochs) and _runs_each_time(step, training, epochs):
             return Pace(step, training, False)
     return None
+
+
+def _repeating(training: TrainingLoop) -> Loop | None:
+    """The innermost loop around the one over batches that repeats it: one over the names of phases does not."""
+    around = training.backward.loops
+    position = next(index for index, loop in enumerate(around) if loop is training.loop)
+    return next((loop for loop in reversed(around[:position]) if not _names_phases(loop)), None)
+
+
+def _names_phases(loop: Loop) -> bool:
+    """`for phase in ("train", "val")`."""
+    items = loop.over.items if isinstance(loop.over, Sequence) and loop.over.is_complete else []
+    return bool(items) and all(isinstance(item, Constant) and isinstance(item.value, str) for item in items)
+
+
+def _runs_each_time(step: Event, training: TrainingLoop, epochs: Loop) -> bool:
+    """Whether a step runs once per iteration: under no condition, or that of `backward` in the loop over phases."""
+    if step.loops[-1] is epochs:
+        return not step.is_conditional_in(epochs)
+    trains = {condition.code for condition in training.backward.conditions}
+    return {condition.code for condition in step.conditions} <= trains
 
 
 def is_over_batches(pipeline: Pipeline, loop: Loop) -> bool:

@@ -155,11 +155,23 @@ def _training_loops(pipeline: Pipeline, _: None) -> list[TrainingLoop]:
 def _always_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
     acts = {Act.BACKWARD, Act.STEP, Act.ZERO_GRAD}
     found = tuple(event for event in events_in(pipeline, loop) if event.act in acts)
-    return found if len({_surroundings(event) for event in found}) == 1 else ()
+    around = {(*event.loops, None, *_conditions(event)) for event in found if event.act is not Act.ZERO_GRAD}
+    clears = [event for event in found if event.act is Act.ZERO_GRAD]
+    together = len(around) == 1 and all(_always_clears(event, around) for event in clears)
+    return found if together else ()
 
 
-def _surroundings(event: Event) -> tuple[object, ...]:
-    return (*event.loops, None, *event.conditions)
+def _always_clears(clear: Event, around: set[tuple[object, ...]]) -> bool:
+    """Whether gradients are cleared whenever the loop trains, perhaps more often."""
+    return all(
+        (*clear.loops, None, *_conditions(clear)) == each[: each.index(None) + 1 + len(clear.conditions)]
+        for each in around
+    )
+
+
+def _conditions(event: Event) -> tuple[object, ...]:
+    # Two `if phase == "train":` in one iteration have the same outcome.
+    return tuple(condition.code or condition for condition in event.conditions)
 
 
 def _steps_in(pipeline: Pipeline, loop: Loop) -> tuple[Event, ...]:
@@ -260,6 +272,13 @@ def covers(event: Event, module: Value) -> bool:
 def always_with(event: Event, other: Event) -> bool:
     """Whether an event always happens with another one: all of its conditions also apply to the other."""
     return event.conditions == other.conditions[: len(event.conditions)]
+
+
+def runs_whenever(forward: Event, backward: Event) -> bool:
+    """Whether both run in the same iterations with autograd on: `set_grad_enabled` may depend on the same condition."""
+    shared = len(forward.conditions)
+    more = {condition.code for condition in backward.conditions[shared:]}
+    return backward.conditions[:shared] == forward.conditions and more.issubset(forward.switches)
 
 
 def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:

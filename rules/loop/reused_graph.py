@@ -231,7 +231,7 @@ def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -
     for forward in training.inside:
         if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
             continue
-        if not _runs_whenever(forward, training.backward):  # `backward` may run once, after the last state
+        if not training_loops.runs_whenever(forward, training.backward):  # `backward` may run once, after the last state
             continue
         if not training.loop.location.holds(forward.location):  # a local name is new in each call
             continue
@@ -240,13 +240,6 @@ def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -
         for node, carried in pipeline.source.cached(_carrying).get(forward.location, ()):
             if not _is_rebound(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
-
-
-def _runs_whenever(forward: Event, backward: Event) -> bool:
-    """Whether both run in the same iterations with autograd on: `set_grad_enabled` may depend on the same condition."""
-    shared = len(forward.conditions)
-    more = {condition.code for condition in backward.conditions[shared:]}
-    return backward.conditions[:shared] == forward.conditions and more.issubset(forward.switches)
 
 
 def _carrying(source: Source) -> dict[Location, list[tuple[ast.Assign, str]]]:

@@ -183,7 +183,7 @@ def _is_left_out(
     (name,) = names
     if (
         not trained.isdisjoint(expressions.parts_shared(pipeline, [module]))
-        or forward.conditions != training.backward.conditions
+        or not training_loops.runs_whenever(forward, training.backward)
     ):
         return False
     fate = pipeline.acts(events.Act.FREEZE, events.Act.ESCAPE, events.Act.NEW_PART)
