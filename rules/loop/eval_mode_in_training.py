@@ -92,11 +92,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import modes, training_loops
+from lintrain.analysis import expressions, modes, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.values.model import Model, Task
-from lintrain.pipeline.values.python import Value, text_of
+from lintrain.pipeline.values.model import Model, Optimizer, Task
+from lintrain.pipeline.values.python import Unknown, Value, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -116,6 +116,8 @@ class EvalModeInTraining(Rule[Claim]):
             return
         found: dict[Location, Finding[Claim]] = {}
         for forward, backward in _training_passes(pipeline):
+            if _trains_others(pipeline, forward, backward):
+                continue
             finding = self._left_in_eval(pipeline, forward, backward) or self._never_trained(
                 pipeline, forward, backward
             )
@@ -222,7 +224,7 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
     """
     start_of = dict[tuple[int, ...], int]()
     for backward in pipeline.acts(Act.BACKWARD):
-        if not backward.loops:
+        if not backward.loops or not _steps(pipeline, backward):
             continue
         key = tuple(map(id, backward.loops))
         passes = pipeline.cached(_passes_in, backward.loops[-1])
@@ -230,6 +232,27 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
         between = passes[start_of.get(key, 0) : end]
         yield from ((forward, backward) for forward in between if forward.records_for(backward))
         start_of[key] = max(start_of.get(key, 0), end)
+
+
+def _trains_others(pipeline: Pipeline, forward: Event, backward: Event) -> bool:
+    """Whether every optimizer that steps there certainly trains something else: a head, an input, a patch."""
+    steps = [step.subject for step in pipeline.acts(Act.STEP) if step.is_inside(backward.loops[0])]
+    return all(_trains_other(pipeline, optimizer, forward.subject) for optimizer in steps)
+
+
+def _trains_other(pipeline: Pipeline, optimizer: Value, model: Value) -> bool:
+    if not isinstance(optimizer, Optimizer) or optimizer.is_extended:
+        return False
+    if not optimizer.trains:
+        return bool(optimizer.text) and "param" not in optimizer.text.partition("(")[2].partition(",")[0]
+    trained = expressions.parts_shared(pipeline, optimizer.trains)
+    is_known = not any(isinstance(each, Unknown) for each in (*optimizer.trains, model))
+    return is_known and trained.isdisjoint(expressions.parts_shared(pipeline, [model]))
+
+
+def _steps(pipeline: Pipeline, backward: Event) -> bool:
+    """Whether an optimizer steps around a backward call, which otherwise only asks for gradients."""
+    return any(step.is_inside(backward.loops[0]) for step in pipeline.acts(Act.STEP))
 
 
 def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:

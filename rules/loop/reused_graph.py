@@ -231,7 +231,9 @@ def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -
     for forward in training.inside:
         if forward.act is not Act.FORWARD or forward.without_grad or forward.loops[-1] is not training.loop:
             continue
-        if not training_loops.runs_whenever(forward, training.backward):  # `backward` may run once, after the last state
+        if not training_loops.runs_whenever(
+            forward, training.backward
+        ):  # `backward` may run once, after the last state
             continue
         if not training.loop.location.holds(forward.location):  # a local name is new in each call
             continue

@@ -113,7 +113,7 @@ class MissingParameters(Rule):
             return
         trained = expressions.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
-        for training in training_loops.training_loops(pipeline):
+        for training in training_loops.training_loops(pipeline) if trained else ():
             forwards = list(_forwards(training))
             ran = expressions.parts_shared(pipeline, (forward.subject for forward in forwards))
             if trained.isdisjoint(ran) and _may_run_otherwise(pipeline, training):
@@ -181,9 +181,8 @@ def _is_left_out(
     ):
         return False
     (name,) = names
-    if (
-        not trained.isdisjoint(expressions.parts_shared(pipeline, [module]))
-        or not training_loops.runs_whenever(forward, training.backward)
+    if not trained.isdisjoint(expressions.parts_shared(pipeline, [module])) or not training_loops.runs_whenever(
+        forward, training.backward
     ):
         return False
     fate = pipeline.acts(events.Act.FREEZE, events.Act.ESCAPE, events.Act.NEW_PART)
