@@ -133,6 +133,8 @@ class TwoModelsOnDevice(Rule):
             binding, origin = _only_name(pipeline, model), model.origin
             if binding is None or origin is None or _is_freed(pipeline, model):
                 continue
+            if not _moves_before_binding(pipeline, model, origin):
+                continue
             loop = blocks.loop_around(pipeline, origin)
             if loop is None or not blocks.is_one_scope(pipeline, loop, origin):
                 continue
@@ -182,6 +184,19 @@ def _is_on_device(pipeline: Pipeline, model: Model) -> bool:
         return True
     moves = pipeline.cached(_moves, pipeline).get(id(model), ())
     return bool(moves) and all(_goes_to_accelerator(pipeline, event) for event in moves)
+
+
+def _moves_before_binding(pipeline: Pipeline, model: Model, origin: Location) -> bool:
+    """Whether a model reaches the device while its name still refers to the previous one.
+
+    `from_pretrained` loads on the CPU: a move in a later statement comes after the previous model was freed.
+    """
+    moves = pipeline.cached(_moves, pipeline).get(id(model), ())
+    statement = blocks.statement_at(pipeline, origin)
+    if not moves or statement is None:
+        return not moves
+    whole = pipeline.source_of(origin).location(statement)
+    return any(whole.holds(move.location) for move in moves)
 
 
 def _moves(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Event]]:
