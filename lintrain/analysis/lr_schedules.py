@@ -17,12 +17,15 @@ from lintrain.pipeline.values.tensors import Count
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch")
+LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch", "step_size")
 """The parameters that set the length of a schedule."""
 
 EPOCHS = lazy_pattern(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", re.IGNORECASE)
 STEPS = lazy_pattern(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
 """Names that show what a number counts."""
+
+SHARE = lazy_pattern(r"(int\()?(?P<name>[\w.]+) *(//|/|\*) *[\d.]+\)?")
+"""A name divided by or multiplied with a number."""
 
 PERIODIC = lazy_pattern(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
 """A condition that is true at every n-th value of a counter."""
@@ -58,8 +61,9 @@ def unit_of(argument: Argument) -> Unit:
 
 
 def _last_name(argument: Argument) -> str:
-    """The last part of a dotted name, empty for other expressions."""
-    parts = argument.text.split(".")
+    """The last part of a dotted name, also of a share of it (`epochs // 2`); empty for other expressions."""
+    share = SHARE.fullmatch(argument.text)
+    parts = (share["name"] if share else argument.text).split(".")
     return parts[-1] if all(part.isidentifier() for part in parts) else ""
 
 
@@ -95,6 +99,16 @@ def pace_of(pipeline: Pipeline, scheduler: Scheduler) -> Pace | None:
     if not paces or len(paces) != len(steps) or len({pace.per_batch for pace in paces}) > 1:
         return None
     return paces[0]
+
+
+def double_pace(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, Pace] | None:
+    """The paces of a schedule that steps on every batch, and again once per epoch; None if it is not certain."""
+    paces = [pace for step in steps_of(pipeline, scheduler) for pace in (_pace(pipeline, step),) if pace]
+    by_batch = next((pace for pace in paces if pace.per_batch), None)
+    by_epoch = next((pace for pace in paces if not pace.per_batch), None)
+    if by_batch is None or by_epoch is None or by_batch.training.loop is not by_epoch.training.loop:
+        return None
+    return by_batch, by_epoch
 
 
 def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int] | None:

@@ -171,8 +171,14 @@ from collections.abc import Iterator
 from lintrain.analysis import lightning_modules, lr_schedules
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import literal
+from lintrain.pipeline.values.python import Sequence, literal
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+USUAL_FACTOR, HALF, FASTEST = 0.1, 0.5, 0.95
+"""The default of `gamma` in torch 2.13; factors that lower a rate to nothing in a few steps, or in a hundred."""
+
+FEW, MANY = 30, 100
+"""Numbers of steps that count epochs: few runs have so few batches."""
 
 FAR = 2
 """A schedule that is longer or shorter than the run by this factor is counted in another unit."""
@@ -196,6 +202,9 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 yield from self._in_loop(pipeline, scheduler, length, pace)
             elif length is not None and (updates := lr_schedules.pace_of_updates(pipeline, scheduler)) is not None:
                 yield from self._with_updates(pipeline, scheduler, length, *updates)
+            yield from self._by_rate(pipeline, scheduler, pace)
+            if pace is None and (both := lr_schedules.double_pace(pipeline, scheduler)) is not None:
+                yield self._twice(pipeline, *both)
         for configured in lightning_modules.configured_schedules(pipeline):
             yield from self._in_lightning(pipeline, configured)
 
@@ -213,6 +222,30 @@ class ScheduleUnitMismatch(Rule[Claim]):
             return
         yield self.finding(
             length.location, message, related=[Related(pace.step.location, "stepped here", "step")], help=advice
+        )
+
+    def _by_rate(
+        self, pipeline: Pipeline, scheduler: Scheduler, pace: lr_schedules.Pace | None
+    ) -> Iterator[Finding[Claim]]:
+        fall = _fall(scheduler)
+        if fall is None or pace is None or not pace.per_batch or pace.epochs is None or _has_one_batch(pace):
+            return
+        argument, when = fall
+        yield self.finding(
+            argument.location,
+            f"`{scheduler.name}` lowers the rate {when}, not epochs",
+            related=[Related(pace.step.location, "stepped here, on every batch", "step")],
+            help="step the schedule once per epoch, or count it in batches",
+        )
+
+    def _twice(self, pipeline: Pipeline, by_batch: lr_schedules.Pace, by_epoch: lr_schedules.Pace) -> Finding[Claim]:
+        step = pipeline.code(by_epoch.step.location)
+        return self.finding(
+            by_epoch.step.location,
+            f"`{step}` runs once per epoch, and on every batch as well",
+            related=[Related(by_batch.step.location, "stepped here on every batch", "step")],
+            help="step the schedule at one of the two places",
+            level=Level.WARNING,
         )
 
     def _with_updates(
@@ -280,6 +313,30 @@ def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argum
     number = literal(length.value)
     has_length = "num_training_steps" in scheduler.given
     return has_length and isinstance(number, int) and pace.epoch_count == number
+
+
+def _fall(scheduler: Scheduler) -> tuple[Argument, str] | None:
+    """The argument by which a rate vanishes within some hundred steps, and after how many it falls."""
+    given = scheduler.given
+    factor = literal(given["gamma"].value) if "gamma" in given else USUAL_FACTOR
+    if not isinstance(factor, int | float) or not scheduler.is_complete:
+        return None
+    if scheduler.name == "ExponentialLR" and factor <= FASTEST:
+        return given["gamma"], f"by {factor} on every batch"
+    if scheduler.name == "StepLR" and "step_size" in given and factor <= HALF:
+        steps = literal(given["step_size"].value)
+        return (given["step_size"], f"every {steps} batches") if isinstance(steps, int) and steps <= FEW else None
+    if scheduler.name == "MultiStepLR" and "milestones" in given and factor <= HALF:
+        steps = _last_milestone(given["milestones"])
+        return (given["milestones"], f"for good after {steps} batches") if steps and steps <= MANY else None
+    return None
+
+
+def _last_milestone(milestones: Argument) -> int | None:
+    value = milestones.value
+    items = value.items if isinstance(value, Sequence) and value.is_complete else []
+    last = literal(items[-1]) if items else None
+    return last if isinstance(last, int) else None
 
 
 def _has_one_batch(pace: lr_schedules.Pace) -> bool:

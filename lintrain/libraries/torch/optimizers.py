@@ -243,7 +243,9 @@ OF_TRANSFORMERS = {
 OF_TORCH = {
     "CosineAnnealingLR": ("optimizer", "T_max"),
     "CosineAnnealingWarmRestarts": ("optimizer", "T_0", "T_mult"),
+    "ExponentialLR": ("optimizer", "gamma"),
     "LinearLR": ("optimizer", "start_factor", "end_factor", "total_iters"),
+    "MultiStepLR": ("optimizer", "milestones", "gamma"),
     "OneCycleLR": ("optimizer", "max_lr", "total_steps", "epochs", "steps_per_epoch"),
     "PolynomialLR": ("optimizer", "total_iters"),
     "SequentialLR": ("optimizer", "schedulers", "milestones"),
