@@ -102,13 +102,31 @@ def reaches(pipeline: Pipeline, backward: Event, optimizer: Value) -> bool | Non
     """Whether a backward call computes gradients for what an optimizer trains; None if it is not certain."""
     if not isinstance(optimizer, Optimizer) or not optimizer.trains:
         return None
-    inside = events_in(pipeline, backward.loops[-1]) if backward.loops else pipeline.events
-    # All passes of the iteration so far: a loss may use what was computed before another backward call.
-    earlier = inside[: bisect_left(inside, backward.order, key=_order_of)]
-    passes = [event.subject for event in earlier if event.act is Act.FORWARD and event.records_for(backward)]
+    passes = [event.subject for event in _graphs_of(pipeline, backward)]
     if not passes or any(isinstance(each, Unknown) for each in (*passes, *optimizer.trains)):
         return None
     return not parts_shared(pipeline, passes).isdisjoint(parts_shared(pipeline, optimizer.trains))
+
+
+def step_of(pipeline: Pipeline, training: TrainingLoop) -> Event:
+    """The first step of a loop that may use the gradients of its backward call."""
+    steps = (step for step in training.steps if reaches(pipeline, training.backward, step.subject) is not False)
+    return next(steps, training.steps[0])
+
+
+def _graphs_of(pipeline: Pipeline, backward: Event) -> Sequence[Event]:
+    """The forward passes whose graph a backward call may go through.
+
+    An earlier backward call frees the graphs that it went through: what came before it counts only if something is
+    detached, so that it may not have gone through all, or graphs are retained.
+    """
+    since = passes_of(pipeline, backward)
+    code = pipeline.code(backward.loops[-1].location) if backward.loops else "detach"
+    if since and "detach" not in code and "retain_graph" not in code:
+        return since
+    inside = events_in(pipeline, backward.loops[-1]) if backward.loops else pipeline.events
+    earlier = inside[: bisect_left(inside, backward.order, key=_order_of)]
+    return [event for event in earlier if event.act is Act.FORWARD and event.records_for(backward)]
 
 
 def is_of_other(pipeline: Pipeline, event: Event, optimizer: Value) -> bool:

@@ -76,13 +76,29 @@ Hugging Face Accelerate documentation, "Performing gradient accumulation".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Condition, Event
 from lintrain.pipeline.values.model import Model, Role, Tensor
-from lintrain.pipeline.values.python import Absent, Constant, Value, number_of, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
+
+COUNTED = lazy_pattern(r"range\(([\w.]+)\)")
+ACCUMULATES = lazy_pattern(r"accum", re.IGNORECASE)
+"""A loop that counts, and names for the number of batches in a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +127,8 @@ class UnscaledAccumulation(Rule[Claim]):
             found.setdefault(training.backward.location, self._report(pipeline, training, window))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> Finding[Claim]:
-        batches = window.period_text
+    def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, window: Window) -> Finding[Claim]:
+        batches = window.batches
         shown = f"`{batches}`" if not batches.isdigit() else batches
         return self.finding(
             training.backward.location,
@@ -143,19 +159,48 @@ class UnscaledAccumulation(Rule[Claim]):
         )
 
 
-def _window(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Condition | None:
-    """The condition under which the loop steps and clears once every few batches, with `backward` in each."""
-    step = training.steps[0]
-    windows = [condition for condition in step.conditions if condition.period_text]
-    window = windows[-1] if windows else None
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where the batches of one step are counted, and the code of their number."""
+
+    location: Location
+    batches: str
+
+
+def _window(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Window | None:
+    """What makes the loop step and clear once every few batches, with `backward` in each."""
+    step = iterations.step_of(pipeline, training)
     own = [event for event in training.inside if not iterations.is_of_other(pipeline, event, step.subject)]
     clears = [event for event in own if event.act is Act.ZERO_GRAD]
-    is_only = sum(event.act is Act.STEP for event in own) == 1
-    if window is None or not is_only or not clears or not _means_several(window):
+    if not clears or sum(event.act is Act.STEP for event in own) != 1:
+        return None
+    return _condition(training, step, clears) or _inner_loop(pipeline, training, step, clears)
+
+
+def _condition(training: training_loops.TrainingLoop, step: Event, clears: Sequence[Event]) -> Window | None:
+    """The condition of the step: `if (index + 1) % 4 == 0`."""
+    windows = [condition for condition in step.conditions if condition.period_text]
+    window = windows[-1] if windows else None
+    if window is None or not _means_several(window):
         return None
     together = all(any(condition is window for condition in event.conditions) for event in clears)
     is_apart = window not in training.backward.conditions and training.backward.loops == step.loops
-    return window if together and is_apart else None
+    return Window(window.location, window.period_text) if together and is_apart else None
+
+
+def _inner_loop(
+    pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event, clears: Sequence[Event]
+) -> Window | None:
+    """The loop around `backward` that takes a batch in each iteration, and after which the optimizer steps."""
+    inner, loops = training.backward.loops[-1], training.backward.loops
+    is_directly_inside = loops[-2:-1] == (training.loop,) and step.loops[-1] is training.loop
+    counted = COUNTED.fullmatch(inner.header)
+    if counted is None or not is_directly_inside or step.order < training.backward.order:
+        return None
+    batches = counted[1]
+    takes_batches = ACCUMULATES.search(batches) or "next(" in pipeline.code(inner.location)
+    is_cleared = all(not event.is_inside(inner) for event in clears)
+    return Window(inner.location, batches) if takes_batches and is_cleared and batches not in {"0", "1"} else None
 
 
 def _means_several(window: Condition) -> bool:
@@ -163,17 +208,28 @@ def _means_several(window: Condition) -> bool:
     return not isinstance(window.period, Constant) or (batches is not None and batches > 1)
 
 
-def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window: Condition) -> bool:
+def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window: Window) -> bool:
     """Whether the loss, or a value derived from it, may be divided by the number of batches."""
-    backwards = [event for event in training.inside if event.act is Act.BACKWARD]
-    step = training.steps[0]
-    if sum(not iterations.is_of_other(pipeline, event, step.subject) for event in backwards) > 1:
+    step = iterations.step_of(pipeline, training)
+    backwards = [
+        event
+        for event in training.inside
+        if event.act is Act.BACKWARD and not iterations.is_of_other(pipeline, event, step.subject)
+    ]
+    if len({event.location for event in backwards}) > 1:
         return True
-    batches = re.escape(window.period_text)
+    batches = re.escape(window.batches)
     uses = rf"(?<!/)/=?\s*\(?\s*(float\()?{batches}\b|\*=?\s*{batches}\b|\b{batches}\s*\*"
-    if not window.period_text.isdigit() and re.search(uses, pipeline.source.text):
+    if not window.batches.isdigit() and script_text.mentions(pipeline, uses):
         return True
-    return not _is_plain_mean(pipeline, training.backward)
+    # The events at one place are those of the losses that several branches give.
+    is_named = ACCUMULATES.search(window.batches) is not None
+    return not all(_is_plain_mean(pipeline, event) or (is_named and _is_unknown(event)) for event in backwards)
+
+
+def _is_unknown(backward: Event) -> bool:
+    """Whether the loss is what an unknown model gives, which does not know how many batches are summed."""
+    return isinstance(backward.subject, Unknown) and backward.subject.name == "output"
 
 
 def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
