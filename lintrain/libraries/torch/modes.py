@@ -33,6 +33,6 @@ def _act_of(call: Call, mode: Value) -> Act:
     if isinstance(mode, Absent):
         return Act.TRAIN_MODE
     # `model.train(mode)` with an unknown mode: after it, neither mode is certain.
-    if not isinstance(mode, Constant) or mode.is_default:
+    if not isinstance(mode, Constant) or mode.default:
         return Act.ESCAPE
     return Act.TRAIN_MODE if mode.value else Act.EVAL_MODE
