@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import is_module_class
 from lintrain.pipeline.record import Pipeline
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Module, Tensor
 from lintrain.pipeline.values.python import options_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
@@ -35,8 +38,13 @@ def weights_outside(evidence: Evidence, holders: Literal["optimizers", "modules"
 
 
 def losses_called(pipeline: Pipeline, *names: str) -> list[LossCall]:
-    """The calls of these losses that training can use: those with autograd enabled."""
-    return [loss for loss in pipeline.losses if loss.name in names and not loss.without_grad]
+    """The calls of these losses that training can use: those with autograd enabled.
+
+    A script that trains nothing only measures its losses, so there the others count as well.
+    """
+    is_only_measured = not pipeline.acts(Act.BACKWARD)
+    used = [loss for loss in pipeline.losses if loss.name in names]
+    return [loss for loss in used if is_only_measured or not loss.without_grad]
 
 
 def tensors_given(loss: LossCall, parameter: str = "prediction") -> tuple[Tensor, ...]:
@@ -52,6 +60,37 @@ def operations_before(loss: LossCall, *names: str) -> tuple[Operation, ...]:
     made = [tensor.made for tensor in tensors_given(loss)]
     known = tuple(operation for operation in made if operation is not None and operation.name in names)
     return known if len(known) == len(made) else ()
+
+
+DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
+
+
+def has_soft_targets(loss: LossCall) -> bool:
+    """Whether the targets are probabilities: such a loss compares two distributions."""
+    targets = tensors_given(loss, "target")
+    return any(target.kind == "float" or (target.made and target.made.name in DISTRIBUTIONS) for target in targets)
+
+
+def endings_before(pipeline: Pipeline, criterion: str, *names: str) -> tuple[Location | None, list[Operation]]:
+    """Where the script makes its only criterion, and the last operations of its only network, with these names.
+
+    For scripts that leave the training to code elsewhere: no loss is called, and the network is not either.
+    """
+    made = [call for call in pipeline.calls if call.path.startswith("torch.nn.") and call.path.endswith("Loss")]
+    if pipeline.losses or len(made) != 1 or made[0].path != f"torch.nn.{criterion}" or pipeline.acts(Act.FORWARD):
+        return None, []
+    returned = [each.value for each in pipeline.returned if each.method.name == "forward" and is_module_class(each.cls)]
+    networks = [binding.value for binding in pipeline.bindings if isinstance(binding.value, Module)]
+    sequential = [network for network in networks if network.name == "Sequential"]
+    if len(returned) == 1 and not sequential:
+        ends = [option.made for option in options_of(returned[0]) if isinstance(option, Tensor) and option.made]
+        is_whole = len(ends) == len(options_of(returned[0]))
+    else:
+        last = sequential[0].parts[-1:] if len(sequential) == 1 and not returned else []
+        ends = [Operation(part.name.lower(), part.origin) for part in last if isinstance(part, Module)]
+        is_whole = bool(ends)
+    is_one = is_whole and all(operation.name in names for operation in ends)
+    return (made[0].location, ends) if is_one else (None, [])
 
 
 def callee_of(loss: LossCall) -> str:

@@ -16,12 +16,16 @@ VIEW_PATTERN = "|".join(sorted(VIEWS))
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A view of the tensor `name` that swaps the sizes of two axes; `shape` is where these were read."""
+    """A view of the tensor `name` that reorders the sizes of its axes; `shape` is where these were read.
+
+    `moved` are the axes that are out of place, in the new order.
+    """
 
     location: Location
     method: str
     name: str
-    axes: tuple[int, int]
+    axes: tuple[int | None, ...]
+    moved: tuple[int, ...]
     shape: Location | None
 
 
@@ -53,7 +57,14 @@ def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
 
 def _is_view(call: ast.Call) -> bool:
     """Whether a call is `view` or `reshape` with at least two sizes."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr in VIEWS and len(call.args) > 1
+    return isinstance(call.func, ast.Attribute) and call.func.attr in VIEWS and len(_sizes_given(call)) > 1
+
+
+def _sizes_given(call: ast.Call) -> Sequence[ast.expr]:
+    """The sizes, which may be in one tuple or list."""
+    if len(call.args) == 1 and isinstance(call.args[0], ast.Tuple | ast.List):
+        return call.args[0].elts
+    return call.args
 
 
 def _in_statement(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> Iterator[Swap]:
@@ -96,18 +107,28 @@ def _take_sizes(pipeline: Pipeline, statement: ast.Assign, sizes: _Sizes) -> Non
 
 
 def _swap(pipeline: Pipeline, call: ast.Call, sizes: _Sizes) -> Swap | None:
+    given = _sizes_given(call)
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=arguments) if method in VIEWS:
-            axes = [_axis(argument, name, sizes) for argument in arguments]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in VIEWS:
+            axes = _from_front([_axis(argument, name, sizes) for argument in given])
         case _:
             return None
-    moved = [(at, axis) for at, axis in enumerate(axes) if axis is not None and axis != at]
-    if len(moved) != 2 or moved[0] != moved[1][::-1] or moved[1][0] - moved[0][0] != 1:
+    moved = tuple((at, axis) for at, axis in enumerate(axes) if axis is not None and axis != at)
+    # The axes that are out of place change places among themselves; axes that are merged or split do not.
+    if len(moved) < 2 or sorted(at for at, _ in moved) != sorted(axis for _, axis in moved):
         return None
-    if any(axis is None and not _is_rest(argument) for argument, axis in zip(call.args, axes, strict=True)):
+    if any(axis is None and not _is_rest(argument) for argument, axis in zip(given, axes, strict=True)):
         return None
-    taken = [sizes.known[each.id][2] for each in call.args if isinstance(each, ast.Name) and each.id in sizes.known]
-    return Swap(pipeline.source.location(call), method, name, moved[0], taken[0] if taken else None)
+    taken = [sizes.known[each.id][2] for each in given if isinstance(each, ast.Name) and each.id in sizes.known]
+    order = tuple(axis for _, axis in moved)
+    return Swap(pipeline.source.location(call), method, name, tuple(axes), order, taken[0] if taken else None)
+
+
+def _from_front(axes: list[int | None]) -> list[int | None]:
+    """Axes counted from the front, where a view has as many axes as the tensor: all of them are named."""
+    if None in axes:
+        return axes
+    return [axis + len(axes) if axis is not None and axis < 0 else axis for axis in axes]
 
 
 def _axis(argument: ast.expr, tensor: str, sizes: _Sizes) -> int | None:
@@ -116,12 +137,21 @@ def _axis(argument: ast.expr, tensor: str, sizes: _Sizes) -> int | None:
         case ast.Name(id=name) if name in sizes.known and sizes.known[name][0] == tensor:
             return sizes.known[name][1]
         case (
-            ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="size"), args=[ast.Constant(value=int(axis))])
-            | ast.Subscript(
-                value=ast.Attribute(value=ast.Name(id=owner), attr="shape"), slice=ast.Constant(value=int(axis))
-            )
+            ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="size"), args=[axis])
+            | ast.Subscript(value=ast.Attribute(value=ast.Name(id=owner), attr="shape"), slice=axis)
         ) if owner == tensor:
-            return axis
+            return _number(axis)
+        case _:
+            return None
+
+
+def _number(node: ast.expr) -> int | None:
+    """The whole number that code is: `2`, `-1`."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
         case _:
             return None
 

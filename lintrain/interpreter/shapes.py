@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.pipeline.values.python import Value, literal
-from lintrain.pipeline.values.tensors import Shape
+from lintrain.pipeline.values.tensors import AxisSize, Shape
 
 ANY = Shape()
 """A shape of which nothing is known."""
@@ -56,15 +57,58 @@ def unsqueezed(shape: Shape, arguments: Sequence[Value]) -> Shape:
 
 
 def viewed(shape: Shape, arguments: Sequence[Value]) -> Shape:
-    """`view` and `reshape`: as many axes as sizes are given."""
+    """`view` and `reshape`: as many axes as sizes are given, and as many numbers as before."""
+    sizes = sizes_given(arguments)
+    if sizes is None:
+        return ANY
+    known = [_size(size) for size in sizes]
+    rest = [index for index, size in enumerate(sizes) if integer(size) == -1]
+    if len(rest) == 1:
+        known[rest[0]] = _inferred(shape, sizes, known)
+    return Shape(tuple(known), False) if known else ANY
+
+
+def sizes_given(arguments: Sequence[Value]) -> list[Value] | None:
+    """The sizes that `view` is given, one by one or in a tuple; None if there may be others."""
     sizes = list(arguments)
     if len(sizes) == 1 and isinstance(sizes[0], SequenceValue):
-        if not sizes[0].is_complete:
-            return ANY
-        sizes = sizes[0].items
-    elif len(sizes) == 1 and integer(sizes[0]) is None:
-        return ANY
-    return Shape(tuple(_size(size) for size in sizes), False) if sizes else ANY
+        return sizes[0].items if sizes[0].is_complete else None
+    return None if len(sizes) == 1 and integer(sizes[0]) is None else sizes
+
+
+def _inferred(shape: Shape, sizes: Sequence[Value], known: Sequence[int | None]) -> int | None:
+    """The size that -1 stands for, where the other sizes leave no doubt."""
+    others = prod(size for size in known if size is not None)
+    is_for_batch = isinstance(sizes[0], AxisSize) and sizes[0].axis == 0
+    unknown = [index for index, size in enumerate(known) if size is None and integer(sizes[index]) != -1]
+    if is_for_batch and unknown == [0]:
+        numbers = row_size(shape)
+    else:
+        numbers = None if unknown or shape.is_open else product(shape.sizes)
+    return numbers // others if numbers is not None and others and numbers % others == 0 else None
+
+
+def product(sizes: Sequence[int | None]) -> int | None:
+    """The number of entries of some axes, None if it is not known."""
+    known = [size for size in sizes if size is not None and size >= 0]
+    return prod(known) if len(known) == len(sizes) else None
+
+
+def row_size(shape: Shape) -> int | None:
+    """The number of entries of one row of a batch, None if it is not known."""
+    return product(shape.sizes[1:]) if not shape.is_open and shape.sizes else None
+
+
+def undivided(shape: Shape, arguments: Sequence[Value]) -> tuple[int, int] | None:
+    """`view(-1, 320)` of rows with 800 entries: the size and the entries, where neither is a multiple of the other."""
+    sizes, row = sizes_given(arguments), row_size(shape)
+    if sizes is None or row is None or len(sizes) < 2:
+        return None
+    is_batch = integer(sizes[0]) == -1 or (isinstance(sizes[0], AxisSize) and sizes[0].axis == 0)
+    wanted = product([_size(size) for size in sizes[1:]])
+    if not is_batch or not wanted or not row or wanted % row == 0 or row % wanted == 0:
+        return None
+    return wanted, row
 
 
 def _size(value: Value) -> int | None:
@@ -74,12 +118,18 @@ def _size(value: Value) -> int | None:
 
 def flattened(shape: Shape, arguments: Sequence[Value]) -> Shape:
     """`flatten()` leaves one axis, `flatten(1)` two."""
-    if not arguments:
-        return Shape((None,), False)
-    start = integer(arguments[0])
-    if len(arguments) == 1 and start is not None and start >= 0 and (shape.is_open or len(shape.sizes) > start):
-        return Shape((None,) * (start + 1), False)
-    return ANY
+    start = integer(arguments[0]) if arguments else 0
+    end = integer(arguments[1]) if len(arguments) > 1 else -1
+    if start is None or end is None:
+        return ANY
+    if shape.is_open:
+        # Whatever the axes are, those before the first that is merged stay.
+        return Shape((None,) * (start + 1), False) if start >= 0 and end == -1 else ANY
+    rank = len(shape.sizes)
+    start, end = start % rank if rank else 0, end % rank if rank else 0
+    if not rank or start > end:
+        return ANY
+    return Shape((*shape.sizes[:start], product(shape.sizes[start : end + 1]), *shape.sizes[end + 1 :]), False)
 
 
 def transposed(shape: Shape, arguments: Sequence[Value]) -> Shape:
@@ -107,15 +157,20 @@ def permuted(shape: Shape, arguments: Sequence[Value]) -> Shape:
 
 
 def reduced(shape: Shape, arguments: Sequence[Value]) -> Shape:
-    """`mean()` leaves a number, `mean(1)` one axis less."""
+    """`mean()` leaves a number, `mean(1)` one axis less, `mean((2, 3))` two."""
     if not arguments:
         return Shape((), False)
-    axis = _axis(shape, arguments[0])
-    return Shape(_without(shape.sizes, axis), shape.is_open) if axis is not None and len(arguments) == 1 else ANY
+    given = arguments[0].items if isinstance(arguments[0], SequenceValue) else [arguments[0]]
+    axes = {axis for each in given if (axis := _axis(shape, each)) is not None}
+    if len(arguments) != 1 or len(axes) != len(given):
+        return ANY
+    for axis in sorted(axes):
+        shape = Shape(_without(shape.sizes, axis), shape.is_open)
+    return shape
 
 
 def subscripted(shape: Shape, keys: Sequence[str]) -> Shape:
-    """`x[…]` by the kinds of its keys: `axis` takes one away, `slice` keeps it, `new` adds one."""
+    """`x[…]` by the kinds of its keys: `axis` takes one away, `slice` keeps a part, `all` the whole, `new` adds one."""
     taken = sum(kind != "new" for kind in keys)
     if shape.is_open or taken > len(shape.sizes) or "other" in keys:
         return ANY
@@ -125,17 +180,30 @@ def subscripted(shape: Shape, keys: Sequence[str]) -> Shape:
         if kind == "new":
             sizes.append(1)
             continue
-        left.pop(0)
-        if kind == "slice":
-            sizes.append(None)
+        taken_from = left.pop(0)
+        if kind in {"slice", "all"}:
+            sizes.append(taken_from if kind == "all" else None)
     return Shape((*sizes, *left), False)
 
 
 def broadcast(one: Shape, other: Shape) -> Shape:
-    """The shape of two tensors put together item by item, where they are alike or one of them is a number."""
+    """The shape of two tensors put together item by item."""
     if one == other or other.rank == 0:
         return one
-    return other if one.rank == 0 else ANY
+    if one.rank == 0:
+        return other
+    if one.is_open or other.is_open:
+        return ANY
+    longer, shorter = sorted((one.sizes, other.sizes), key=len, reverse=True)
+    padded = (*(1,) * (len(longer) - len(shorter)), *shorter)
+    return Shape(tuple(_together(*pair) for pair in zip(longer, padded, strict=True)), False)
+
+
+def _together(one: int | None, other: int | None) -> int | None:
+    if one == other or other == 1:
+        return one
+    # An axis of unknown size may be 1 as well, but then the other one decides.
+    return other if one == 1 or one is None else one if other is None else None
 
 
 def multiplied(one: Shape, other: Shape) -> Shape:
@@ -155,6 +223,8 @@ def multiplied(one: Shape, other: Shape) -> Shape:
 
 def resized_last(shape: Shape, size: int | None) -> Shape:
     """The same axes with another size of the last one."""
+    if not shape.sizes:
+        return Shape((size,), True) if shape.is_open else ANY
     return Shape((*shape.sizes[:-1], size), shape.is_open)
 
 

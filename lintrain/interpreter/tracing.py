@@ -12,13 +12,16 @@ from dataclasses import replace
 
 from lintrain.interpreter.core import operations
 from lintrain.interpreter.core.call import Call
-from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied
+from lintrain.interpreter.core.certainty import is_certain
+from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied, undivided
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
+from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
+    Absent,
     Bound,
     Constant,
     Either,
@@ -32,7 +35,7 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Operation, Whole
+from lintrain.pipeline.values.tensors import Operation, Whole, shape_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ACTIVATIONS = frozenset(
@@ -52,7 +55,9 @@ MOVES = frozenset(
 )  # fmt: skip
 """Operations that leave the numbers what they are."""
 
-CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax", "argsort", "argmin", "long", "int", "bool"})
+CUTS = frozenset(
+    {"detach", "item", "numpy", "tolist", "argmax", "argsort", "argmin", "long", "int", "bool", "Variable"}
+)
 """Operations after which no gradient flows back."""
 
 REBUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "LongTensor", "array", "asarray"})
@@ -78,6 +83,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     shape, kind, cut, made = before.shape, before.kind, before.cut, before.made
     here = Operation(_along(call, name), call.location, call.text, _given(call, before))
     if name in RESHAPES:
+        _note_undivided(call, name, before, arguments)
         shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments)
     elif name in {"cat", "concat", "vstack", "concatenate", "T", "max", "min", "transpose"}:
         shape = ANY
@@ -95,6 +101,18 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
 
 
+def _note_undivided(call: Call, name: str, before: Tensor, arguments: Sequence[Value]) -> None:
+    """Record a `view(-1, n)` into which the rows of a batch do not go."""
+    shape = before.shape
+    # Numbers that a script makes itself may be put into any shape; what a network returns has rows.
+    is_batch = shape.sizes[:1] == (None,) or not isinstance(before.model, Unknown)
+    if name not in {"view", "reshape"} or not is_batch or call.is_open or not is_certain(call.reader):
+        return
+    found = undivided(shape, arguments)
+    if found is not None:
+        call.reader.record.misfits.append(ShapeMisfit(call.location, name, *found, str(shape)))
+
+
 def detached(tensor: Tensor, name: str, location: Location) -> Tensor:
     """A tensor's numbers without its graph, as an attribute gives them: `x.data`."""
     return replace(tensor, cut=tensor.cut or Operation(name, location), origin=location)
@@ -102,9 +120,9 @@ def detached(tensor: Tensor, name: str, location: Location) -> Tensor:
 
 def rest(call: Call, tensor: Value) -> list[Argument]:
     """The arguments of an operation without the tensor that it works on."""
-    named = [call.keywords[name] for name in ("dim", "axis", "start_dim", "shape") if name in call.keywords]
+    named = [call.keywords[name] for name in ("dim", "axis", "start_dim", "end_dim", "shape") if name in call.keywords]
     positional = list(call.positional)
-    if isinstance(call.receiver, Tensor):
+    if isinstance(call.receiver, Tensor) or (call.receiver is tensor and isinstance(tensor, Unknown)):
         return [*positional, *named]
     return [*positional[1:], *named]
 
@@ -144,11 +162,13 @@ NORMALISERS = frozenset({"softmax", "log_softmax", "sigmoid"})
 def normalised(call: Call) -> Tensor | None:
     """What softmax and sigmoid of torch give of something that is not understood; None for other operations."""
     name = call.path.rpartition(".")[2]
-    if name not in NORMALISERS or not call.path.startswith(("torch.", "Unknown.")):
+    is_method = isinstance(call.receiver, Unknown) and not call.path.startswith("torch.")
+    if name not in NORMALISERS or not (is_method or call.path.startswith("torch.")):
         return None
-    given = call.receiver_text if call.path.startswith("Unknown.") else _given(call, Tensor())
-    made = Operation(_along(call, name), call.location, call.text, given)
-    return Tensor(text=call.text, made=made, kind="float", origin=call.location)
+    given = call.receiver if is_method else call.positional[0].value if call.positional else UNKNOWN
+    text = call.receiver_text if is_method else _given(call, Tensor())
+    made = Operation(_along(call, name), call.location, call.text, text)
+    return Tensor(text=call.text, made=made, shape=shape_of(given), kind="float", origin=call.location)
 
 
 def _along(call: Call, name: str) -> str:
@@ -198,7 +218,7 @@ def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
 
 def _key_kind(key: Value) -> str:
     if isinstance(key, Slice):
-        return "slice"
+        return "all" if all(isinstance(bound, Absent) for bound in (key.lower, key.upper, key.step)) else "slice"
     if isinstance(key, Library) and key.path == "numpy.newaxis":
         return "new"
     if isinstance(key, Whole):

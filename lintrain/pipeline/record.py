@@ -15,7 +15,7 @@ from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encodi
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
-from lintrain.pipeline.values.tensors import SpecialToken, Text
+from lintrain.pipeline.values.tensors import Shape, SpecialToken, Text
 from lintrain.pipeline.values.training import (
     KerasRun,
     LightningFit,
@@ -87,6 +87,33 @@ class Misuse:
     location: Location
     value: Value
     use: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeMisfit:
+    """An axis of a tensor that has another size than what gets it was built for.
+
+    `what` names it (`Linear`, `view`), `shape` is that of the tensor as text, `made` where the tensor was computed,
+    `layer` where the layer was made, if that is another line than the one of the call.
+    """
+
+    location: Location
+    what: str
+    expected: int
+    size: int
+    shape: str
+    made: Location | None = None
+    layer: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`prediction - target` in the script's own code: the shapes of both sides, in the order of the code."""
+
+    location: Location
+    left: Shape
+    right: Shape
     text: str
 
 
@@ -180,6 +207,8 @@ class Pipeline:
     kept_modules: list[KeptModules] = field(default_factory=list[KeptModules])
     discards: list[Discard] = field(default_factory=list[Discard])
     misuses: list[Misuse] = field(default_factory=list[Misuse])
+    differences: list[Difference] = field(default_factory=list[Difference])
+    misfits: list[ShapeMisfit] = field(default_factory=list[ShapeMisfit])
     bindings: list[Binding] = field(default_factory=list[Binding])
     returned: list[Returned] = field(default_factory=list[Returned])
     arithmetic: dict[int, Arithmetic] = field(default_factory=dict[int, Arithmetic])

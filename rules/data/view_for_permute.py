@@ -18,6 +18,13 @@ and
     swapped = batches.view(batches.size(1), batches.size(0), -1)  # <- view-for-permute
     assert swapped[0].tolist() != batches[:, 0].tolist()
 
+Three axes, with the sizes in a tuple:
+
+    optimizer.zero_grad()
+    images = torch.arange(24).reshape(2, 3, 4)
+    channels_first = images.reshape((images.shape[2], images.shape[0], images.shape[1]))  # <- view-for-permute
+    assert channels_first[0].tolist() != images[:, :, 0].tolist()
+
 ## Good
 
     batches = torch.arange(6).reshape(2, 3)
@@ -76,7 +83,20 @@ class ViewForPermute(Rule):
         for swap in swaps.swapping_views(pipeline):
             yield self.finding(
                 swap.location,
-                f"`{swap.method}` swaps the sizes of two axes of `{swap.name}`, but not its elements",
+                f"`{swap.method}` swaps the sizes of {_count(swap)} axes of `{swap.name}`, but not its elements",
                 related=[Related(swap.shape, "the sizes are read here", "shape")] if swap.shape else [],
-                help=f"swap the axes with `{swap.name}.transpose({swap.axes[0]}, {swap.axes[1]})`",
+                help=f"swap the axes with `{swap.name}.{_swapped(swap)}`",
             )
+
+
+def _count(swap: swaps.Swap) -> str:
+    return {2: "two", 3: "three"}.get(len(swap.moved), str(len(swap.moved)))
+
+
+def _swapped(swap: swaps.Swap) -> str:
+    """The call that moves the elements as well."""
+    if len(swap.moved) == 2:
+        return f"transpose({swap.moved[1]}, {swap.moved[0]})"
+    # A size of -1 is that of the only axis that is not named.
+    order = [str(at if axis is None else axis) for at, axis in enumerate(swap.axes)]
+    return f"permute({', '.join(order)})"

@@ -82,6 +82,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from lintrain.analysis import loop_verdicts
+from lintrain.pipeline.record import Difference
 from lintrain.pipeline.values import tensors, training
 from lintrain.rule import (
     Evidence,
@@ -123,7 +124,9 @@ class Claim:
 
 class BroadcastLoss(Rule[Claim]):
     level = Level.ERROR
-    keywords = "mse_loss|MSELoss|l1_loss|L1Loss|huber_loss|HuberLoss|binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
+    keywords = (
+        "mse_loss|MSELoss|l1_loss|L1Loss|huber_loss|HuberLoss|binary_cross_entropy|BCELoss|BCEWithLogitsLoss|backward"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
@@ -132,7 +135,17 @@ class BroadcastLoss(Rule[Claim]):
             pairs = [(one.shape, other.shape) for one in predictions for other in targets]
             if pairs and all(_broadcast(one, other) for one, other in pairs):
                 found.setdefault(loss.location, self._report(loss, *pairs[0], targets[0].made))
+        for each in pipeline.differences:
+            if _broadcast(each.left, each.right):
+                found.setdefault(each.location, self._report_difference(each))
         yield from found.values()
+
+    def _report_difference(self, difference: Difference) -> Finding[Claim]:
+        return self.finding(
+            difference.location,
+            f"the difference broadcasts {difference.left} against {difference.right}",
+            help="squeeze the predictions (`.squeeze(-1)`), or unsqueeze the targets (`.unsqueeze(-1)`)",
+        )
 
     def _report(
         self, loss: training.LossCall, prediction: tensors.Shape, target: tensors.Shape, made: tensors.Operation | None

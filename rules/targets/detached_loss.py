@@ -34,6 +34,17 @@ A number has no `backward`:
 
     # raises AttributeError: 'float' object has no attribute 'backward'
 
+The output of one part of the network becomes a new tensor, so that part gets no gradient:
+
+    encoder, head = nn.Linear(8, 16), nn.Linear(16, 3)
+    optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        hidden = torch.autograd.Variable(encoder(x), requires_grad=True)  # <- detached-loss
+        loss = F.cross_entropy(head(hidden), y)
+        loss.backward()
+        optimizer.step()
+
 ## Good
 
     for x, y in loader:
@@ -56,6 +67,17 @@ A tensor has `backward`:
     for x, y in loader:
         optimizer.zero_grad()
         loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+The output is used as it is:
+
+    encoder, head = nn.Linear(8, 16), nn.Linear(16, 3)
+    optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        hidden = encoder(x)
+        loss = F.cross_entropy(head(hidden), y)
         loss.backward()
         optimizer.step()
 
@@ -89,6 +111,15 @@ The input is optimized instead of the network:
     loss = F.cross_entropy(net(x), targets[:4])
     loss.backward()
 
+The gradient of a new tensor is read, so it is meant to be one:
+
+    encoder, head = nn.Linear(8, 16), nn.Linear(16, 3)
+    for x, y in loader:
+        hidden = encoder(x)
+        cut = torch.autograd.Variable(hidden.data, requires_grad=True)
+        F.cross_entropy(head(cut), y).backward()
+        hidden.backward(cut.grad)
+
 The other argument of the loss may have a gradient:
 
     generator = nn.Linear(8, 3)
@@ -107,13 +138,18 @@ PyTorch documentation, `torch.Tensor.detach` and `torch.tensor`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import expressions, script_text, training_loops
 from lintrain.pipeline import blocks, events
-from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import options_of
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Parameter, Role, Tensor
+from lintrain.pipeline.values.python import Unknown, options_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LoopEvidence, ReachedWeights
 
 HOW = {
     "item": "`.item()` returns a Python number",
@@ -125,6 +161,7 @@ HOW = {
     "Tensor": "a new tensor has no history",
     "FloatTensor": "a new tensor has no history",
     "detach": "`.detach()` removes it from the graph",
+    "Variable": "a new `Variable` has no history",
     "data": "`.data` removes it from the graph",
 }
 
@@ -134,9 +171,10 @@ RAISED = ("does not require grad", "object has no attribute 'backward'")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The code of the loss that still has a gradient; None without a fix."""
+    """The code of the loss that still has a gradient, None without a fix; `is_part` if only a part may be cut off."""
 
     loss: str | None
+    is_part: bool = False
 
 
 class DetachedLoss(Rule[Claim]):
@@ -150,7 +188,21 @@ class DetachedLoss(Rule[Claim]):
             cut = _cut_of(event)
             if cut is not None and cut.location is not None and event.location not in trained:
                 found.setdefault(cut.location, self._report(pipeline, cut.location, event, cut.name))
+        for new in _new_tensors(pipeline):
+            if any(new.location.holds(location) for location in found):
+                continue
+            found.setdefault(new.location, self._report_new(new))
         yield from found.values()
+
+    def _report_new(self, new: Misuse) -> Finding[Claim]:
+        made = new.value.origin
+        return self.finding(
+            new.location,
+            "a new tensor has no history, so what computed it gets no gradient",
+            related=[Related(made, "computed here", "computed")] if made else [],
+            help="use the tensor itself: it requires gradients already",
+            claim=Claim(None, is_part=True),
+        )
 
     def _report(self, pipeline: Pipeline, location: Location, event: events.Event, cut: str) -> Finding[Claim]:
         text = training_loops.text_of_event(event)
@@ -179,6 +231,8 @@ class DetachedLoss(Rule[Claim]):
         text = f"{reached} of {loop.backwards} backward passes reached a parameter of an optimizer"
         if not loop.backwards:
             return Verdict.inconclusive(text)
+        if finding.claim is not None and finding.claim.is_part and loop.reached is not None:
+            return _judge_part(loop, loop.reached)
         return (Verdict.refuted if reached else Verdict.confirmed)(text, reached=reached)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
@@ -188,6 +242,43 @@ class DetachedLoss(Rule[Claim]):
         if statements:
             return fixes.Fix.of("remove this statement", fixes.Replace(statements[0].location, ""), safe=False)
         return fixes.Fix.of("use the loss unchanged", fixes.Replace(finding.location, claim.loss), safe=False)
+
+
+def _judge_part(loop: LoopEvidence, reached: ReachedWeights) -> Verdict:
+    """Whether the losses depend on all weights of the optimizers."""
+    weights, inside = sum(use.tensors for use in loop.optimizers), reached.tensors - reached.outside_optimizers
+    text = f"the losses depend on {inside} of {weights} weights of the optimizers"
+    return (Verdict.confirmed if inside < weights else Verdict.refuted)(text, reached=inside, weights=weights)
+
+
+def _new_tensors(pipeline: Pipeline) -> list[Misuse]:
+    """Computed tensors that became new ones, unless code uses the gradient of such a tensor."""
+    made = [misuse for misuse in pipeline.misuses if misuse.use == "rewrapped"]
+    if not made or any(_is_of_a_tensor(event) for event in pipeline.acts(events.Act.GRADIENT)):
+        return []
+    if not (pipeline.losses or pipeline.acts(events.Act.BACKWARD)):
+        return []
+    return [misuse for misuse in made if _optimizers_around(pipeline, misuse.location) < 2]
+
+
+def _optimizers_around(pipeline: Pipeline, location: Location) -> int:
+    """The number of optimizers that step in the loops around a location, or anywhere if there is no loop around it."""
+    # With several optimizers, a new tensor may be the input of the one network that is trained at the moment.
+    loops = [loop for loop in pipeline.loops if loop.location.holds(location)]
+    steps = pipeline.acts(events.Act.STEP)
+    inside = [step for step in steps if any(step.is_inside(loop) for loop in loops)]
+    return len({id(step.subject) for step in inside or steps})
+
+
+def _is_of_a_tensor(event: events.Event) -> bool:
+    """Whether code may look at the gradient of something else than a parameter."""
+    match event.subject:
+        case Parameter():
+            return False
+        case Unknown(name=name):
+            return "param" not in name
+        case _:
+            return True
 
 
 def _cut_of(event: events.Event) -> Operation | None:

@@ -24,6 +24,16 @@ Softmax without the logarithm:
         F.nll_loss(F.softmax(classifier(x), dim=1), y).backward()  # <- raw-logits-in-nll-loss
         optimizer.step()
 
+The logarithm is undone:
+
+    classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        scores = torch.exp(F.log_softmax(classifier(x), dim=1))
+        F.nll_loss(scores, y).backward()  # <- raw-logits-in-nll-loss
+        optimizer.step()
+
 ## Good
 
     criterion = nn.CrossEntropyLoss()
@@ -94,8 +104,13 @@ OUTPUTS = {
     "conv2d": "logits",
     "relu": "ReLU outputs",
     "softmax": "probabilities",
+    "sigmoid": "probabilities",
+    "exp": "exponentials",
 }
 """Operations whose outputs are certainly not log-probabilities, with the name of their outputs."""
+
+SQUASHED = frozenset({"sigmoid", "exp"})
+"""Operations that would have to be removed as well: no other loss is right for their outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +143,9 @@ class RawLogitsInNllLoss(Rule[Claim]):
                 *([Related(made.location, f"returns {given}", "origin")] if made.location else []),
                 *([Related(callee, "the loss function is named here", "callee")] if callee else []),
             ],
-            help="use `cross_entropy` on the logits, or apply `log_softmax` first",
+            help=f"remove the `{made.name}`, and apply `log_softmax` to the logits"
+            if made.name in SQUASHED
+            else "use `cross_entropy` on the logits, or apply `log_softmax` first",
             claim=Claim(code),
         )
 
@@ -184,7 +201,7 @@ def _corrected_callee(pipeline: Pipeline, made: Operation, loss: LossCall) -> tu
         return (
             _renamed(made.location, pipeline.code(made.location), "softmax", "log_softmax") if made.location else None
         )
-    if loss.without_grad:
+    if loss.without_grad or made.name in SQUASHED:
         return None
     code = pipeline.code(loss.location)
     if code.partition("(")[0].endswith("nll_loss"):

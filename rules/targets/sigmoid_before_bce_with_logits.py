@@ -15,6 +15,18 @@ raises an error for the first logit below 0 or above 1.
         loss.backward()
         optimizer.step()
 
+A softmax is no better:
+
+    classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        probabilities = F.softmax(classifier(x), dim=1)  # <- sigmoid-before-bce-with-logits
+        loss = criterion(probabilities, F.one_hot(y, 3).float())
+        loss.backward()
+        optimizer.step()
+
 A loss that expects probabilities gets logits:
 
     classifier = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
@@ -36,6 +48,18 @@ A loss that expects probabilities gets logits:
         optimizer.zero_grad()
         probabilities = classifier(x)
         loss = F.binary_cross_entropy_with_logits(probabilities, (y == 0).float().unsqueeze(1))
+        loss.backward()
+        optimizer.step()
+
+Logits of several classes:
+
+    classifier = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        probabilities = classifier(x)
+        loss = criterion(probabilities, F.one_hot(y, 3).float())
         loss.backward()
         optimizer.step()
 
@@ -114,22 +138,36 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
         for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy_with_logits"):
-            for sigmoid in loop_verdicts.operations_before(loss, "sigmoid"):
-                if sigmoid.location is not None:
-                    found.setdefault(sigmoid.location, self._report_second_sigmoid(sigmoid, sigmoid.location, loss))
+            for made_by in loop_verdicts.operations_before(loss, "sigmoid", "softmax"):
+                if made_by.location is not None:
+                    found.setdefault(made_by.location, self._report_second(made_by, made_by.location, loss))
         for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy"):
             made = loop_verdicts.operations_before(loss, *UNBOUNDED)
             if made:
                 found.setdefault(loss.location, self._report_missing_sigmoid(made[0], loss))
+        criterion, endings = loop_verdicts.endings_before(pipeline, "BCEWithLogitsLoss", "sigmoid", "softmax")
+        for made_by in endings:
+            if made_by.location is not None and criterion is not None:
+                found.setdefault(made_by.location, self._report_ending(made_by, made_by.location, criterion))
         yield from found.values()
 
-    def _report_second_sigmoid(self, sigmoid: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
+    def _report_ending(self, made: Operation, location: Location, criterion: Location) -> Finding[Claim]:
         return self.finding(
             location,
-            f"sigmoid is applied here and again in `{loop_verdicts.callee_of(loss)}`",
+            f"the network ends with {made.name}, but `BCEWithLogitsLoss` expects logits",
+            related=[Related(criterion, "this loss expects logits and applies the sigmoid itself", "loss")],
+            help=f"remove the {made.name}; a threshold of 0.5 for probabilities becomes 0 for logits",
+            claim=Claim(made.given if made.text else None),
+        )
+
+    def _report_second(self, made: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
+        again = "again" if made.name == "sigmoid" else "a sigmoid"
+        return self.finding(
+            location,
+            f"{made.name} is applied here and {again} in `{loop_verdicts.callee_of(loss)}`",
             related=[Related(loss.location, "this loss expects logits and applies the sigmoid itself", "loss")],
-            help="remove the sigmoid; a threshold of 0.5 for probabilities becomes 0 for logits",
-            claim=Claim(sigmoid.given if sigmoid.text else None),
+            help=f"remove the {made.name}; a threshold of 0.5 for probabilities becomes 0 for logits",
+            claim=Claim(made.given if made.text else None),
         )
 
     def _report_missing_sigmoid(self, made: Operation, loss: LossCall) -> Finding[Claim]:
@@ -159,4 +197,4 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
         logits = finding.claim.logits if finding.claim else None
         if not logits:
             return None
-        return fixes.Fix.of("remove the sigmoid", fixes.Replace(finding.location, logits), safe=False)
+        return fixes.Fix.of("remove the activation", fixes.Replace(finding.location, logits), safe=False)

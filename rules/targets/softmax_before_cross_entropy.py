@@ -137,8 +137,6 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 if TYPE_CHECKING:
     from lintrain.evidence.run import LossEvidence
 
-DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -154,12 +152,25 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
         for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
-            if _has_soft_targets(loss):
+            if loop_verdicts.has_soft_targets(loss):
                 continue
             for softmax in loop_verdicts.operations_before(loss, "softmax"):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
+        criterion, endings = loop_verdicts.endings_before(pipeline, "CrossEntropyLoss", "softmax")
+        for softmax in endings:
+            if softmax.location is not None and criterion is not None:
+                found.setdefault(softmax.location, self._report_ending(softmax, softmax.location, criterion))
         yield from found.values()
+
+    def _report_ending(self, softmax: Operation, location: Location, criterion: Location) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "the network ends with softmax, and `CrossEntropyLoss` applies it again",
+            related=[Related(criterion, "cross-entropy expects logits and applies log-softmax itself", "loss")],
+            help="remove the softmax, and apply it only where probabilities are used",
+            claim=Claim(softmax.given if softmax.text else None),
+        )
 
     def _report(self, softmax: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         return self.finding(
@@ -204,12 +215,6 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
         if not logits:
             return None
         return fixes.Fix.of("remove the softmax", fixes.Replace(finding.location, logits), safe=False)
-
-
-def _has_soft_targets(loss: LossCall) -> bool:
-    """Whether the targets are probabilities: such a loss compares two distributions."""
-    targets = loop_verdicts.tensors_given(loss, "target")
-    return any(target.kind == "float" or (target.made and target.made.name in DISTRIBUTIONS) for target in targets)
 
 
 def _is_of_classes(loss: LossEvidence) -> bool:

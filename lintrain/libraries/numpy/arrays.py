@@ -1,7 +1,4 @@
-"""Arrays and tensors by what they hold: what NumPy, SciPy and torch make of logits, probabilities and classes.
-
-Random numbers of numpy: generators, seeds, and permutations of rows.
-"""
+"""Arrays and tensors by what they hold: what NumPy, SciPy and torch make of logits, probabilities and classes."""
 
 from __future__ import annotations
 
@@ -10,11 +7,13 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import element_of, function, method, operated, stored_item_of, subscript_of
-from lintrain.interpreter.shapes import ANY, integer, viewed
-from lintrain.interpreter.tracing import combined, normalised, subscripted, traced
-from lintrain.libraries.torch.tensors import data, from_literal
+from lintrain.interpreter.shapes import ANY
+from lintrain.interpreter.tracing import DATA, combined, normalised, subscripted, traced
+from lintrain.libraries.torch.joining import joined
+from lintrain.libraries.torch.leaves import new_leaf
+from lintrain.libraries.torch.tensors import from_literal
 from lintrain.model.location import Location
-from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.record import Difference, Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Model, Role, Tensor
@@ -23,19 +22,16 @@ from lintrain.pipeline.values.python import (
     Constant,
     Either,
     Library,
-    LibraryObject,
     Sequence,
     Slice,
     Unknown,
     Value,
-    is_missing,
+    is_true,
     join,
     literal,
     options_of,
     text_of,
 )
-from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.startup.lazy_pattern import lazy_pattern
 
 SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""
@@ -186,7 +182,12 @@ def _normalise(call: Call) -> Value:
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
     made = from_literal(call) if call.path in LITERALS else None
-    return _mapped(call, {}, None) if made is None else made
+    kept = _mapped(call, {}, None) if made is None else made
+    together = joined(call) if call.path in {"torch.cat", "torch.concat"} else None
+    # Parts of one model's outputs stay what they are; parts of several are something new.
+    if isinstance(kept, Tensor) and together is not None:
+        return replace(kept, shape=together.shape)
+    return kept if together is None else together
 
 
 @function("numpy.clip", "torch.clamp")
@@ -203,9 +204,11 @@ def _keep_by_method(call: Call) -> Value:
 
 
 @method(Tensor, "detach", "numpy", "tolist")
-@function("torch.tensor")
+@function("torch.tensor", "torch.autograd.Variable", "torch.autograd.variable.Variable")
 def _take_off(call: Call) -> Value:
     """The same numbers, in a tensor of its own that autograd does not know."""
+    if is_true(call.value("requires_grad")) or call.path.endswith("Variable"):
+        return new_leaf(call)
     made = from_literal(call) if call.path in LITERALS else None
     kept = _mapped(call, {}, None) if made is None else made
     return replace(kept) if isinstance(kept, Tensor) else kept
@@ -296,8 +299,19 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
     text = reader.code(location)
     if operator in COMPARISONS:
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
-        return Tensor(role, tensors[0].model, text, hits_of=_compared(operator, tensors), origin=location)
+        compared = combined(left, operator, right, text, location)
+        are_data = all(tensor.made and tensor.made.name == DATA for tensor in tensors)
+        return replace(
+            compared,
+            role=role,
+            model=tensors[0].model,
+            kind="bool",
+            made=tensors[0].made if are_data else None,
+            hits_of=_compared(operator, tensors),
+        )
     after = combined(left, operator, right, text, location)
+    if operator == "Sub" and isinstance(left, Tensor) and isinstance(right, Tensor):
+        _note_difference(reader, left, right, text, location)
     if len(tensors) == 1 and operator in {"Add", "Sub", "Mult", "Div", "Pow"}:
         return replace(after, role=tensors[0].role, model=tensors[0].model)
     if len(tensors) == 2 and tensors[0].role is tensors[1].role:
@@ -305,78 +319,9 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
     return after
 
 
-SIZES = {
-    "normal": 2,
-    "uniform": 2,
-    "integers": 2,
-    "randint": 2,
-    "random": 0,
-    "random_sample": 0,
-    "standard_normal": 0,
-    "choice": 1,
-}
-"""Which argument is the size, counted from 0, by the name of the function or method."""
-
-WHOLE = frozenset({"integers", "randint"})
-
-
-@dataclass(eq=False, slots=True)
-class Generator(LibraryObject):
-    """A source of random numbers of its own: `np.random.default_rng(0)`."""
-
-
-@function("numpy.random.default_rng", "numpy.random.RandomState")
-def _generator(call: Call) -> Value:
-    return Generator(call.path, call.values(), origin=call.location)
-
-
-@function(*(f"numpy.random.{name}" for name in SIZES if name not in {"integers", "random"}))
-@method(Generator, *SIZES)
-def _drawn(call: Call) -> Value:
-    """`rng.normal(size=(96, 8))`; one number where no size is given."""
-    name = call.path.rpartition(".")[2]
-    size = call.value("size", SIZES[name])
-    if is_missing(size) or call.is_open:
-        return UNKNOWN
-    count = integer(size)
-    # A single number is a shape with one axis: `rng.normal(size=96)`.
-    shape = viewed(ANY, [size if count is None else Constant(count)])
-    return data(call, shape, "" if name == "choice" else "int" if name in WHOLE else "float")
-
-
-@method(Generator, "randn", "rand")
-def _sized(call: Call) -> Value:
-    """`state.randn(96, 8)`: one argument for each axis."""
-    sizes = [argument.value for argument in call.positional]
-    return UNKNOWN if call.is_open or not sizes else data(call, viewed(ANY, sizes), "float")
-
-
-GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
-LENGTH = lazy_pattern(r"\d+|len\([\w.]+\)|[\w.]+\.shape\[0\]")
-"""Code that is a number for certain."""
-
-DRAWN = "numpy.random.permutation(…)"
-"""The name of a random permutation."""
-
-
-def is_permutation(value: Value) -> bool:
-    """Whether a value is certainly a random permutation of row numbers."""
-    return isinstance(value, Unknown) and value.name == DRAWN
-
-
-@function("numpy.random.permutation")
-def _permutation(call: Call) -> Value:
-    """The numbers up to a length; of an array, its own items."""
-    given = call.argument("x", 0)
-    # `permutation(n)` gives row numbers, `permutation(array)` the array's own rows. For a plain name it
-    # could be either.
-    is_length = given is not None and (
-        given.text.startswith("len(") or given.text.isdigit() or ".shape[0]" in given.text
-    )
-    return Unknown(name=DRAWN) if is_length else UNKNOWN
-
-
-@method(LibraryObject, "permutation")
-def _drawn_permutation(call: Call) -> Value:
-    made = call.receiver
-    return _permutation(call) if isinstance(made, LibraryObject) and made.path in GENERATORS else UNKNOWN
+def _note_difference(reader: Reader, left: Tensor, right: Tensor, text: str, location: Location) -> None:
+    """Record a difference of what a model gave and what the data holds, which an own loss is made of."""
+    origins = {isinstance(tensor.model, Unknown) for tensor in (left, right)}
+    are_data = any(tensor.made and tensor.made.name == DATA for tensor in (left, right))
+    if len(origins) == 2 and are_data:
+        reader.record.differences.append(Difference(location, left.shape, right.shape, text))

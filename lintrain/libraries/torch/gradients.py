@@ -11,6 +11,7 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, stored_attribute_of
 from lintrain.interpreter.tracing import detached
 from lintrain.libraries.torch.modes import mode_of
+from lintrain.libraries.torch.sizes import sizes_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Parameter, Scaler, Tensor
@@ -79,6 +80,8 @@ def _unknown_attribute(reader: Reader, value: Value, name: str, location: Locati
 def _gradient_of(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if name == "data" and isinstance(value, Tensor):
         return detached(value, name, location)
+    if name == "shape" and isinstance(value, Tensor):
+        return sizes_of(value) or Bound(value, name)
     if name != "grad":
         return Bound(value, name)
     reader.act(Act.GRADIENT, location, value)

@@ -9,11 +9,14 @@ import re
 from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
-from lintrain.interpreter.shapes import ANY, flattened, integer, resized_last, unsqueezed
-from lintrain.model.location import Location
+from lintrain.interpreter.core.certainty import is_certain
+from lintrain.interpreter.layer_shapes import OPEN, argument_of, misfit_of, output_of
+from lintrain.interpreter.shapes import ANY, integer
+from lintrain.interpreter.tracing import DATA
+from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.model import Model, Module, Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Sequence, Unknown, Value, literal, text_of
-from lintrain.pipeline.values.tensors import Derived, Operation, Shape, root_of
+from lintrain.pipeline.values.tensors import Derived, Operation, Shape, root_of, shape_of
 from lintrain.pipeline.values.training import LossCall
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -26,18 +29,11 @@ NAMES = {
 QUIET = frozenset({"Identity", "Dropout", "Flatten", "Unflatten", "AlphaDropout"})
 """Layers that leave the numbers what they are, in evaluation at least."""
 
-SHAPELESS = lazy_pattern(
-    r"(Batch|Group|Layer|RMS|Instance)Norm\w*|\w*Dropout\w*|Identity|[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|SiLU|Mish|"
-    r"(Log)?Softmax|(Log|Hard)?[Ss]igmoid|(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|TransformerEncoder(Layer)?"
-)
-"""Layers whose output has the shape of their input."""
-
 LEARNS = lazy_pattern(
     r"(Lazy)?(Bil|L)inear|Embedding(Bag)?|(Lazy)?Conv\w+|\w*Norm\w*|PReLU|Transformer\w+|\w+Attention"
 )
 """Layers with parameters: gradients reach them whatever they are given."""
 
-CONVOLUTION = lazy_pattern(r"Conv(?:Transpose)?(\d)d")
 HEAD_OF = (
     (re.compile(r"resnet|resnext|regnet|shufflenet"), "fc"),
     (re.compile(r"densenet|vgg|alexnet|mobilenet|efficientnet|convnext|mnasnet"), "classifier"),
@@ -55,14 +51,17 @@ def through(call: Call, module: Module, given: Value) -> Value:
     """What a module gives when it is called on a value."""
     call.reader.spend(STEPS_A_LAYER)
     before = _entering(given, module)
+    _note_misfit(call, module, before)
     name = module.name
     if name == "Sequential":
         return _through_all(call, module, before)
     if name in {"LSTM", "GRU", "RNN"}:
-        return Sequence([_recurrent(module, before, call.location, call.text), UNKNOWN], "tuple", origin=call.location)
+        return _recurrent(module, before, call)
     if name == "MultiheadAttention":
         return Sequence(
-            [Tensor(model=module, text=call.text, origin=call.location), UNKNOWN], "tuple", origin=call.location
+            [Tensor(model=module, text=call.text, shape=before.shape, origin=call.location), UNKNOWN],
+            "tuple",
+            origin=call.location,
         )
     head = _head_of(module)
     if head is not None:
@@ -84,7 +83,21 @@ def _renamed(value: Value, call: Call, module: Module) -> Value:
 
 def _entering(given: Value, module: Module) -> Tensor:
     """The tensor that goes in; one of which nothing is known where it is not understood."""
-    return given if isinstance(given, Tensor) else Tensor(model=module)
+    return given if isinstance(given, Tensor) else Tensor(model=module, shape=shape_of(given))
+
+
+def _note_misfit(call: Call, module: Module, given: Tensor) -> None:
+    """Record that a layer gets an input of a size that it was not built for."""
+    misfit = misfit_of(module, given.shape) if module.path.startswith("torch.nn.") else None
+    if misfit is None or not is_certain(call.reader):
+        return
+    is_called = call.receiver is module
+    here = call.location if is_called else module.origin or call.location
+    made = given.made.location if given.made else None
+    layer = module.origin if is_called else None
+    call.reader.record.misfits.append(
+        ShapeMisfit(here, module.name, misfit.expected, misfit.size, str(given.shape), made, layer)
+    )
 
 
 def _through_all(call: Call, module: Module, tensor: Tensor) -> Value:
@@ -107,15 +120,13 @@ def _after(module: Module, before: Tensor, call: Call) -> Tensor:
     made = _operation(module, NAMES.get(name, name.lower()), call)
     if name in QUIET:
         made_before = before.made
-        shape = before.shape
-        if name == "Flatten":
-            shape = flattened(shape, [Constant(1)]) if not module.arguments else ANY
+        shape = output_of(module, before.shape) if name == "Flatten" else before.shape
         return replace(before, made=made_before, shape=ANY if name == "Unflatten" else shape)
-    if name == "Softmax" and integer(module.arguments.get("dim", module.arguments.get("0", UNKNOWN))) == 0:
-        made = replace(made, name="softmax over rows")
+    if name in {"Softmax", "LogSoftmax"} and integer(argument_of(module, "dim", 0)) == 0:
+        made = replace(made, name=f"{made.name} over rows")
     # A layer with parameters has gradients of its own, even if what goes in was detached.
     cut = None if LEARNS.fullmatch(name) else before.cut
-    return replace(before, made=made, shape=_shape(module, before.shape), kind="float", cut=cut, is_reshaped=False)
+    return replace(before, made=made, shape=output_of(module, before.shape), kind="float", cut=cut, is_reshaped=False)
 
 
 def _operation(module: Module, name: str, call: Call) -> Operation:
@@ -127,45 +138,28 @@ def _operation(module: Module, name: str, call: Call) -> Operation:
     return Operation(name, module.origin or call.location)
 
 
-def _shape(module: Module, shape: Shape) -> Shape:
-    name = module.name
-    if SHAPELESS.fullmatch(name):
-        return shape
-    if name in {"Linear", "LazyLinear"}:
-        return resized_last(shape, size_of(module))
-    if name == "Embedding":
-        wider = unsqueezed(shape, [Constant(-1)])
-        return resized_last(wider, integer(_argument(module, "embedding_dim", 1)))
-    convolution = CONVOLUTION.fullmatch(name)
-    if convolution:
-        axes = int(convolution[1])
-        sizes = (integer(_argument(module, "out_channels", 1)), *(None,) * axes)
-        return Shape((None, *sizes), False) if shape.rank == axes + 2 else Shape(sizes, True)
-    return Shape((None,) * len(shape.sizes), shape.is_open) if name.endswith(tuple("123")) or "Pool" in name else ANY
+def _recurrent(module: Module, before: Tensor, call: Call) -> Sequence:
+    """What a recurrent layer gives: its states for every token, and its last ones.
 
-
-def size_of(module: Module) -> int | None:
-    """The number of outputs of a linear layer, if the script gives it."""
-    position = 0 if module.name == "LazyLinear" else 1
-    return integer(_argument(module, "out_features", position))
-
-
-def _argument(module: Module, name: str, position: int) -> Value:
-    return module.arguments.get(name, module.arguments.get(str(position), UNKNOWN))
-
-
-def _recurrent(module: Module, before: Tensor, location: Location, text: str) -> Tensor:
-    """What a recurrent layer gives for every token: its hidden size, twice that in both directions."""
-    size = integer(_argument(module, "hidden_size", 1))
+    The states have the hidden size, twice that in both directions.
+    """
+    size = integer(argument_of(module, "hidden_size", 1))
     directions = module.arguments.get("bidirectional")
     known = directions is None or isinstance(literal(directions), bool)
     width = size * (2 if directions is not None and literal(directions) else 1) if size is not None and known else None
     # Two axes in the input may be one row without a batch, so the front stays open.
-    shape = Shape((None, None, width), False) if before.shape.rank == 3 else Shape((None, width), True)
-    if "proj_size" in module.arguments:
-        shape = ANY
-    made = Operation(module.name.lower(), location)
-    return Tensor(model=module, text=text, made=made, shape=shape, kind="float", origin=location)
+    is_batch = before.shape.rank == 3
+    shape = Shape((*before.shape.sizes[:2], width), False) if is_batch else Shape((None, width), True)
+    last = Shape((None, None, size), False) if is_batch else Shape((None, size), True)
+    if "proj_size" in module.arguments or OPEN in module.arguments:
+        shape = last = ANY
+    made = Operation(module.name.lower(), call.location)
+    states, hidden = (
+        Tensor(model=module, text=call.text, made=made, shape=each, kind="float", origin=call.location)
+        for each in (shape, last)
+    )
+    final: Value = hidden if module.name != "LSTM" else Sequence([hidden, replace(hidden)], "tuple")
+    return Sequence([states, final], "tuple", origin=call.location)
 
 
 def _head_of(module: Module) -> Value | None:
@@ -234,7 +228,8 @@ def is_data(value: Value) -> bool:
     """Whether a value certainly comes from the data, or is a literal: no gradient flows into it."""
     match value:
         case Tensor():
-            return (isinstance(value.model, Unknown) and value.role is Role.LABELS) or value.cut is not None
+            is_made_of_data = value.role is Role.LABELS or (value.made is not None and value.made.name == DATA)
+            return (isinstance(value.model, Unknown) and is_made_of_data) or value.cut is not None
         case Constant() | Absent():
             return True
         case Derived():

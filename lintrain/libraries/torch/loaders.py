@@ -28,6 +28,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.libraries.datasets.deriving import derived
+from lintrain.libraries.torch.images import image_row
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset, Encoding, Rows
@@ -302,6 +303,8 @@ def row_of(reader: Reader, dataset: Value, location: Location) -> Value:
             row = dispatch.element(reader, dataset)
         case Instance():
             row = objects.special(reader, dataset, "__getitem__", [Whole(name="index")], location)
+        case TorchDataset() if (image := image_row(dataset)) is not None:
+            row = image
         case TorchDataset(name="TensorDataset", parts=parts) if parts:
             row = Sequence([_one(part) for part in parts], "tuple")
         # A `Subset` and the parts of `random_split` give the rows of the data set that they were taken

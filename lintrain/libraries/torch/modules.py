@@ -19,6 +19,7 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
     subscript_of,
 )
+from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import note_module_attribute
@@ -101,7 +102,14 @@ def _make_module(call: Call) -> Value:
         # Arguments of plain layers are sizes. An unknown size must not count as an unknown module inside
         # the layer.
         parts = [] if call.path.startswith("torch.nn.") else [part for part in parts if is_module(part)]
-    return Module(call.path, parts, call.values(), origin=call.location)
+    arguments = call.values()
+    if call.is_open and call.path.startswith("torch.nn."):
+        arguments[OPEN] = UNKNOWN
+    made = Module(call.path, parts, arguments, origin=call.location)
+    if made.path == "torch.nn.Sequential":
+        # Its layers are compared with each other even if the script never calls it.
+        through(call, made, UNKNOWN)
+    return made
 
 
 def _parts_of(value: Value) -> list[Value]:
@@ -200,7 +208,10 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
 def _each(reader: Reader, value: Value) -> Value:
     # One part stands for all in a loop over a ModuleList, so the loop's body is followed with a real layer.
     known = [part for part in value.parts if is_module(part)] if isinstance(value, Module) else []
-    return known[0] if known else UNKNOWN
+    if not known or len(known) == 1:
+        return known[0] if known else UNKNOWN
+    # The sizes of one are not those of the others.
+    return replace(known[0], arguments={OPEN: UNKNOWN}) if isinstance(known[0], Module) else known[0]
 
 
 @method(Module, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")

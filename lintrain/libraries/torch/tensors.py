@@ -20,8 +20,9 @@ from lintrain.interpreter.core.registry import (
     stored_item_of,
     subscript_of,
 )
-from lintrain.interpreter.shapes import ANY, integer, viewed
-from lintrain.interpreter.tracing import ACTIVATIONS, DATA, kind_given, normalised, traced
+from lintrain.interpreter.shapes import ANY, RESHAPES, integer, viewed
+from lintrain.interpreter.tracing import ACTIVATIONS, DATA, kind_given, normalised, rest, traced
+from lintrain.libraries.torch.joining import joined
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
@@ -38,7 +39,7 @@ from lintrain.pipeline.values.python import (
     is_true,
     literal,
 )
-from lintrain.pipeline.values.tensors import Derived, Operation, Real, Shape, Whole
+from lintrain.pipeline.values.tensors import Derived, Operation, Real, Shape, Whole, shape_of
 
 
 def activated(call: Call) -> Value:
@@ -46,7 +47,7 @@ def activated(call: Call) -> Value:
     given = call.value("input", 0)
     if isinstance(given, Tensor):
         return traced(call, given, Tensor(given.role, given.model, call.text, origin=call.location))
-    return normalised(call) or Tensor(text=call.text, origin=call.location)
+    return normalised(call) or Tensor(text=call.text, shape=shape_of(given), origin=call.location)
 
 
 @method(Tensor, *sorted(ACTIVATIONS - {"softmax", "sigmoid", "log_softmax", "exp"}), "requires_grad_", "bfloat16")
@@ -83,10 +84,15 @@ def _normalise(call: Call) -> Value:
 @method(Unknown, "long", "int", "detach", "cpu", "astype")
 def _reshape(call: Call) -> Value:
     """The same numbers in another shape: they can be followed back."""
-    return _derived(call.receiver, call.path.rpartition(".")[2], call)
+    name = call.path.rpartition(".")[2]
+    before = shape_of(call.receiver)
+    if name not in RESHAPES:
+        return _derived(call.receiver, name, call, before)
+    arguments = [argument.value for argument in rest(call, call.receiver)]
+    return _derived(call.receiver, name, call, ANY if call.is_open else RESHAPES[name](before, arguments))
 
 
-@method(Unknown, "to", "cuda")
+@method(Unknown, "to", "cuda", "float", "double", "half", "bfloat16")
 def _move(call: Call) -> Value:
     """A move of a tensor or of a model: both cases are recorded."""
     moved = call.receiver
@@ -95,7 +101,7 @@ def _move(call: Call) -> Value:
     # and the value is derived for the first.
     call.receiver = dispatch.child(call.reader, moved, name)
     CALLED[Unknown](call)
-    return _derived(moved, name, call)
+    return _derived(moved, name, call, shape_of(moved))
 
 
 @function("torch.stack")
@@ -107,7 +113,7 @@ def _stack(call: Call) -> Value:
     if isinstance(given, Sequence) and _are_data(given) and len(call.positional) + len(call.keywords) == 1:
         rows = len(given.items) if given.is_complete else None
         return _put_together(call, given, lambda shape: Shape((rows, *shape.sizes), False))
-    return _derived(first, "stack", call) if isinstance(first, Derived) else UNKNOWN
+    return _derived(first, "stack", call) if isinstance(first, Derived) else joined(call) or UNKNOWN
 
 
 @function("torch.nn.utils.rnn.pad_sequence")
@@ -147,9 +153,12 @@ def _change_in_place(reader: Reader, owner: Value, key: Value, value: Value, loc
         owner.of, owner.by = UNKNOWN, "change"
 
 
-def _derived(of: Value, by: str, call: Call) -> Value:
+def _derived(of: Value, by: str, call: Call, shape: Shape = ANY) -> Value:
     text = call.text.rpartition("(")[2].removesuffix(")")
-    return UNKNOWN if of is UNKNOWN else Derived(of=of, by=by, text=text, origin=call.location)
+    if of is UNKNOWN and shape == ANY:
+        return UNKNOWN
+    # Two things of which nothing is known are not the same thing.
+    return Derived(of=Unknown() if of is UNKNOWN else of, by=by, text=text, shape=shape, origin=call.location)
 
 
 @subscript_of(Unknown)

@@ -8,7 +8,7 @@ Numbers that are not known but for what they count: the batches of a loader, mul
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import field, replace
 
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Condition
@@ -62,12 +62,19 @@ class Operation:
 class Derived(Unknown):
     """What an operation made of an unknown value: it equals nothing, and can be followed back to `of`.
 
-    `by` names the operation (`slice`, `view`), `text` holds the code in its brackets.
+    `by` names the operation (`slice`, `view`), `text` holds the code in its brackets, `shape` what it tells of
+    the axes.
     """
 
     of: Value = UNKNOWN
     by: str = ""
     text: str = ""
+    shape: Shape = field(default_factory=Shape)
+
+
+def shape_of(value: Value) -> Shape:
+    """What an operation on an unknown value tells of the shape of its result."""
+    return value.shape if isinstance(value, Derived) else Shape()
 
 
 def root_of(value: Value) -> Value:
@@ -148,6 +155,13 @@ class Count(Value):
 @dataclass(eq=False, slots=True)
 class Whole(Unknown):
     """A whole number that is not known."""
+
+
+@dataclass(eq=False, slots=True)
+class AxisSize(Whole):
+    """The size of a tensor's axis, counted from the front, where it is not known: `x.size(0)`."""
+
+    axis: int = 0
 
 
 @dataclass(eq=False, slots=True)

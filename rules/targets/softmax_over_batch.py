@@ -1,0 +1,177 @@
+"""Softmax is computed over the rows of the batch, not over the classes.
+
+With `dim=0` the values of one class add up to 1 over the batch. The prediction for a row depends on the other rows of
+its batch, a single row always gets probability 1 for every class, and the loss cannot fall to 0. No error is raised.
+
+## Bad
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.output = nn.Linear(8, 3)
+
+        def forward(self, x):
+            x = x.view(x.size(0), -1)
+            return F.log_softmax(self.output(x), dim=0)  # <- softmax-over-batch
+
+    classifier = Classifier()
+    optimizer = torch.optim.Adam(classifier.parameters())
+    criterion = nn.NLLLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+As a layer:
+
+    classifier = nn.Sequential(
+        nn.Linear(8, 3),
+        nn.LogSoftmax(dim=0),  # <- softmax-over-batch
+    )
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.nll_loss(classifier(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.output = nn.Linear(8, 3)
+
+        def forward(self, x):
+            x = x.view(x.size(0), -1)
+            return F.log_softmax(self.output(x), dim=1)
+
+    classifier = Classifier()
+    optimizer = torch.optim.Adam(classifier.parameters())
+    criterion = nn.NLLLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(classifier(x), y).backward()
+        optimizer.step()
+
+As a layer:
+
+    classifier = nn.Sequential(
+        nn.Linear(8, 3),
+        nn.LogSoftmax(dim=1),
+    )
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.nll_loss(classifier(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+A single row without a batch has its classes in dimension 0:
+
+    for x, y in DataLoader(TensorDataset(features, targets), batch_size=None):
+        F.nll_loss(F.log_softmax(net(x), dim=0), y).backward()
+
+Attention over the rows, which no loss reads:
+
+    attention = nn.Linear(8, 1)
+    for x, y in loader:
+        weights = F.softmax(attention(x), dim=0)
+        F.cross_entropy(net(x * weights), y).backward()
+
+## Fix
+
+Asks first: the fix changes what the network returns.
+
+## References
+
+PyTorch documentation, `torch.nn.functional.log_softmax`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import loop_verdicts
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.tensors import Operation
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
+
+OVER_ROWS = ("softmax over rows", "log_softmax over rows")
+FIRST_AXIS = lazy_pattern(r"(?<=[(,=])(\s*)0(?=\s*,?\s*\)$)")
+"""The 0 that ends a call: `softmax(x, 0)`, `LogSoftmax(dim=0)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the call over the classes; None without a fix."""
+
+    code: str | None
+
+
+class SoftmaxOverBatch(Rule[Claim]):
+    level = Level.ERROR
+    keywords = "oftmax & cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found: dict[Location, Finding[Claim]] = {}
+        for loss in loop_verdicts.losses_called(pipeline, "cross_entropy", "nll_loss"):
+            for made in loop_verdicts.operations_before(loss, *OVER_ROWS) if _has_batch(loss) else ():
+                if made.location is not None:
+                    found.setdefault(made.location, self._report(pipeline, made, made.location, loss))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, made: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
+        code = FIRST_AXIS.sub(r"\g<1>1", pipeline.code(location))
+        return self.finding(
+            location,
+            f"{made.name.partition(' ')[0]} over dimension 0 mixes the rows of the batch",
+            related=[Related(loss.location, "the loss expects the classes in dimension 1", "loss")],
+            help="use `dim=1`, the dimension of the classes",
+            claim=Claim(code if code != pipeline.code(location) else None),
+        )
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        for loss in loop.losses_of("cross_entropy", "nll_loss"):
+            sums = loss.sums_of_exponentials if loss.function == "nll_loss" else loss.sums_of_inputs
+            if sums is None:
+                continue
+            is_normalised = loss.gives_log_probabilities or loss.gives_probabilities
+            is_limited = (
+                loss.function == "nll_loss" or 0 <= (loss.input_minimum or 0.0) <= (loss.input_maximum or 0) <= 1
+            )
+            text = f"the probabilities of each row of `{loss.function}` sum to {sums[0]:.3g} to {sums[1]:.3g}"
+            verdict = Verdict.confirmed if is_limited and not is_normalised else Verdict.refuted
+            return verdict(text, least=sums[0], most=sums[1])
+        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is over classes")
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or finding.claim.code is None:
+            return None
+        return fixes.Fix.of("use dimension 1", fixes.Replace(finding.location, finding.claim.code), safe=False)
+
+
+def _has_batch(loss: LossCall) -> bool:
+    """Whether a loss certainly gets rows: its input has several axes, or its target one class index for each row."""
+    inputs, targets = loop_verdicts.tensors_given(loss), loop_verdicts.tensors_given(loss, "target")
+    return _have_rank(inputs, 2) or _have_rank(targets, 1)
+
+
+def _have_rank(tensors: tuple[Tensor, ...], least: int) -> bool:
+    return bool(tensors) and all((each.shape.rank or 0) >= least for each in tensors)
