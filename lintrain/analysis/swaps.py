@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
-from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 VIEWS = frozenset({"view", "reshape"})
+READS_SIZES = lazy_pattern(
+    r"\.(?:view|reshape)\([(\[\s]*\w+\.(?:shape\[|size\()|^\s*\w+(?:\s*,\s*\w+)+\s*=\s*\w+\.(?:shape|size\(\))",
+    re.MULTILINE,
+)
+"""Code that gives sizes of a tensor's axes to a view, or to names."""
+
 VIEW_PATTERN = "|".join(sorted(VIEWS))
 
 
@@ -36,23 +44,23 @@ class _Sizes:
     known: dict[str, tuple[str, int, Location]]
 
 
-def swapping_views(pipeline: Pipeline) -> Iterator[Swap]:
+def swapping_views(source: Source) -> Iterator[Swap]:
     """Each such view; sizes and tensor are used in the block that reads the sizes, and not assigned in between."""
-    if not pipeline.source.contains(VIEW_PATTERN):
+    if not source.contains(VIEW_PATTERN) or not READS_SIZES.search(source.text):
         return
-    views = {call.lineno for call in pipeline.source.nodes_of(ast.Call) if _is_view(call)}
-    blocks: Sequence[ast.FunctionDef | ast.For | ast.While | ast.With] = pipeline.source.nodes_of(
+    views = {call.lineno for call in source.nodes_of(ast.Call) if _is_view(call)}
+    blocks: Sequence[ast.FunctionDef | ast.For | ast.While | ast.With] = source.nodes_of(
         ast.FunctionDef, ast.For, ast.While, ast.With
     )
-    bodies = [pipeline.source.tree.body, *(node.body for node in blocks)]
+    bodies = [source.tree.body, *(node.body for node in blocks)]
     for body in bodies if views else ():
         last = body[-1].end_lineno or 0 if body else 0
         inside = [line for line in views if body[0].lineno <= line <= last]
         sizes = _Sizes({})
         for statement in body if inside else ():
             if any(statement.lineno <= line <= (statement.end_lineno or 0) for line in inside):
-                yield from _in_statement(pipeline, statement, sizes)
-            _update_sizes(pipeline, statement, sizes)
+                yield from _in_statement(source, statement, sizes)
+            _update_sizes(source, statement, sizes)
 
 
 def _is_view(call: ast.Call) -> bool:
@@ -67,20 +75,20 @@ def _sizes_given(call: ast.Call) -> Sequence[ast.expr]:
     return call.args
 
 
-def _in_statement(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> Iterator[Swap]:
+def _in_statement(source: Source, statement: ast.stmt, sizes: _Sizes) -> Iterator[Swap]:
     if isinstance(statement, ast.Assign | ast.Return | ast.Expr) and statement.value is not None:
         for node in walk(statement.value):
-            swap = _swap(pipeline, node, sizes) if isinstance(node, ast.Call) else None
+            swap = _swap(source, node, sizes) if isinstance(node, ast.Call) else None
             if swap is not None:
                 yield swap
 
 
-def _update_sizes(pipeline: Pipeline, statement: ast.stmt, sizes: _Sizes) -> None:
+def _update_sizes(source: Source, statement: ast.stmt, sizes: _Sizes) -> None:
     """Forget the names that a statement assigns, and record the sizes that it reads."""
     if sizes.known:
         _forget_bound(statement, sizes)
     if isinstance(statement, ast.Assign):
-        _take_sizes(pipeline, statement, sizes)
+        _take_sizes(source, statement, sizes)
 
 
 def _forget_bound(statement: ast.stmt, sizes: _Sizes) -> None:
@@ -88,7 +96,7 @@ def _forget_bound(statement: ast.stmt, sizes: _Sizes) -> None:
     sizes.known = {name: axis for name, axis in sizes.known.items() if name not in bound and axis[0] not in bound}
 
 
-def _take_sizes(pipeline: Pipeline, statement: ast.Assign, sizes: _Sizes) -> None:
+def _take_sizes(source: Source, statement: ast.Assign, sizes: _Sizes) -> None:
     """`rows, steps = batch.shape`."""
     match statement:
         case (
@@ -100,13 +108,13 @@ def _take_sizes(pipeline: Pipeline, statement: ast.Assign, sizes: _Sizes) -> Non
         ):
             names = [element.id for element in elements if isinstance(element, ast.Name)]
             if len(names) == len(elements) == len(set(names)) and tensor not in names:
-                location = pipeline.source.location(statement)
+                location = source.location(statement)
                 sizes.known.update({name: (tensor, axis, location) for axis, name in enumerate(names)})
         case _:
             pass
 
 
-def _swap(pipeline: Pipeline, call: ast.Call, sizes: _Sizes) -> Swap | None:
+def _swap(source: Source, call: ast.Call, sizes: _Sizes) -> Swap | None:
     given = _sizes_given(call)
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in VIEWS:
@@ -121,7 +129,7 @@ def _swap(pipeline: Pipeline, call: ast.Call, sizes: _Sizes) -> Swap | None:
         return None
     taken = [sizes.known[each.id][2] for each in given if isinstance(each, ast.Name) and each.id in sizes.known]
     order = tuple(axis for _, axis in moved)
-    return Swap(pipeline.source.location(call), method, name, tuple(axes), order, taken[0] if taken else None)
+    return Swap(source.location(call), method, name, tuple(axes), order, taken[0] if taken else None)
 
 
 def _from_front(axes: list[int | None]) -> list[int | None]:

@@ -58,10 +58,13 @@ def _without_training(
     rules: Sequence[RuleFile], source: Source, find_targets: Callable[[], Targets]
 ) -> Sequence[RuleFile]:
     """The rules that apply to a file that trains nothing."""
-    from lintrain.source.training_syntax import imports_hub_library
+    from lintrain.source.training_syntax import imported_packages, imports_hub_library
 
     asked = [rule for rule in rules if not rule.needs_training and contains_keywords(source, rule)]
-    if not asked or not imports_hub_library(source):
+    if asked and not imports_hub_library(source):
+        # A file that defines networks of torch: rules without keywords are about the names of hub libraries.
+        asked = [rule for rule in asked if rule.keywords] if "torch" in imported_packages(source) else []
+    if not asked:
         return ()
     targets = find_targets()
     return [rule for rule in asked if rule.rule.prescreen(source, targets)]

@@ -89,6 +89,8 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
         shape = ANY
     if name in ACTIVATIONS or name in {"mean", "sum", "max", "min", "argmax"}:
         made = here
+    if name == "exp" and before.made is not None and before.made.name == "log_softmax":
+        made = replace(here, name="softmax")
     if name in CUTS or (name in REBUILDS and call.path.startswith("torch.")):
         cut = cut or here
     kind = kind_given(call) or ("" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))

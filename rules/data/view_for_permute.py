@@ -72,15 +72,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import swaps
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
 
 
 class ViewForPermute(Rule):
     level = Level.WARNING
     keywords = "view|reshape"
+    needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(swaps.swapping_views(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for swap in swaps.swapping_views(pipeline):
+        for swap in swaps.swapping_views(pipeline.source):
             yield self.finding(
                 swap.location,
                 f"`{swap.method}` swaps the sizes of {_count(swap)} axes of `{swap.name}`, but not its elements",

@@ -158,11 +158,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts
+from lintrain.analysis import loop_verdicts, networks
 from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.tensors import Shape
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+)
 
 BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 """Losses that raise an error unless both arguments have the same shape."""
@@ -186,6 +197,10 @@ RAISED = (
 class ShapeMismatch(Rule):
     level = Level.ERROR
     keywords = "nn|view|reshape"
+    needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return networks.builds_sized_layers(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

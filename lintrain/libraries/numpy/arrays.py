@@ -7,7 +7,7 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import element_of, function, method, operated, stored_item_of, subscript_of
-from lintrain.interpreter.shapes import ANY
+from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, combined, normalised, subscripted, traced
 from lintrain.libraries.torch.joining import joined
 from lintrain.libraries.torch.leaves import new_leaf
@@ -251,6 +251,8 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
         return UNKNOWN
     keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
     text = reader.code(location)
+    if value.shape.rank == 0 and value.role is Role.LOSS and integer(key) == 0:
+        reader.record.misuses.append(Misuse(location, value, "scalar index", text))
     if all(isinstance(each, Slice | Tensor) or _is_whole_axis(each) for each in keys):
         chosen = value.is_cleaned or any(isinstance(each, Tensor) for each in keys)
         return subscripted(replace(value, text=text, is_cleaned=chosen, origin=location), keys)

@@ -15,7 +15,17 @@ from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA
 from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.model import Model, Module, Role, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Sequence, Unknown, Value, literal, text_of
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Constant,
+    Sequence,
+    Unknown,
+    Value,
+    is_true,
+    literal,
+    text_of,
+)
 from lintrain.pipeline.values.tensors import Derived, Operation, Shape, root_of, shape_of
 from lintrain.pipeline.values.training import LossCall
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -147,9 +157,10 @@ def _recurrent(module: Module, before: Tensor, call: Call) -> Sequence:
     directions = module.arguments.get("bidirectional")
     known = directions is None or isinstance(literal(directions), bool)
     width = size * (2 if directions is not None and literal(directions) else 1) if size is not None and known else None
-    # Two axes in the input may be one row without a batch, so the front stays open.
-    is_batch = before.shape.rank == 3
-    shape = Shape((*before.shape.sizes[:2], width), False) if is_batch else Shape((None, width), True)
+    # Two axes in the input may be one row without a batch, so the front stays open, unless the layer asks for batches.
+    is_batch = before.shape.rank == 3 or (before.shape.is_open and is_true(argument_of(module, "batch_first", 4)))
+    front = before.shape.sizes[:2] if before.shape.rank == 3 else (None, None)
+    shape = Shape((*front, width), False) if is_batch else Shape((None, width), True)
     last = Shape((None, None, size), False) if is_batch else Shape((None, size), True)
     if "proj_size" in module.arguments or OPEN in module.arguments:
         shape = last = ANY

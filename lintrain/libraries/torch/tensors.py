@@ -165,6 +165,8 @@ def _derived(of: Value, by: str, call: Call, shape: Shape = ANY) -> Value:
 @subscript_of(LibraryObject)
 def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`x["labels"]` is the same thing each time; `x[:, 1:]` is a slice of it."""
+    if isinstance(value, Unknown) and value.name.endswith(".data") and integer(key) == 0:
+        reader.record.misuses.append(Misuse(location, value, "data index", reader.code(location)))
     if isinstance(key, Constant) and isinstance(value, Unknown):
         return dispatch.child(reader, value, f"[{key.value!r}]")
     keys = key.items if isinstance(key, Sequence) else [key]
