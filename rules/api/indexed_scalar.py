@@ -90,7 +90,7 @@ class IndexedScalar(Rule[Claim]):
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with("invalid index of a 0-dim tensor")
         if failed is not None and failed.failure is not None:
-            return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message.splitlines()[0]}`")
+            return Verdict.confirmed(f"the {failed.name} stage failed with an IndexError for a 0-dim tensor")
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
