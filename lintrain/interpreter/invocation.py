@@ -65,7 +65,11 @@ def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
 
 @callee(Either)
 def _invoke_any(call: Call, called: Either) -> Value:
-    return join([dispatch.invoke(call, option) for option in called.options])
+    call.reader.alternatives += 1
+    try:
+        return join([dispatch.invoke(call, option) for option in called.options])
+    finally:
+        call.reader.alternatives -= 1
 
 
 @callee(Function)

@@ -25,6 +25,9 @@ ADAPTIVE = lazy_pattern(r"Adaptive(Max|Avg)Pool([123])d")
 OPEN = "**"
 """The name of arguments that a layer may have been given besides those that are known."""
 
+SEQUENTIAL = "torch.nn.Sequential"
+"""Its parts are called in order, unless `OPEN` is among its arguments: then its parts or their order are not known."""
+
 MOST_PIXELS = 1 << 20
 """The largest size of an axis that is computed."""
 

@@ -9,6 +9,10 @@ from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.pipeline.values.python import Value, literal
 from lintrain.pipeline.values.tensors import AxisSize, Shape
 
+MOST_AXES = 16
+MOST_ENTRIES = 1 << 40
+"""The largest size, and the largest number of axes, that are multiplied."""
+
 ANY = Shape()
 """A shape of which nothing is known."""
 
@@ -90,8 +94,8 @@ def _inferred(shape: Shape, sizes: Sequence[Value], known: Sequence[int | None])
 
 def product(sizes: Sequence[int | None]) -> int | None:
     """The number of entries of some axes, None if it is not known."""
-    known = [size for size in sizes if size is not None and size >= 0]
-    return prod(known) if len(known) == len(sizes) else None
+    known = [size for size in sizes if size is not None and 0 <= size <= MOST_ENTRIES]
+    return prod(known) if len(known) == len(sizes) <= MOST_AXES else None
 
 
 def row_size(shape: Shape) -> int | None:

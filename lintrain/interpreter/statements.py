@@ -19,6 +19,11 @@ from lintrain.interpreter.tracing import switches_grad, turns_grad_off
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.loading import OpenFile
 from lintrain.pipeline.values.model import Tensor
+from lintrain.interpreter.layer_shapes import OPEN
+from lintrain.interpreter.tracing import turns_grad_off
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.loading import OpenFile
+from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, LibraryObject, Mapping, Value
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 
@@ -147,6 +152,8 @@ def _delete_item(reader: Reader, target: ast.Subscript, scope: Scope) -> None:
     # Which item is gone is not known, or whether it is: what remains may be less than what is known.
     elif isinstance(held, Mapping | SequenceValue):
         held.is_complete = False
+    elif isinstance(held, Module):
+        held.arguments[OPEN] = UNKNOWN
 
 
 @statement(ast.Global, ast.Nonlocal)

@@ -7,4 +7,4 @@ from lintrain.interpreter.core.reader import Reader
 
 def is_certain(reader: Reader) -> bool:
     """Whether no condition of the function being read, and no `try`, decides whether this code runs."""
-    return not reader.guards and len(reader.conditions) <= reader.frame.depths[1]
+    return not reader.guards and not reader.alternatives and len(reader.conditions) <= reader.frame.depths[1]

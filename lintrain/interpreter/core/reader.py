@@ -94,6 +94,8 @@ class Reader:
     loops: list[Loop] = field(default_factory=lambda: [])
     conditions: list[Condition] = field(default_factory=lambda: [])
     guards: int = 0
+    alternatives: int = 0
+    """How many calls around this code are of one of several values, of which a run calls only one."""
     without_grad: int = 0
     grad_switches: list[str] = field(default_factory=list[str])
     """The code of the conditions on which autograd is on here: `phase == "train"`."""

@@ -6,6 +6,7 @@ from lintrain.interpreter.core import storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
+from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.modules import MODULE, is_module
@@ -60,6 +61,13 @@ def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value,
 @stored_item_of(ModelPart)
 def _store_item(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
     """`model.classifier[6] = …` is a new part, whose parameters learn."""
+    if isinstance(owner, Module) and owner.path == SEQUENTIAL:
+        position = literal(key)
+        is_known = isinstance(position, int) and -len(owner.parts) <= position < len(owner.parts)
+        if isinstance(position, int) and is_known and not reader.conditions:
+            owner.parts[position] = value
+        else:
+            owner.arguments[OPEN] = UNKNOWN
     reader.act(Act.REPLACE, location, owner, name=key, value=value)
 
 

@@ -114,7 +114,7 @@ def _through_all(call: Call, module: Module, tensor: Tensor) -> Value:
     """The parts in order; what is not understood leaves a tensor of which nothing is known."""
     parts = module.parts
     # A part that is a list of layers of unknown length may hold anything, so the shape is lost.
-    if "Sequential" in {type(part).__name__ for part in parts}:
+    if OPEN in module.arguments or "Sequential" in {type(part).__name__ for part in parts}:
         return _plain(call, module)
     current: Value = tensor
     for part in parts:

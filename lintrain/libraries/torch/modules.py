@@ -19,7 +19,7 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
     subscript_of,
 )
-from lintrain.interpreter.layer_shapes import OPEN
+from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import note_module_attribute
@@ -106,7 +106,7 @@ def _make_module(call: Call) -> Value:
     if call.is_open and call.path.startswith("torch.nn."):
         arguments[OPEN] = UNKNOWN
     made = Module(call.path, parts, arguments, origin=call.location)
-    if made.path == "torch.nn.Sequential":
+    if made.path == SEQUENTIAL:
         # Its layers are compared with each other even if the script never calls it.
         through(call, made, UNKNOWN)
     return made
@@ -208,7 +208,7 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
 def _each(reader: Reader, value: Value) -> Value:
     # One part stands for all in a loop over a ModuleList, so the loop's body is followed with a real layer.
     known = [part for part in value.parts if is_module(part)] if isinstance(value, Module) else []
-    if not known or len(known) == 1:
+    if not known or (isinstance(value, Module) and len(value.parts) == 1):
         return known[0] if known else UNKNOWN
     # The sizes of one are not those of the others.
     return replace(known[0], arguments={OPEN: UNKNOWN}) if isinstance(known[0], Module) else known[0]
@@ -224,8 +224,18 @@ def _move(call: Call) -> Value:
 def _append(call: Call) -> Value:
     if isinstance(call.receiver, Module):
         call.receiver.parts.extend(part for argument in call.positional for part in _parts_of(argument.value))
+        if call.path.endswith((".insert", ".update")) or call.reader.conditions or call.reader.loops:
+            call.receiver.arguments[OPEN] = UNKNOWN
     call.reader.act(Act.REPLACE, call.location, call.receiver, name=UNKNOWN, value=UNKNOWN)
     return call.receiver
+
+
+@method(Module, "pop", "__delitem__")
+def _take_out(call: Call) -> Value:
+    """A part that is taken out of a list of layers; which ones remain is not followed."""
+    if isinstance(call.receiver, Module):
+        call.receiver.arguments[OPEN] = UNKNOWN
+    return UNKNOWN
 
 
 @method(Module, "parameters", "named_parameters")
