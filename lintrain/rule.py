@@ -75,6 +75,8 @@ class Rule(_HasClaims[ClaimT]):
     level: ClassVar[Level]
     needs_training: ClassVar[bool] = True
     """False for a rule that also applies to files without training; `prescreen` is asked before such a file is read."""
+    judges_networks: ClassVar[bool] = False
+    """True for a rule without training that also applies to files of torch alone, which define networks."""
     matters_in_tests: ClassVar[bool] = False
     """True for a rule that also applies to unit tests, which keep no model and fail by themselves on most errors."""
     is_preview: ClassVar[bool] = False

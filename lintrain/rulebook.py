@@ -22,6 +22,7 @@ RULE_MODULES = "lintrain_rule_files"
 CHECKS = (b"\n    def check(self, pipeline", b"\n    def judge(self, arguments")
 KEYWORDS = b'\n    keywords = "'
 NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
+JUDGES_NETWORKS = b"\n    judges_networks = True\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
 """How the text of a rule file tells, without importing it, which files the rule applies to; tests enforce the form."""
 
@@ -37,6 +38,7 @@ class _Summary(NamedTuple):
     may_be_preview: bool
     keywords: str
     needs_training: bool
+    judges_networks: bool
     matters_in_tests: bool
 
     @classmethod
@@ -46,6 +48,7 @@ class _Summary(NamedTuple):
             rule.is_preview,
             rule.keywords,
             rule.needs_training,
+            rule.judges_networks,
             rule.matters_in_tests,
         )
 
@@ -59,6 +62,7 @@ class _Summary(NamedTuple):
             b"is_preview" in text,
             rest.partition(b'"')[0].decode(),
             NEEDS_NO_TRAINING not in text,
+            JUDGES_NETWORKS in text,
             MATTERS_IN_TESTS in text,
         )
 
@@ -124,6 +128,11 @@ class RuleFile:
     def needs_training(self) -> bool:
         """Whether the rule applies only to scripts that train."""
         return self._summary.needs_training
+
+    @property
+    def judges_networks(self) -> bool:
+        """Whether the rule also applies to files that import torch and train nothing."""
+        return self._summary.judges_networks
 
     @property
     def matters_in_tests(self) -> bool:

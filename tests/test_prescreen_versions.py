@@ -141,3 +141,13 @@ def test_a_file_of_torch_alone_that_trains_nothing_is_not_read(monkeypatch: pyte
     monkeypatch.setattr("lintrain.read.read_pipeline", None)
     code = "import torch\nnet = build()\nnet.load_state_dict(torch.load('weights.pt'), strict=False)\n"
     assert not check_source(Source("use.py", code), load_rules(), lambda: TARGETS).crashes
+
+
+SWAPPED = "import torch\ndef split(heads):\n    rows, steps = heads.shape\n    return heads.view(steps, rows)\n"
+NETWORK = "from torch import nn\nnet = nn.Sequential(nn.Linear(8, 16),\n    nn.Linear(8, 3))\n"
+
+
+@pytest.mark.parametrize(("code", "found"), [(SWAPPED, "view-for-permute"), (NETWORK, "shape-mismatch")])
+def test_a_network_is_judged_in_a_file_that_trains_nothing(code: str, found: str) -> None:
+    reading = check_source(Source("network.py", code), load_rules(), lambda: TARGETS)
+    assert [one.finding.rule for one in reading.reported] == [found]

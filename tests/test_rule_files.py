@@ -35,6 +35,8 @@ def test_the_text_of_a_rule_tells_what_it_needs(rule: RuleFile) -> None:
     assert from_outside.reads_text is (type(rule.rule).check is not Rule.check)
     assert from_outside.is_preview is rule.rule.is_preview
     assert from_outside.needs_training is rule.rule.needs_training
+    assert from_outside.judges_networks is rule.rule.judges_networks
+    assert not (rule.rule.judges_networks and rule.rule.needs_training)
     assert from_outside.matters_in_tests is rule.rule.matters_in_tests
     assert rule.rule.needs_training or "prescreen" in vars(type(rule.rule)) or rule.rule.keywords
 

@@ -62,8 +62,7 @@ def _without_training(
 
     asked = [rule for rule in rules if not rule.needs_training and contains_keywords(source, rule)]
     if asked and not imports_hub_library(source):
-        # A file that defines networks of torch: rules without keywords are about the names of hub libraries.
-        asked = [rule for rule in asked if rule.keywords] if "torch" in imported_packages(source) else []
+        asked = [rule for rule in asked if rule.judges_networks and "torch" in imported_packages(source)]
     if not asked:
         return ()
     targets = find_targets()

@@ -18,7 +18,7 @@ from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
 from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -35,7 +35,8 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Operation, Whole, shape_of
+from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.pipeline.values.tensors import Derived, Operation, Whole, root_of, shape_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ACTIVATIONS = frozenset(
@@ -180,11 +181,34 @@ def _along(call: Call, name: str) -> str:
     return f"{name} over rows" if name != "sigmoid" and literal(axis) == 0 and integer(axis) == 0 else name
 
 
+FROM_DATA = lazy_pattern(r"\.\[\]|^batch\.\[")
+"""Names of unknown things that a loop over data gives: an element, or a part of one."""
+
+
+def is_data(value: Value) -> bool:
+    """Whether a value certainly comes from the data, or is a literal: no gradient flows into it."""
+    match value:
+        case Tensor():
+            is_made_of_data = value.role is Role.LABELS or (value.made is not None and value.made.name == DATA)
+            return (isinstance(value.model, Unknown) and is_made_of_data) or value.cut is not None
+        case Constant() | Absent():
+            return True
+        case Derived():
+            return is_data(root_of(value.of) if value.by == "slice" else root_of(value))
+        case Unknown():
+            return FROM_DATA.search(value.name) is not None
+        case SequenceValue():
+            return all(is_data(item) for item in value.items)
+        case _:
+            return False
+
+
 def combined(left: Value, operator: str, right: Value, text: str, location: Location) -> Tensor:
     """What arithmetic makes of a tensor and something else: numbers of its own, off the graph if both are."""
     tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
     cuts = [operand.cut for operand in tensors if operand.cut]
-    is_cut = len(cuts) == len(tensors) and all(isinstance(operand, Tensor | Constant) for operand in (left, right))
+    others = [operand for operand in (left, right) if not isinstance(operand, Tensor)]
+    is_cut = len(cuts) == len(tensors) and all(is_data(operand) for operand in others)
     put_together = multiplied if operator == "MatMult" else broadcast
     shape = put_together(tensors[0].shape, tensors[-1].shape) if len(tensors) == 2 else ANY
     if len(tensors) == 1 and any(isinstance(operand, Constant) for operand in (left, right)):

@@ -79,6 +79,7 @@ class ViewForPermute(Rule):
     level = Level.WARNING
     keywords = "view|reshape"
     needs_training = False
+    judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return any(swaps.swapping_views(source))

@@ -198,6 +198,7 @@ class ShapeMismatch(Rule):
     level = Level.ERROR
     keywords = "nn|view|reshape"
     needs_training = False
+    judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return networks.builds_sized_layers(source)

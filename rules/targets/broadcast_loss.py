@@ -124,9 +124,7 @@ class Claim:
 
 class BroadcastLoss(Rule[Claim]):
     level = Level.ERROR
-    keywords = (
-        "mse_loss|MSELoss|l1_loss|L1Loss|huber_loss|HuberLoss|binary_cross_entropy|BCELoss|BCEWithLogitsLoss|backward"
-    )
+    keywords = "loss|Loss|binary_cross_entropy|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}

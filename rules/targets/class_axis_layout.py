@@ -172,9 +172,15 @@ def _has_classes_last(logits: Tensor, targets: tuple[Tensor, ...]) -> bool:
     if logits.shape.last == CLASSES:
         return True
     is_linear = logits.made is not None and logits.made.name == "linear" and logits.shape.last != 1
-    if logits.is_reshaped and logits.shape.last is None:  # the classes may be in dimension 1 already
-        return False
+    if logits.is_reshaped and not all(_has_tokens_first(logits, each) for each in targets):
+        return False  # the classes may be in dimension 1 already
     return is_linear and bool(targets) and all(each.shape.rank == 2 and each.kind == "int" for each in targets)
+
+
+def _has_tokens_first(logits: Tensor, target: Tensor) -> bool:
+    """Whether dimension 1 of logits has the size of the tokens, and the last one another."""
+    tokens = target.shape.sizes[1] if target.shape.rank == 2 else None
+    return tokens is not None and logits.shape.sizes[1] == tokens and logits.shape.last not in {None, tokens}
 
 
 def _is_row(logits: Tensor) -> bool:

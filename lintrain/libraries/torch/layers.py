@@ -12,12 +12,11 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.layer_shapes import OPEN, argument_of, misfit_of, output_of
 from lintrain.interpreter.shapes import ANY, integer
-from lintrain.interpreter.tracing import DATA
+from lintrain.interpreter.tracing import is_data
 from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.model import Model, Module, Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
-    Absent,
     Constant,
     Sequence,
     Unknown,
@@ -26,7 +25,7 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Derived, Operation, Shape, root_of, shape_of
+from lintrain.pipeline.values.tensors import Operation, Shape, shape_of
 from lintrain.pipeline.values.training import LossCall
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -193,9 +192,6 @@ MODULES = {
 }
 """Loss modules by the functions that they call."""
 
-FROM_DATA = lazy_pattern(r"\.\[\]|^batch\.\[")
-"""Names of unknown things that a loop over data gives: an element, or a part of one."""
-
 
 def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     """Keep one use of a loss, and give its value."""
@@ -233,21 +229,3 @@ def _cut_of(prediction: Value, target: Value) -> Operation | None:
         return None
     # If gradients can flow into the target, the loss still has a graph.
     return prediction.cut if is_data(target) else None
-
-
-def is_data(value: Value) -> bool:
-    """Whether a value certainly comes from the data, or is a literal: no gradient flows into it."""
-    match value:
-        case Tensor():
-            is_made_of_data = value.role is Role.LABELS or (value.made is not None and value.made.name == DATA)
-            return (isinstance(value.model, Unknown) and is_made_of_data) or value.cut is not None
-        case Constant() | Absent():
-            return True
-        case Derived():
-            return is_data(root_of(value.of) if value.by == "slice" else root_of(value))
-        case Unknown():
-            return FROM_DATA.search(value.name) is not None
-        case Sequence():
-            return all(is_data(item) for item in value.items)
-        case _:
-            return False
