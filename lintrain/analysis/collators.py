@@ -44,12 +44,12 @@ def collations(pipeline: Pipeline) -> Iterator[Collation]:
         if run.path in PLAIN_TRAINERS and not run.overrides & OWN_LOADING:
             yield from _of_trainer(run)
     for loader in pipeline.loaders:
-        if isinstance(loader.collate, Collator) and loader.origin is not None:
-            yield _of_loader(pipeline, loader, loader.collate, loader.origin)
+        if isinstance(loader.collator, Collator) and loader.origin is not None:
+            yield _of_loader(pipeline, loader, loader.collator, loader.origin)
 
 
 def _of_trainer(run: TrainerRun) -> Iterator[Collation]:
-    collator, dataset = run.value("data_collator"), run.value("train_dataset")
+    collator, dataset = run.collator, run.value("train_dataset")
     if isinstance(collator, Collator):
         yield Collation(run.construction, collator, tokenizer_of(collator), dataset, run.model, run)
     elif is_missing(collator):
@@ -135,8 +135,10 @@ def _is_ragged_set(_: Pipeline, dataset: Dataset) -> bool:
 def _ragged_rows(pipeline: Pipeline, value: Value) -> tuple[Related, ...]:
     if isinstance(value, Dataset):
         return _tokenized_at(value) if _is_ragged(value) else ()
-    own = [rows for rows in pipeline.own_rows if rows.instance is value and _has_ragged(rows.columns)]
-    return tuple(Related(rows.location, f"each row is {NOTE}", "tokenized") for rows in own if rows.location)
+    own = pipeline.rows_of(value)
+    if own is None or not _has_ragged(own.columns or {}):
+        return ()
+    return tuple(Related(step.location, f"each row is {NOTE}", "tokenized") for step in own.steps)
 
 
 def _is_ragged(dataset: Dataset) -> bool:

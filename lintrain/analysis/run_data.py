@@ -65,20 +65,21 @@ def given_datasets(pipeline: Pipeline) -> Iterator[Given]:
             argument = run.arguments.get(parameter)
             if argument is None or parameter in run.attributes:
                 continue
-            datasets = _datasets_of(argument.value)
+            is_passed_on = parameter == "train_dataset" and run.passed_on is not None
+            datasets = _datasets_of(pipeline, run.collated_rows if is_passed_on else argument.value)
             if datasets and not any(dataset.has_transform for dataset in datasets):
                 yield Given(run, parameter, argument, datasets)
 
 
-def _datasets_of(value: Value) -> tuple[Dataset, ...]:
+def _datasets_of(pipeline: Pipeline, value: Value) -> tuple[Dataset, ...]:
     options = [option for option in options_of(value) if not (isinstance(option, Constant) and option.value is None)]
-    datasets = tuple(option for option in options if isinstance(option, Dataset))
+    datasets = tuple(rows for option in options if (rows := pipeline.rows_of(option)) is not None)
     return datasets if len(datasets) == len(options) else ()
 
 
 def collates_plainly(run: TrainerRun) -> bool:
     """Whether the rows are certainly collated by transformers, without code of the script."""
-    collator = run.value("data_collator")
+    collator = run.collator
     return is_default_collator(collator) or (isinstance(collator, Collator) and collator.tokenizes is False)
 
 
@@ -96,7 +97,7 @@ def keeps_labels(run: TrainerRun) -> bool:
         or not is_missing(run.value("compute_loss_func"))
     ):
         return False
-    collator = run.value("data_collator")
+    collator = run.collator
     return is_default_collator(collator) or (isinstance(collator, Collator) and collator.makes_labels is False)
 
 

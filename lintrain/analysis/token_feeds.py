@@ -60,13 +60,15 @@ def token_feeds(pipeline: Pipeline) -> Iterator[TokenFeed]:
     for run in pipeline.runs:
         if run.path in PLAIN_TRAINERS and not run.overrides & OWN_LOADING:
             for parameter in ("train_dataset", "eval_dataset"):
-                for columns, dataset in _rows_in(pipeline, run.value(parameter)):
-                    yield TokenFeed(run.construction, columns, dataset, run.model, run.value("data_collator"), run=run)
+                # The script's own collator is read on the rows of the training data.
+                passed_on = run.passed_on if parameter == "train_dataset" else None
+                for columns, dataset in _rows_in(pipeline, passed_on or run.value(parameter)):
+                    yield TokenFeed(run.construction, columns, dataset, run.model, run.collator, run=run)
     model = pipeline.models[0] if len(pipeline.models) == 1 else None
     for loader in pipeline.loaders:
         if loader.origin is not None:
-            for columns, dataset in _rows_in(pipeline, loader.dataset):
-                yield TokenFeed(loader.origin, columns, dataset, model, loader.collate, loader=loader)
+            for columns, dataset in _rows_in(pipeline, loader.collated_rows):
+                yield TokenFeed(loader.origin, columns, dataset, model, loader.collator, loader=loader)
 
 
 def _rows_in(pipeline: Pipeline, value: Value) -> Iterator[tuple[Mapping[str, Column], Dataset | None]]:
@@ -74,11 +76,9 @@ def _rows_in(pipeline: Pipeline, value: Value) -> Iterator[tuple[Mapping[str, Co
     options = [option for option in options_of(value) if not is_missing(option)]
     known: list[tuple[Mapping[str, Column], Dataset | None]] = []
     for option in options:
-        own = next((rows for rows in pipeline.own_rows if rows.instance is option), None)
-        if isinstance(option, Dataset) and not option.has_transform:
-            known.append((option.columns or {}, option))
-        elif own is not None:
-            known.append((own.columns, None))
+        rows = pipeline.rows_of(option)
+        if rows is not None and not rows.has_transform:
+            known.append((rows.columns or {}, rows if rows.library else None))
     yield from known if len(known) == len(options) else ()
 
 

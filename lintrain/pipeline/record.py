@@ -12,7 +12,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.closure import Circles
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
-from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
 from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
 from lintrain.pipeline.values.tensors import Shape, SpecialToken, Text
@@ -239,6 +239,15 @@ class Pipeline:
     def source_of(self, location: Location) -> Source:
         """The file of a location: the script, or a module that was read for it."""
         return self.sources.get(location.path, self.source)
+
+    def rows_of(self, value: Value) -> Dataset | None:
+        """The rows of a data set: of a library, of the script's own class, or a list; None if they are not known."""
+        if isinstance(value, Dataset):
+            return value
+        # A `Subset` and the parts of `random_split` have the rows of the data set that they were taken from.
+        if isinstance(value, TorchDataset) and value.name in {"Subset", "random_split"} and value.parts:
+            return self.rows_of(value.parts[0])
+        return next((own.rows for own in self.own_rows if own.owner is value), None)
 
     def code(self, location: Location) -> str:
         """The code at a location."""

@@ -77,11 +77,15 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The number of classes and the locations that show it; `code` gives the number in the script."""
+    """The number of classes and the locations that show it; `code` gives the number in the script.
+
+    `is_least` if there may be more.
+    """
 
     count: int
     reasons: tuple[Related, ...]
     code: str
+    is_least: bool = False
 
 
 OUT_OF_BOUNDS = ("IndexError: Target ", "Received a label value of ")
@@ -128,6 +132,8 @@ class MissingNumLabels(Rule[Claim]):
     def _mismatched(self, model: Model, origin: Location, classes: Classes) -> Iterator[Finding[Claim]]:
         size = _size(model)
         if size is None or size == classes.count or (size == 1 and not isinstance(model.num_labels, Absent)):
+            return
+        if classes.is_least and size > classes.count:
             return
         is_default = isinstance(model.num_labels, Absent)
         has = f"has {size} outputs by default" if is_default else f"has {size} outputs"
@@ -209,7 +215,7 @@ def _size(model: Model) -> int | None:
 def _classes_of(pipeline: Pipeline, model: Model) -> Classes | None:
     """The classes of the labels that a model is trained on: those of its data set, else of a list of names."""
     runs = [run for run in pipeline.runs if run.model is model]
-    given = [run.dataset("train_dataset") for run in runs]
+    given = [pipeline.rows_of(run.collated_rows) for run in runs]
     datasets = [dataset for dataset in given if dataset is not None] if runs else _only_data(pipeline)
     known = [classes for dataset in datasets if (classes := _classes_in(dataset)) is not None]
     if known and len(known) == len(datasets) and len({classes.count for classes in known}) == 1:
@@ -227,18 +233,20 @@ def _only_data(pipeline: Pipeline) -> list[Dataset]:
     if len(pipeline.models) != 1 or pipeline.runs or not (trains or pipeline.models[0].framework == "tf"):
         return []
     every = [part for each in pipeline.datasets for part in (each.every() if isinstance(each, DatasetDict) else [each])]
-    return [dataset for dataset in every if dataset.label is not None]
+    own = [rows for loader in pipeline.loaders if (rows := pipeline.rows_of(loader.collated_rows)) is not None]
+    return [dataset for dataset in dict.fromkeys([*every, *own]) if dataset.label is not None]
 
 
 def _classes_in(dataset: Dataset) -> Classes | None:
     """The classes of a data set's label column, if they are still known."""
     label: Column | None = dataset.label
-    count = (len(label.class_names) or label.num_classes) if label else None
+    count = (len(label.class_names) or label.num_classes or label.shown_classes) if label else None
     if label is None or not count:
         return None
+    is_least = not label.class_names and not label.num_classes
     names = f" ({', '.join(label.class_names[:4])}{', …' if count > 4 else ''})" if label.class_names else ""
     note = f"`{label.name}` has {count} classes{names}"
-    return Classes(count, dataset.origins(note), str(count))
+    return Classes(count, dataset.origins(note), str(count), is_least)
 
 
 def _listed(pipeline: Pipeline, origin: Location) -> Classes | None:

@@ -152,10 +152,10 @@ def _has_plain_loss(run: TrainerRun) -> bool:
 
 def _classes(pipeline: Pipeline, training: tuning.Training, run: TrainerRun) -> tuple[tuple[Related, ...], int | None]:
     """The locations that show that the labels are classes, and their number: the label column, or an argmax metric."""
-    dataset = run.dataset("train_dataset")
+    dataset = pipeline.rows_of(run.collated_rows)
     label = dataset.label if dataset is not None else None
-    if dataset is not None and label is not None and label.kind is Kind.CLASS:
-        count = len(label.class_names) or label.num_classes
+    if dataset is not None and label is not None and (label.kind is Kind.CLASS or label.shown_classes):
+        count = len(label.class_names) or label.num_classes or label.shown_classes
         if count and count > 1:
             return dataset.origins(f"`{label.name}` has {count} classes"), count
     for call in pipeline.metric_calls:

@@ -89,7 +89,7 @@ class MissingAttentionMask(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feeding in loaders.feedings(pipeline):
-            reasons = collators.ragged_at(pipeline, feeding.loader.dataset)
+            reasons = collators.ragged_at(pipeline, feeding.loader.collated_rows)
             if not reasons or not _pads(feeding.loader):
                 continue
             for call in pipeline.model_calls:
@@ -136,11 +136,11 @@ class MissingAttentionMask(Rule[Claim]):
 def _pads(loader: Loader) -> bool:
     """Whether batches of several rows are certainly padded to the longest one."""
     size = number_of(loader.value("batch_size"))
-    return isinstance(loader.collate, Collator) and loader.collate.pads is True and size is not None and size > 1
+    return isinstance(loader.collator, Collator) and loader.collator.pads is True and size is not None and size > 1
 
 
 def _padded_at(loader: Loader) -> list[Related]:
-    location = loader.collate.origin
+    location = loader.collator.origin
     return [Related(location, "each batch is padded here", "padded")] if location else []
 
 

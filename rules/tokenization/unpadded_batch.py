@@ -220,7 +220,7 @@ def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
 
 def _stacks(run: TrainerRun, parameter: str) -> bool:
     """Whether this Trainer certainly stacks several rows into a batch without padding."""
-    collator = run.value("data_collator")
+    collator = run.collator
     if not run_data.is_default_collator(collator) and not (isinstance(collator, Collator) and collator.pads is False):
         return False
     if is_missing(collator) and not all(is_missing(run.value(name)) for name in ("processing_class", "tokenizer")):

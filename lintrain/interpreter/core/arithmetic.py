@@ -110,7 +110,7 @@ def repeat(items: Sequence, count: Literal) -> Sequence:
         return Sequence(items.items * count, items.kind, items.is_complete)
     # `[0] * n` with an unknown `n` holds zeros, how many is not known. The items stay: a loop over it gets
     # a zero.
-    return Sequence(list(items.items), items.kind, False)
+    return Sequence(list(items.items), items.kind, False, items.knows_items)
 
 
 def compare(left: Constant, operator: str, right: Constant) -> Value:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from lintrain.interpreter.core.arithmetic import is_none
 from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.reader import Flow, Reader, weighed
 from lintrain.interpreter.core.registry import (
     ATTRIBUTES,
@@ -209,7 +210,8 @@ def element(reader: Reader, value: Value) -> Value:
         case SequenceValue() if value.items:
             # An incomplete list may hold anything besides what is known, unless its one item stands for all
             # of them.
-            each = join(reader.counted(value.items)) if value.is_complete or len(value.items) == 1 else UNKNOWN
+            is_known = value.knows_items or len(value.items) == 1
+            each = any_of(reader.counted(value.items)) if is_known else UNKNOWN
             if isinstance(each, Unknown):
                 forget_frames(value)
             return each

@@ -67,7 +67,7 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, location:
         case Sequence(), _:
             # `items[i] = x`: which item goes is not known, so the list keeps all of them and may hold
             # others.
-            owner.is_complete = False
+            owner.is_closed, owner.is_complete = owner.knows_items, False
             owner.items.append(value)
         case _:
             pass

@@ -18,6 +18,7 @@ from lintrain.pipeline.values.python import (
     Library,
     Literal,
     Mapping,
+    OneOf,
     Sequence,
     Value,
     join,
@@ -59,6 +60,8 @@ def column_of(name: str, value: Value, *, is_batch: bool) -> Column:
     if is_batch and isinstance(value, Sequence) and not value.items:
         row = value
     found = _described(row)
+    if is_batch and isinstance(value, Sequence) and value.knows_items:
+        found = replace(found, shown_classes=_classes_shown(value.items))
     if found.kind is Kind.UNKNOWN:
         # Only if the value shows nothing: code that fills `input_ids` with text is a mistake, and its
         # name must not hide that.
@@ -90,6 +93,8 @@ def _described(value: Value) -> Column:
             return column
         case Text() | Templated():
             return Column("", Kind.TEXT, written=value)
+        case OneOf(literals=literals):
+            return Column("", _kind_of_literal(literals[0]), shown_classes=_classes_of(literals))
         case Constant(value=plain):
             return Column("", _kind_of_literal(plain))
         case Sequence(items=items) if items:
@@ -135,7 +140,21 @@ def _merged(values: SequenceType[Value]) -> Column:
     # certain.
     if any(other.kind is not first.kind for other in others):
         return Column("", is_masked=is_masked)
+    first = replace(first, shown_classes=_classes_shown(kept))
     return replace(first, is_masked=True) if is_masked else first
+
+
+def _classes_shown(labels: SequenceType[Value]) -> int | None:
+    """The number of classes that labels show, if all of them are certainly literals."""
+    plain = [label.value for label in labels if isinstance(label, Constant) and not label.is_default]
+    return _classes_of(plain) if len(plain) == len(labels) else None
+
+
+def _classes_of(literals: SequenceType[Literal]) -> int | None:
+    """The number of classes if literals are whole numbers from 0 on, without gaps, and at least two of them."""
+    numbers = {each for each in literals if isinstance(each, int) and not isinstance(each, bool)}
+    is_counted = len(literals) > 1 and all(each in numbers for each in literals) and numbers == set(range(len(numbers)))
+    return len(numbers) if is_counted and len(numbers) > 1 else None
 
 
 def masks_some(value: Value) -> bool:

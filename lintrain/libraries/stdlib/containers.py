@@ -8,6 +8,7 @@ from __future__ import annotations
 from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import ENTRIES, element_of, function, method, of_type, operated, subscript_of
 from lintrain.model.location import Location
@@ -50,6 +51,9 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
             return value.items[index]
         case Slice():
             return _slice(reader, value, key)
+        case Constant(value=int()) | Unknown():
+            # `self.items[index]`: any of the items. Other keys select several, or are a mistake.
+            return dispatch.element(reader, value)
         case _:
             return UNKNOWN
 
@@ -59,7 +63,7 @@ def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:
     bounds = [_bound(part) for part in (key.lower, key.upper, key.step)]
     if not value.is_complete or any(isinstance(bound, Value) for bound in bounds) or bounds[2] == 0:
         # Some of the items, how many is not known: one that is any of them stands for all.
-        return Sequence([join(items)] if items else [], value.kind, False)
+        return Sequence([any_of(items)] if items else [], value.kind, False, value.knows_items)
     lower, upper, step = (bound if isinstance(bound, int) else None for bound in bounds)
     return Sequence(items[lower:upper:step], value.kind)
 

@@ -51,14 +51,17 @@ def _extend(call: Call, items: list[Value], *, is_known: bool = True) -> Value:
         # In a loop the list grows with each iteration, and the body is read once: more items than these may
         # be in it.
         certain = is_known and not call.reader.loops and not call.reader.conditions
+        receiver.is_closed = receiver.knows_items and is_known
         receiver.is_complete = receiver.is_complete and certain
     return Constant(None)
 
 
 @method(Sequence, "pop", "remove", "insert", "clear")
 def _changed(call: Call) -> Value:
-    if isinstance(call.receiver, Sequence):
-        call.receiver.is_complete = False
+    receiver = call.receiver
+    if isinstance(receiver, Sequence):
+        receiver.is_closed = receiver.knows_items and not call.path.endswith("insert")
+        receiver.is_complete = False
     return UNKNOWN
 
 

@@ -29,9 +29,10 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.libraries.datasets.deriving import derived
 from lintrain.libraries.torch.images import image_row
+from lintrain.libraries.datasets.own_rows import note_list
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.data import Dataset, Encoding, Rows
+from lintrain.pipeline.values.data import CollatedRows, Dataset, Encoding, Rows
 from lintrain.pipeline.values.loading import Batch, Collated, Loader, TorchDataset
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
@@ -82,6 +83,8 @@ def _loader(call: Call) -> Value:
         not call.is_open and "**" not in arguments,
         origin=call.location,
     )
+    if given is not None:
+        note_list(call.reader, given.value, given.location, given.text)
     call.reader.record.loaders.append(loader)
     return loader
 
@@ -250,6 +253,7 @@ def collated(reader: Reader, loader: Loader) -> Value | None:
         # The default of `batch_size` is 1, and a sampler may give batches of any size.
         many = is_many(loader.arguments.get("batch_size"), 1) and "sampler" not in loader.arguments
         content = read_collate(reader, loader.collate, row, location, is_of_many=many)
+    loader.passed_on = content if isinstance(content, CollatedRows) and not content.is_changed else None
     is_whole = isinstance(content, Sequence) and content.is_complete and bool(content.items)
     return content if is_whole or isinstance(content, Mapping | Encoding | Rows | Tensor) else None
 

@@ -18,6 +18,8 @@ from lintrain.pipeline.values.python import (
     is_missing,
     is_true,
     number_of,
+    options_of,
+    text_of,
 )
 from lintrain.pipeline.values.tensors import Templated, Text
 
@@ -99,8 +101,12 @@ def _stacks(encoding: Encoding) -> bool:
     wanted = encoding.arguments.get("return_tensors")
     text = encoding.inputs
     is_batch = not isinstance(text, ColumnValues) or not isinstance(text.dataset, Rows) or text.dataset.is_batch
-    is_single = isinstance(text, Unknown | Text) or not is_batch
-    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.default and is_single
+    is_single = all(_is_one_text(option) for option in options_of(text)) or not is_batch
+    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.is_default and is_single
+
+
+def _is_one_text(value: Value) -> bool:
+    return isinstance(value, Unknown | Text) or text_of(value) is not None
 
 
 def padding_of(call: Call) -> Padding:

@@ -17,11 +17,13 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
 )
 from lintrain.knowledge.trainers import TRAINER, trainer_parameters
-from lintrain.libraries.torch.loaders import is_many, read_collate
+from lintrain.libraries.datasets.own_rows import note_list
+from lintrain.libraries.torch.loaders import is_many, read_collate, row_of
 from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.data import Rows
+from lintrain.pipeline.values.data import Dataset, Rows
+from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -31,6 +33,7 @@ from lintrain.pipeline.values.python import (
     Function,
     Instance,
     Partial,
+    Sequence,
     Value,
     is_missing,
     join,
@@ -72,20 +75,33 @@ def _made(call: Call, run: TrainerRun) -> TrainerRun:
         run.attributes["model"] = dispatch.call(call.reader, run.value("model_init"), [], location=call.location)
     if not isinstance(run.value("compute_metrics"), Absent):
         read_metric_function(call.reader, run, call.location)
+    for argument in (run.arguments.get("train_dataset"), run.arguments.get("eval_dataset")):
+        if argument is not None:
+            note_list(call.reader, argument.value, argument.location, argument.text)
     _read_collator(call, run)
     return run
 
 
 def _read_collator(call: Call, run: TrainerRun) -> None:
     """Read a collator of the script's own on a row of the training set, for the columns that it needs."""
-    collator, dataset = run.value("data_collator"), run.dataset("train_dataset")
-    if dataset is None or not isinstance(collator, Function | Instance | Partial | Bound):
+    collator, dataset = run.value("data_collator"), run.value("train_dataset")
+    if not isinstance(collator, Function | Instance | Partial | Bound):
+        return
+    if isinstance(dataset, Instance | Sequence | TorchDataset):
+        with call.reader.aside():
+            row = row_of(call.reader, dataset, call.location)
+            run.collated = read_collate(call.reader, collator, row, call.location, is_of_many=_has_many(run))
+    if not isinstance(dataset, Dataset):
         return
     rows = Rows(dataset, False, depth=len(call.reader.conditions), origin=call.location)
-    size = run.settings.value("per_device_train_batch_size") if run.settings else None
-    many = is_many(size, 8) and (run.settings is not None or is_missing(run.value("args")))
-    run.collated = read_collate(call.reader, collator, rows, call.location, is_of_many=many)
+    run.collated = read_collate(call.reader, collator, rows, call.location, is_of_many=_has_many(run))
     run.collator_needs = dict(rows.needs)
+
+
+def _has_many(run: TrainerRun) -> bool:
+    """Whether a training batch certainly has several rows."""
+    size = run.settings.value("per_device_train_batch_size") if run.settings else None
+    return is_many(size, 8) and (run.settings is not None or is_missing(run.value("args")))
 
 
 @base_call(TRAINER)

@@ -53,6 +53,8 @@ class Column:
     kind: Kind = Kind.UNKNOWN
     class_names: tuple[str, ...] = ()
     num_classes: int | None = None
+    shown_classes: int | None = None
+    """The number of classes that literal labels show, which count from 0; other rows may have more."""
     padding: Padding = Padding.UNKNOWN
     truncated: bool | None = None
     max_length: int | None = None

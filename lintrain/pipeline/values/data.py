@@ -12,7 +12,7 @@ from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Cut as Cut
 from lintrain.pipeline.values.columns import Kind as Kind
 from lintrain.pipeline.values.columns import Padding as Padding
-from lintrain.pipeline.values.python import UNKNOWN, Literal, Value
+from lintrain.pipeline.values.python import UNKNOWN, Literal, Unknown, Value
 from lintrain.pipeline.values.tensors import TokenSetting
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -151,6 +151,11 @@ class Rows(Value):
     depth: int = 0
 
     @property
+    def is_whole(self) -> bool:
+        """Whether code put nothing into it and took nothing out."""
+        return not self.items and not self.removed and not self.is_open
+
+    @property
     def columns(self) -> dict[str, Column]:
         """The columns that are in it still, those that code put into it left out."""
         known = (self.dataset.columns if isinstance(self.dataset, Dataset) else None) or {}
@@ -255,14 +260,27 @@ class Collator(Value):
         return self.path.rpartition(".")[2]
 
 
+@dataclass(eq=False, slots=True)
+class CollatedRows(Unknown):
+    """The batch that a library's collator makes of rows that code of the script gives it: each of them is like `row`.
+
+    `is_changed` if that code then puts something into the batch.
+    """
+
+    collator: Collator | None = None
+    row: Value = UNKNOWN
+    is_changed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class OwnRows:
-    """A data set of the script's own class: what one item of it contains, and the location of its `__getitem__`."""
+    """Rows that no library made, as columns: `owner` is an object of the script's class, a list, or a CollatedRows.
 
-    instance: Value
-    columns: dict[str, Column]
-    is_complete: bool
-    location: Location | None
+    The only step of `rows` is its `__getitem__`, the making of the list, or the call of the collator.
+    """
+
+    owner: Value
+    rows: Dataset
 
 
 @dataclass(eq=False, slots=True)

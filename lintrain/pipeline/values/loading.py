@@ -10,6 +10,7 @@ from dataclasses import field
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.certainty import Default
+from lintrain.pipeline.values.data import CollatedRows
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Mapping, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -30,6 +31,18 @@ class Loader(Value):
     is_complete: bool = True
     collations: int = 0
     """How often its collate function was read."""
+    passed_on: CollatedRows | None = None
+    """What its collate function returns, if that only passes rows on to a library's collator."""
+
+    @property
+    def collator(self) -> Value:
+        """What makes its batches: the collator that its collate function calls, else that function itself."""
+        return self.collate if self.passed_on is None or self.passed_on.collator is None else self.passed_on.collator
+
+    @property
+    def collated_rows(self) -> Value:
+        """What its collator gets rows of: its data set, or the rows that its collate function makes of that."""
+        return self.dataset if self.passed_on is None else self.passed_on
 
     def value(self, name: str) -> Value:
         """What an argument was set to: Absent if it was not, Unknown if it may have been."""

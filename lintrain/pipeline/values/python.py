@@ -49,6 +49,13 @@ class Unknown(Value):
 
 
 @dataclass(eq=False, slots=True)
+class OneOf(Unknown):
+    """One of many literals of one type, it is not known which: what a list holds at an unknown index."""
+
+    literals: tuple[Literal, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
 class Absent(Value):
     """Known not to be there: an argument that was not given."""
 
@@ -117,11 +124,20 @@ def first_default(*values: Value) -> Default | None:
 
 @dataclass(eq=False, slots=True)
 class Sequence(Value):
-    """A list, tuple or set; `is_complete` if no other items can be in it."""
+    """A list, tuple or set; `is_complete` if no other items can be in it.
+
+    `is_closed` if each item is one of `items`, but it is not known how many there are: a list that a loop fills.
+    """
 
     items: list[Value]
     kind: str = "list"
     is_complete: bool = True
+    is_closed: bool = False
+
+    @property
+    def knows_items(self) -> bool:
+        """Whether each item is certainly one of `items`."""
+        return self.is_complete or self.is_closed
 
 
 @dataclass(eq=False, slots=True)

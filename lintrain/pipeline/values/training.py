@@ -6,7 +6,7 @@ from dataclasses import field
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.data import CollatedRows, Dataset
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, LibraryObject, Value
 from lintrain.startup.lazy_dataclass import dataclass
@@ -138,6 +138,22 @@ class TrainerRun(Value):
         if name in self.arguments:
             return self.arguments[name].value
         return ABSENT if self.is_complete else UNKNOWN
+
+    @property
+    def passed_on(self) -> CollatedRows | None:
+        """What its collator returns, if that is code of the script that only passes rows on to a library's collator."""
+        collated = self.collated
+        return collated if isinstance(collated, CollatedRows) and not collated.is_changed else None
+
+    @property
+    def collator(self) -> Value:
+        """What makes its batches: the collator that a function of the script calls, else what it was given."""
+        return self.passed_on.collator if self.passed_on and self.passed_on.collator else self.value("data_collator")
+
+    @property
+    def collated_rows(self) -> Value:
+        """What its collator gets rows of: its training data, or the rows that a function of the script makes of it."""
+        return self.passed_on or self.value("train_dataset")
 
     @property
     def is_plain(self) -> bool:
