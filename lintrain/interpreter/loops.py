@@ -1,4 +1,4 @@
-"""Loops: run once, with what happens in them marked as repeated.
+"""Loops: run once, with what happens in them marked as repeated; those over a few names are unrolled.
 
 Comprehensions: item by item where the items are known and few, else once for all of them.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from lintrain.interpreter import unrolling
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import expression, statement
@@ -24,8 +25,11 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 @statement(ast.For, ast.AsyncFor)
 def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
-    """`for`: its element bound to the target, its body run once."""
+    """`for`: its element bound to the target, its body run once; one over a few names runs for each of them."""
     over = dispatch.evaluate(reader, node.iter, scope)
+    items = unrolling.items_to_unroll(reader, node, over)
+    if items is not None:
+        return unrolling.unroll(reader, node, items, scope)
     each = dispatch.element(reader, over)
     header = reader.code(reader.source.location(node.iter))
     loop = Loop(

@@ -8,7 +8,7 @@ import re
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
-from lintrain.pipeline.values.python import Instance, Sequence, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Instance, Sequence, Value
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -145,9 +145,23 @@ def _are_made_alike(one: TorchDataset, other: TorchDataset) -> bool:
     """Whether two data sets of torchvision read the same files: the same class and the same `train` or `split`."""
     if one.path != other.path or not one.path.startswith("torchvision.") or not (one.is_complete and other.is_complete):
         return False
-    telling = {"0", "1", "root", "train", "split", "image_set", "year", "annFile", "classes", "fold"}
-    given = [{name: each.text for name, each in made.arguments.items() if name in telling} for made in (one, other)]
-    return given[0] == given[1] and bool(given[0])
+    given = [
+        {name: each.value for name, each in made.arguments.items() if name in CHOOSES_ROWS} for made in (one, other)
+    ]
+    is_same = all(_are_same(value, given[1].get(name)) for name, value in given[0].items())
+    return bool(given[0]) and given[0].keys() == given[1].keys() and is_same
+
+
+CHOOSES_ROWS = frozenset({"0", "1", "root", "train", "split", "image_set", "year", "annFile", "classes", "fold"})
+"""Arguments of data sets of torchvision that choose the files, positional ones by their numbers."""
+
+
+def _are_same(one: Value, other: Value | None) -> bool:
+    """Whether two values are certainly the same: one object, or equal literals."""
+    # The code proves nothing: `train=is_train` is written once and called with True and with False.
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return one.value == other.value
+    return one is other and one is not UNKNOWN and not isinstance(one, Either)
 
 
 def _of_datasets(train: Dataset, evaluation: Dataset) -> Sharing | None:

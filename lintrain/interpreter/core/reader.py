@@ -100,6 +100,8 @@ class Reader:
     grad_switches: list[str] = field(default_factory=list[str])
     """The code of the conditions on which autograd is on here: `phase == "train"`."""
     uncalled: bool = False
+    unrolled: int = 0
+    """Loops around the code that are read once for each of their items."""
     steps: int = 0
     limit: int = STEP_BUDGET
     """The count of steps at which reading stops, or comes back from the project's modules."""

@@ -128,7 +128,7 @@ def _has_slice(key: Value) -> bool:
 
 @element_of(ColumnValues)
 def _one_value(reader: Reader, value: Value) -> Value:
-    return ColumnValues(value.column, value.dataset) if isinstance(value, ColumnValues) else UNKNOWN
+    return ColumnValues(value.column, value.dataset, whole=value) if isinstance(value, ColumnValues) else UNKNOWN
 
 
 RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist", "to_list"})
@@ -203,6 +203,8 @@ def _edit(values: ColumnValues, masks: bool) -> None:
     )
     if isinstance(owner, Encoding) and is_part:
         owner.columns[before.name] = values.column
+    if values.whole is not None:
+        _edit(values.whole, masks)
 
 
 @operated(ColumnValues)

@@ -166,12 +166,14 @@ class Rows(Value):
 class ColumnValues(Value):
     """The values of one column of a data set, of a batch, of a row or of an Encoding: `dataset` is that owner.
 
-    `stretch` is the code in the brackets where they are a slice of it.
+    `stretch` is the code in the brackets where they are a slice of it. `whole` are the values that a loop takes this
+    row of: what is done to the row is done to them.
     """
 
     column: Column
     dataset: Value = UNKNOWN
     stretch: str = ""
+    whole: ColumnValues | None = None
 
 
 @dataclass(eq=False, slots=True)

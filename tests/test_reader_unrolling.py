@@ -1,0 +1,87 @@
+"""Loops over a few names: read once for each, so that each split and each phase is its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.pipeline.events import Act
+from tests.support.loops import MADE, acts_of, lines_of
+
+SPLITS = """
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+raw = load_dataset("glue", "mnli")
+loaders = {}
+for split in ("train", "validation_matched"):
+    loaders[split] = DataLoader(raw[split], batch_size=8, shuffle=split == "train")
+train_loader, val_loader = loaders["train"], loaders["validation_matched"]
+"""
+PHASES = """
+for epoch in range(3):
+    for phase in ["train", "val"]:
+        for x, y in loaders[phase]:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            if phase == "train":
+                loss.backward()
+                optimizer.step()
+"""
+
+
+def test_each_split_has_its_own_rows() -> None:
+    shared = SPLITS.replace("raw[split]", 'raw["train"]')
+    assert not lines_of("train-data-in-eval", SPLITS)
+    assert len(lines_of("train-data-in-eval", shared)) == 1
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "for split in ['train', 'validation_matched']:",
+        "for split in {'train': 1, 'validation_matched': 2}:",
+        "for split, size in {'train': 1, 'validation_matched': 2}.items():",
+        "for split, size in [('train', 1), ('validation_matched', 2)]:",
+        "for split, size in zip(('train', 'validation_matched'), (1, 2)):",
+    ],
+)
+def test_all_forms_of_few_known_items_are_unrolled(header: str) -> None:
+    code = SPLITS.replace('for split in ("train", "validation_matched"):', header)
+    assert code != SPLITS
+    assert not lines_of("train-data-in-eval", code)
+    assert len(lines_of("train-data-in-eval", code.replace("raw[split]", 'raw["train"]'))) == 1
+
+
+def test_what_one_phase_does_is_under_no_condition() -> None:
+    steps = acts_of(MADE + PHASES, Act.STEP)
+    assert [(len(event.loops), event.conditions) for event in steps] == [(2, ())]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('["train", "val"]', "phases"),
+        ('["train", "val"]', "range(2)"),
+        ('["train", "val"]', '["a", "b", "c", "d", "e"]'),
+        ("optimizer.step()", "optimizer.step()\n        if stop():\n            break"),
+        ("loaders[phase]", "loader"),
+    ],
+)
+def test_other_loops_are_read_once(old: str, new: str) -> None:
+    code = PHASES.replace(old, new)
+    if new == "loader":
+        code = code.replace('phase == "train"', "training")
+    assert [len(event.loops) for event in acts_of(MADE + code, Act.STEP)] == [3]
+
+
+def test_a_continue_goes_on_with_the_next_item_and_a_return_ends_the_loop() -> None:
+    code = """
+def run():
+    for phase in ("train", "val"):
+        if phase == "train":
+            {}
+        net.eval()
+run()
+"""
+    assert len(acts_of(MADE + code.format("continue"), Act.EVAL_MODE)) == 1
+    assert not acts_of(MADE + code.format("return"), Act.EVAL_MODE)
+    assert len(acts_of(MADE + code.format("pass"), Act.EVAL_MODE)) == 2
