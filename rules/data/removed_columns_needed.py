@@ -147,7 +147,7 @@ class RemovedColumnsNeeded(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             dataset = pipeline.rows_of(run.value("train_dataset"))
-            if dataset is None or not _removes_columns(run) or dataset.is_streaming or dataset.is_default:
+            if dataset is None or not _removes_columns(run) or dataset.is_streaming or dataset.may_differ:
                 continue
             for reader, needs in _needs(pipeline, run, dataset):
                 removed = [name for name in needs if _is_removed(dataset, name)]

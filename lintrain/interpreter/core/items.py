@@ -60,7 +60,7 @@ def _any_tuple(items: Sequence[Value], length: int, levels: int) -> Value:
 
 
 def _any_literal(items: Sequence[Value]) -> Value:
-    plain = [item.value for item in items if isinstance(item, Constant) and not item.is_default]
+    plain = [item.value for item in items if isinstance(item, Constant) and not item.default]
     if len(plain) < len(items) or len({type(each) for each in plain}) > 1:
         return join(items)
     distinct = tuple(dict.fromkeys(plain))

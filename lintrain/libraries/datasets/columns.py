@@ -146,7 +146,7 @@ def _merged(values: SequenceType[Value]) -> Column:
 
 def _classes_shown(labels: SequenceType[Value]) -> int | None:
     """The number of classes that labels show, if all of them are certainly literals."""
-    plain = [label.value for label in labels if isinstance(label, Constant) and not label.is_default]
+    plain = [label.value for label in labels if isinstance(label, Constant) and not label.default]
     return _classes_of(plain) if len(plain) == len(labels) else None
 
 

@@ -34,7 +34,7 @@ def _padding(call: Call) -> Value:
 
 
 def _is_on(padding: Value) -> bool | None:
-    if not isinstance(padding, Constant) or padding.is_default:
+    if not isinstance(padding, Constant) or padding.default:
         return None
     return padding.value not in {False, "do_not_pad", None}
 

@@ -102,7 +102,7 @@ def _stacks(encoding: Encoding) -> bool:
     text = encoding.inputs
     is_batch = not isinstance(text, ColumnValues) or not isinstance(text.dataset, Rows) or text.dataset.is_batch
     is_single = all(_is_one_text(option) for option in options_of(text)) or not is_batch
-    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.is_default and is_single
+    return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.default and is_single
 
 
 def _is_one_text(value: Value) -> bool:
