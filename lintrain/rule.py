@@ -81,6 +81,8 @@ class Rule(_HasClaims[ClaimT]):
     """True for a rule that also applies to unit tests, which keep no model and fail by themselves on most errors."""
     is_preview: ClassVar[bool] = False
     """True for a new rule, which runs only with `--preview`."""
+    judges_whole_script: ClassVar[bool] = False
+    """True for a rule about what a script nowhere does: of a piece of a script, the rest may do it."""
     keywords: ClassVar[str] = ""
     """What a script, or a module read for it, must contain for the rule to run; parts of longer words count.
 

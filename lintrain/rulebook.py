@@ -24,6 +24,7 @@ KEYWORDS = b'\n    keywords = "'
 NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
 JUDGES_NETWORKS = b"\n    judges_networks = True\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
+JUDGES_WHOLE_SCRIPT = b"\n    judges_whole_script = True\n"
 """How the text of a rule file tells, without importing it, which files the rule applies to; tests enforce the form."""
 
 
@@ -40,6 +41,7 @@ class _Summary(NamedTuple):
     needs_training: bool
     judges_networks: bool
     matters_in_tests: bool
+    judges_whole_script: bool
 
     @classmethod
     def of(cls, rule: Rule) -> _Summary:
@@ -50,6 +52,7 @@ class _Summary(NamedTuple):
             rule.needs_training,
             rule.judges_networks,
             rule.matters_in_tests,
+            rule.judges_whole_script,
         )
 
     @classmethod
@@ -64,6 +67,7 @@ class _Summary(NamedTuple):
             NEEDS_NO_TRAINING not in text,
             JUDGES_NETWORKS in text,
             MATTERS_IN_TESTS in text,
+            JUDGES_WHOLE_SCRIPT in text,
         )
 
 
@@ -138,6 +142,11 @@ class RuleFile:
     def matters_in_tests(self) -> bool:
         """Whether the rule applies to unit tests."""
         return self._summary.matters_in_tests
+
+    @property
+    def judges_whole_script(self) -> bool:
+        """Whether the rule says nothing about a piece of a script."""
+        return self._summary.judges_whole_script
 
     @property
     def reads_evidence(self) -> bool:

@@ -18,6 +18,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
 from lintrain.source import parsing
+from lintrain.source.fragments import packages_meant
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -100,6 +101,8 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
 def _packages(source: Source) -> frozenset[str]:
     """The packages that a file imports, without frameworks whose training it does not use."""
     return frozenset(name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(source, node))
+    named = (name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(node))
+    return packages_meant(source).union(named)
 
 
 def _imported(source: Source, node: ast.AST) -> list[str]:

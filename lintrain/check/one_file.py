@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
 from lintrain.model.claims import plain_claim
+from lintrain.model.level import Level
 from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -36,6 +38,7 @@ NO_STEPS = "it exceeds the number of steps that a file may take"
 NO_TIME = f"its {SECONDS:g} seconds of CPU time are spent"
 TOO_LARGE = f"it has more than {LARGEST_CODE // 2**20} million characters of code"
 
+OLD_GRAMMAR = f"Python {sys.version_info[0]}.{sys.version_info[1]} cannot run this; it is checked as what it means"
 GRAMMAR = f"cannot run or be checked: this is not the grammar of Python {sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -108,6 +111,7 @@ class _SoFar:
         if broken := parse_problem(self.source):
             self.reported, self.is_broken, self.left = [Reported(broken)], True, []
             return
+        self.reported.extend(Reported(flaw) for flaw in flaws_of(self.source))
         self.left = list(rules_concerned(self.left[::-1], self.source, project, find_targets))[::-1]
         if not self.left:
             return
@@ -175,7 +179,10 @@ def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFi
     """The rules whose keywords the script contains, or one of the modules that were read for it."""
     texts = [source.text for source in pipeline.sources.values()]
     is_contained: dict[tuple[str, ...], bool] = {}
+    is_partial = pipeline.source.is_partial
     for rule in rules:
+        if is_partial and rule.judges_whole_script:
+            continue
         for group in rule.keywords:
             if group not in is_contained:
                 is_contained[group] = any(word in text for text in texts for word in group)
@@ -201,14 +208,28 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
-    for finding in assumptions.findings(rule.rule, pipeline):
-        fix: Fix | None = rule.rule.fix(finding)
-        if fix is not None and finding.with_role(assumptions.ROLE):
-            # With another value of the option a correct run could come out different.
-            fix = replace(fix, safe=False)
+    source = pipeline.source
+    for finding in rule.rule.check(pipeline):
+        # The places of a fix are looked up in a text that parses.
+        fix: Fix | None = None if source.is_mended else rule.rule.fix(finding)
         why = finding.why or first_paragraph(rule.manual.why)
+        if source.is_partial:
+            why += _assumption(pipeline, finding)
         # Plain from here on: another process, which has not loaded the rule, has no class for its claim.
         yield Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix)
+
+
+def _assumption(pipeline: Pipeline, finding: Finding) -> str:
+    """What the code at a finding is taken for without the imports of its names, as the end of a sentence."""
+    from lintrain.source.fragments import meanings
+
+    code = pipeline.code(finding.location)
+    taken = [f"`{name}` for `{path}`" for name, path in meanings(pipeline.source).items() if _says(code, name)]
+    return f"; this takes {', '.join(taken)}" if taken else ""
+
+
+def _says(code: str, name: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}\b", code) is not None
 
 
 def first_paragraph(text: str) -> str:
@@ -227,6 +248,19 @@ def parse_problem(source: Source) -> Finding | None:
     except ValueError as error:
         return unreadable(source.path, str(error))
     return None
+
+
+def flaws_of(source: Source) -> Iterator[Finding]:
+    """The findings of a text that is read without the parts that do not parse: each message of Python's once.
+
+    Of a piece of a script nothing is left out, and who pasted it does not run it: what it says is a note.
+    """
+    said = set[str]()
+    for flaw in source.flaws:
+        finding = _syntax_error(source, flaw)
+        if finding.message not in said:
+            said.add(finding.message)
+            yield finding if source.notebook else replace(finding, level=Level.NOTE, why=OLD_GRAMMAR)
 
 
 def unreadable(path: str, reason: str, line: int = 1) -> Finding:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from lintrain.source.pasted import may_be_pasted
 from lintrain.source.project import Project
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -24,7 +25,7 @@ IMPORTS = lazy_pattern(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
 
 def names_library(raw: bytes) -> bool:
     """Whether a file may contain a training run: the byte scan that excludes most files."""
-    return LIBRARIES.search(raw) is not None
+    return LIBRARIES.search(raw) is not None or may_be_pasted(raw)
 
 
 def rules_concerned(

@@ -27,7 +27,7 @@ def with_import(module: cst.Module, wanted: AddImport) -> cst.Module:
 
     An import below the first statement that uses the name comes too late.
     """
-    above = _top_level(_above_use(module.body, wanted.name or wanted.module.partition(".")[0]))
+    above = _top_level(_above_use(module.body, wanted.binds))
     if any(_brings(small, wanted) for small in above):
         return module
     if wanted.name is not None:
@@ -53,7 +53,10 @@ def _brings(small: cst.BaseSmallStatement, wanted: AddImport) -> bool:
     """Whether an import binds the requested name: `import torch.nn` binds `torch` too."""
     match small:
         case cst.Import(names=names) if wanted.name is None:
-            bound = [str(alias.evaluated_name) for alias in names if alias.asname is None]
+            if wanted.alias is not None:
+                said = ((str(each.evaluated_name), each.evaluated_alias) for each in names)
+                return (wanted.module, wanted.alias) in said
+            bound = [str(each.evaluated_name) for each in names if each.asname is None]
             return any(name == wanted.module or name.startswith(f"{wanted.module}.") for name in bound)
         case cst.ImportFrom(names=[*names]) if wanted.name is not None and origin_of(small) == wanted.module:
             return any(_binds(alias, wanted.name) for alias in names)
@@ -110,7 +113,8 @@ def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Mod
 
 def _with_new_import(module: cst.Module, wanted: AddImport) -> cst.Module:
     module = _with_comments_at_their_statement(module)
-    code = f"import {wanted.module}" if wanted.name is None else f"from {wanted.module} import {wanted.name}"
+    alias = f" as {wanted.alias}" if wanted.alias else ""
+    code = f"from {wanted.module} import {wanted.name}" if wanted.name else f"import {wanted.module}{alias}"
     line = cst.ensure_type(cst.parse_statement(code, module.config_for_parsing), cst.SimpleStatementLine)
     body = list(module.body)
     if not body:
@@ -132,8 +136,7 @@ def _block_for(body: list[Body], line: Body, wanted: AddImport) -> tuple[int, li
     """
     start = _first_location(body)
     blocks = list(_import_blocks(body, start))
-    name = wanted.name or wanted.module.partition(".")[0]
-    used = _first_use(body[: blocks[-1][0] if blocks else 0], start, name)
+    used = _first_use(body[: blocks[-1][0] if blocks else 0], start, wanted.binds)
     reachable = [(first, block) for first, block in blocks if first <= used]
     if _sort_key(line)[0] == 1:
         package = wanted.module.partition(".")[0]

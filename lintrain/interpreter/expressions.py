@@ -9,6 +9,7 @@ from lintrain.interpreter.core import arithmetic, dispatch, operations
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import expression
 from lintrain.interpreter.core.scope import Scope
+from lintrain.interpreter.imports import library
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.columns import Series
@@ -29,6 +30,7 @@ from lintrain.pipeline.values.python import (
     options_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.source.fragments import meanings
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -64,11 +66,24 @@ def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
     value = scope.lookup(node.id)
     if value is not None:
         return value
-    if node.id in FORGOTTEN:
-        # `torch.nn.Linear` without `import torch`: a notebook whose first cell is missing. Judging the rest
-        # is worth more.
+    if node.id in FORGOTTEN and not reader.source.is_partial:
+        # `torch.nn.Linear` without `import torch`. Judging the rest is worth more.
         return Library(node.id)
-    return Library(f"builtins.{node.id}") if node.id in BUILTINS else UNKNOWN
+    return Library(f"builtins.{node.id}") if node.id in BUILTINS else _free(reader, node.id, scope)
+
+
+def _free(reader: Reader, name: str, scope: Scope) -> Value:
+    """What a name stands for that nothing binds: in a piece of a script a library, else a thing of that name.
+
+    It is the same thing each time, as one that was imported from an unknown module.
+    """
+    module = scope.module()
+    key = (id(module), name)
+    if (known := reader.free.get(key)) is not None:
+        return known
+    path = meanings(reader.source).get(name)
+    value = reader.free[key] = Unknown(name=name) if path is None else library(path)
+    return value
 
 
 @expression(ast.Attribute)

@@ -54,10 +54,17 @@ class AddParameter:
 
 @dataclass(frozen=True, slots=True)
 class AddImport:
-    """Add an import next to the others: `import module` or `from module import name`."""
+    """Add an import next to the others: `import module`, with an alias `import module as alias`, or a name from it."""
 
     module: str
     name: str | None = None
+    alias: str | None = None
+    """Of a module alone."""
+
+    @property
+    def binds(self) -> str:
+        """The name that the import brings in."""
+        return self.alias or self.name or self.module.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)

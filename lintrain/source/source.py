@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.parsing import tree_of
+from lintrain.source.pasted import is_pasted
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.text.shown import shown
 
 if TYPE_CHECKING:
     from lintrain.source.magics import CellLocation, Notebook
+    from lintrain.source.mending import Mended
     from lintrain.source.notebook import WrittenSource
     from lintrain.source.suppression import Suppression
 
@@ -90,8 +92,34 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The syntax tree of the code."""
-        return tree_of(self.path, self.text)
+        """The syntax tree of the code, mended where it does not parse as it is."""
+        return self._read.tree
+
+    @cached_property
+    def _read(self) -> Mended:
+        from lintrain.source.mending import Mended, mend
+
+        try:
+            return Mended(tree_of(self.path, self.text), is_mended=False)
+        except SyntaxError:
+            if (mended := mend(self.text, self.notebook.cells if self.notebook else ())) is None:
+                raise
+            return mended
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the text does not parse as it is."""
+        return self._read.is_mended
+
+    @property
+    def flaws(self) -> Sequence[SyntaxError]:
+        """What Python says about the parts of the text that were left out of the tree, or mended."""
+        return self._read.flaws
+
+    @cached_property
+    def is_partial(self) -> bool:
+        """Whether it is a piece of a script, or a notebook without its broken cells: the rest is elsewhere."""
+        return is_pasted(self.text) or self._read.is_partial
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
@@ -141,7 +169,7 @@ class Source:
 
     def forget_tree(self) -> None:
         """Free everything that is derived from the text; it is computed again on request."""
-        for made in ("tree", "nodes", "_by_kind", "lines"):
+        for made in ("tree", "_read", "nodes", "_by_kind", "lines"):
             self.__dict__.pop(made, None)
         self.answers.clear()
         self._locations.clear()

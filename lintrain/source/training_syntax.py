@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.source.fragments import packages_meant
 from lintrain.source.nodes import statements, walk
+from lintrain.source.pasted import is_pasted
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -38,13 +40,18 @@ CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
 
 def runs_itself(source: Source) -> bool:
     """Whether a file does more than define things for others: a notebook, or what has the marks of a script."""
-    if source.notebook is not None or "__main__" in source.text:
+    if source.notebook is not None or "__main__" in source.text or is_pasted(source.text):
         return True
     return CALL_AT_THE_MARGIN.search("\n" + source.text) is not None
 
 
 def may_train(source: Source) -> bool:
-    """Whether the file imports a library of training and names what it trains with, or what loads its data."""
+    """Whether the file imports a library of training and names what it trains with, or what loads its data.
+
+    A piece of a script that lacks its imports says what trains, or it would not be taken for one.
+    """
+    if is_pasted(source.text):
+        return True
     acts = acts_of(source)
     if acts == ANYWHERE:
         return False
@@ -68,7 +75,7 @@ def imports_hub_library(source: Source) -> bool:
 
 
 def imported_packages(source: Source) -> frozenset[str]:
-    """The top-level packages that are imported anywhere in the file, not relatively."""
+    """The top-level packages that are imported anywhere in the file, not relatively, or used without their import."""
     return source.cached(_packages)
 
 
@@ -79,7 +86,7 @@ def _packages(source: Source) -> frozenset[str]:
             found.update(alias.name.partition(".")[0] for alias in node.names)
         elif not node.level:
             found.add((node.module or "").partition(".")[0])
-    return frozenset(found)
+    return frozenset(found) | packages_meant(source)
 
 
 def imports(source: Source) -> list[ast.Import | ast.ImportFrom]:

@@ -70,6 +70,7 @@ from lintrain.text.shown import show_number
 
 class MissingSeed(Rule):
     level = Level.NOTE
+    judges_whole_script = True
     keywords = "backward & save|push_to_hub"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

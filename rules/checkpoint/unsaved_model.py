@@ -84,6 +84,7 @@ SAVING_METHODS = {
 
 class UnsavedModel(Rule):
     level = Level.WARNING
+    judges_whole_script = True
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -128,6 +128,7 @@ class Claim:
 
 class WeightsOnlyResume(Rule[Claim]):
     level = Level.WARNING
+    judges_whole_script = True
     keywords = "save|resume"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -109,6 +109,7 @@ class Claim:
 
 class MissingSetEpoch(Rule[Claim]):
     level = Level.ERROR
+    judges_whole_script = True
     keywords = "DistributedSampler & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

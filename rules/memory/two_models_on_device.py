@@ -100,6 +100,7 @@ FEWEST_STEPS = 2
 
 class TwoModelsOnDevice(Rule):
     level = Level.WARNING
+    judges_whole_script = True
     keywords = "from_pretrained"
     needs_training = False
 

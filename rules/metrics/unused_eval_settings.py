@@ -113,6 +113,7 @@ class Claim:
 
 class UnusedEvalSettings(Rule[Claim]):
     level = Level.WARNING
+    judges_whole_script = True
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

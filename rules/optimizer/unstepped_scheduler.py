@@ -170,6 +170,7 @@ class Claim:
 
 class UnsteppedScheduler(Rule[Claim]):
     level = Level.ERROR
+    judges_whole_script = True
     keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

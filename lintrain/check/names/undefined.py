@@ -15,14 +15,17 @@ from functools import cached_property
 from typing import TypeVar
 
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME, UndefinedName
-from lintrain.check.names.ruff import COMPILER_CODES, Clue
+from lintrain.check.names.ruff import COMPILER_CODES, NAME_CODES, Clue
 from lintrain.check.result import Reported
 from lintrain.model.claims import plain_claim
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddImport, Fix
+from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.source.bounds import Nesting
+from lintrain.source.fragments import meanings
 from lintrain.source.nodes import children, walk
+from lintrain.source.pasted import is_pasted
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -107,13 +110,31 @@ MOST_COMPARED = 5_000
 """Names of one file that an undefined name is compared with."""
 
 WHY = "the run ends with NameError at this line"
+MISSING_WHY = "the code is checked as a part of a script: each of them is taken for what it usually stands for"
 LOCAL_WHY = "the run ends with UnboundLocalError at this line"
 COMPILER_WHY = "Python does not run a file that contains this"
 
 
 def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
-    """The findings among ruff's clues on one source; what may come from elsewhere is left out."""
+    """The findings among ruff's clues on one source, once for each name; what may come from elsewhere is left out."""
     surroundings = _Surroundings(source)
+    if source.is_partial:
+        yield from missing_imports(source, [clue for clue in clues if clue.code in NAME_CODES], surroundings)
+        return
+    said = set[tuple[str, str]]()
+    for each in _in_order(_all_findings(source, clues, surroundings)):
+        # Each use of a name fails for the same reason and is cured at one place: `tf` may be used sixty times.
+        key = (each.finding.rule, each.finding.message)
+        if key not in said or each.finding.rule == SYNTAX_ERROR.name:
+            said.add(key)
+            yield each
+
+
+def _in_order(reported: Iterable[Reported]) -> list[Reported]:
+    return sorted(reported, key=lambda each: each.finding.location)
+
+
+def _all_findings(source: Source, clues: Sequence[Clue], surroundings: _Surroundings) -> Iterator[Reported]:
     for clue in clues:
         location = _location(source, clue)
         if clue.code in COMPILER_CODES:
@@ -121,6 +142,43 @@ def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
             yield Reported(Finding(SYNTAX_ERROR.name, SYNTAX_ERROR.level, location, message, COMPILER_WHY))
         elif not surroundings.may_define(source.code(location), location):
             yield _undefined(source, clue, location, surroundings)
+
+
+def missing_imports(source: Source, clues: Sequence[Clue], surroundings: _Surroundings) -> Iterator[Reported]:
+    """One finding about the libraries that a piece of a script uses without their imports; its other names are given.
+
+    In a notebook without its broken cells the imports may stand in one of those.
+    """
+    if not is_pasted(source.text):
+        return
+    paths = meanings(source)
+    used: dict[str, Location] = {}
+    for location in sorted(_location(source, clue) for clue in clues):
+        name = source.code(location)
+        if name in paths and not surroundings.may_define(name, location):
+            used.setdefault(name, location)
+    if not used:
+        return
+    edits = [_usual_import(name, paths[name]) for name in sorted(used)]
+    fix = None if source.is_mended else Fix.of("add the usual imports", *edits, safe=False)
+    message = (
+        f"the import of {listed(used)} is missing" if len(used) == 1 else f"the imports of {listed(used)} are missing"
+    )
+    first = next(iter(used.values()))
+    yield Reported(Finding(UNDEFINED_NAME.name, Level.NOTE, first, message, MISSING_WHY), fix)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a sentence lists them."""
+    *others, last = (f"`{name}`" for name in names)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _usual_import(name: str, path: str) -> AddImport:
+    module, _, last = path.rpartition(".")
+    if name != last:
+        return AddImport(path, alias=name)
+    return AddImport(module, name) if module else AddImport(name)
 
 
 def _location(source: Source, clue: Clue) -> Location:

@@ -116,6 +116,8 @@ class Reader:
     visited: set[ast.AST] = field(default_factory=set[ast.AST])
     instances: dict[ast.ClassDef, Instance] = field(default_factory=lambda: {})
     children: dict[tuple[int, str], Unknown] = field(default_factory=lambda: {})
+    free: dict[tuple[int, str], Value] = field(default_factory=lambda: {})
+    """What names stand for that nothing binds, by module (which its own names keep alive)."""
     kept: list[Value] = field(default_factory=lambda: [])
     """Values whose identity is a key of `children`: they must outlive it."""
 

@@ -1,0 +1,247 @@
+"""Texts that do not parse as they are, read all the same: pasted code with a shifted margin, and notebooks.
+
+    mended = mend(text, cells)     # None where nothing helps
+    mended.tree                    # with the places of the text as it was given
+
+A piece of a script is copied without the indentation of its first line, from a page with full-width punctuation, or
+from the days of Python 2. Of a notebook, a cell that does not parse is left out, and the others are read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+
+from lintrain.source.magics import Cell
+from lintrain.source.nodes import walk
+from lintrain.source.parsing import parse
+from lintrain.source.pasted import is_pasted
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+MOST_EDITS = 60
+"""Lines of one text that are mended, each with a parse of the whole."""
+
+LONGEST = 60_000
+"""Characters of a text that is mended: people paste less."""
+
+MOST_JOINED = 12
+"""Lines of one `print` of Python 2."""
+
+WIDE = (
+    "\uff1a\uff0c\uff08\uff09\uff1b\u201c\u201d\u2018\u2019\uff1d\u3010\u3011\uff0d\u2013\u2212\uff0b\u00a0\u200b\u3000"
+)
+SIGNS = str.maketrans(WIDE, ":,();\"\"''=[]---+   ")
+"""Signs that a page or an input method writes in place of Python's own, each as wide."""
+
+PRINT = lazy_pattern(r"(?P<margin>\s*(?:.*:\s*)?)print\b\s?(?P<file>>>)?(?P<rest>.*)", re.DOTALL)
+CATCH = lazy_pattern(r"(\s*except\s+[\w.()]+(?:\s*,\s*[\w.]+\))?)\s*,\s*(\w+)\s*:")
+ASYNC = lazy_pattern(r"\basync(?=\s*=[^=])")
+STAND_IN = "aSync"
+"""What `async` is called while it is parsed, as long as the word itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """The tree of a text, with the places of that text though some of its lines were read with another margin.
+
+    `flaws` are what Python says about parts that were left out, or for which it has no grammar any more; a shifted
+    margin is none. `is_partial` where a part was left out. Of a text that parses it is the plain tree.
+    """
+
+    tree: ast.Module
+    flaws: tuple[SyntaxError, ...] = ()
+    is_partial: bool = False
+    is_mended: bool = True
+
+
+def mend(text: str, cells: Sequence[Cell]) -> Mended | None:
+    """The tree of a text that does not parse, or None where it is no piece of a script and no notebook."""
+    if cells:
+        return _without_broken_cells(text, cells)
+    return _mended_piece(text) if len(text) <= LONGEST and is_pasted(text) else None
+
+
+def _mended_piece(text: str) -> Mended | None:
+    lines = text.split("\n")
+    flaws: list[SyntaxError] = []
+    for _ in range(MOST_EDITS):
+        try:
+            return Mended(_placed(parse("\n".join(lines)), text.split("\n"), lines), tuple(flaws[:1]))
+        except SyntaxError as error:
+            edited, is_flaw = _edited(lines, error)
+            if edited is None or edited == lines:
+                return None
+            lines = edited
+            flaws += [error] if is_flaw else []
+        except ValueError:
+            return None
+    return None
+
+
+def _edited(lines: list[str], error: SyntaxError) -> tuple[list[str] | None, bool]:
+    """The lines with the cause of an error mended, and whether that cause is worth a word."""
+    index = min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
+    if isinstance(error, IndentationError):
+        return _with_margin(lines, index, error.msg), False
+    if error.msg.startswith(("invalid character", "invalid non-printable")):
+        return _with_line(lines, index, lines[index].translate(SIGNS)), False
+    for old in (_print_called, _exception_named, _async_renamed):
+        if (edited := old(lines, index)) is not None:
+            return edited, True
+    return None, False
+
+
+def _with_line(lines: list[str], index: int, line: str) -> list[str]:
+    return [*lines[:index], line, *lines[index + 1 :]]
+
+
+def _with_margin(lines: list[str], index: int, message: str) -> list[str] | None:
+    """The lines with another indentation where the parser stumbled over it."""
+    if "\t" in "".join(_margin(line) for line in lines):
+        return [_margin(line).expandtabs(4) + line[len(_margin(line)) :] for line in lines]
+    above = next((at for at in range(index - 1, -1, -1) if _is_code(lines[at])), None)
+    if above is None:
+        return _moved(lines, range(index, len(lines)), -len(_margin(lines[index])))
+    if message.startswith("unexpected indent"):
+        return _with_step_removed(lines, above, index)
+    if message.startswith("unindent"):
+        return _snapped(lines, index)
+    if message.startswith("expected an indented block") and lines[above].rstrip().endswith(":"):
+        return _with_line(lines, above, lines[above].rstrip() + " pass")
+    return None
+
+
+def _with_step_removed(lines: list[str], above: int, index: int) -> list[str]:
+    """A line that is deeper than the one above without a reason: if that is the first one, its margin was lost."""
+    step = len(_margin(lines[index])) - len(_margin(lines[above]))
+    if not any(_is_code(line) for line in lines[:above]):
+        return _moved(lines, range(above, above + 1), step)
+    end = next(
+        (at for at in range(index, len(lines)) if _is_code(lines[at]) and _depth(lines[at]) < _depth(lines[index])),
+        len(lines),
+    )
+    return _moved(lines, range(index, end), -step)
+
+
+def _snapped(lines: list[str], index: int) -> list[str]:
+    """A line that ends blocks at a depth that none of them has gets the nearest one that is open there."""
+    depths: list[int] = []
+    for line in filter(_is_code, lines[:index]):
+        depths = [*(depth for depth in depths if depth < _depth(line)), _depth(line)]
+    depth = _depth(lines[index])
+    nearest = min(depths, key=lambda each: (abs(each - depth), each), default=depth)
+    return _moved(lines, range(index, index + 1), nearest - depth)
+
+
+def _moved(lines: list[str], rows: range, by: int) -> list[str]:
+    """Some lines with a margin that is wider or narrower by so many blanks."""
+    moved = list(lines)
+    for at in rows:
+        if moved[at].strip():
+            moved[at] = " " * max(0, _depth(moved[at]) + by) + moved[at].lstrip()
+    return moved
+
+
+def _margin(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _depth(line: str) -> int:
+    return len(_margin(line))
+
+
+def _is_code(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _print_called(lines: list[str], index: int) -> list[str] | None:
+    """`print "a", b` as a call."""
+    said = PRINT.fullmatch(lines[index])
+    if said is None or not said["rest"].strip():
+        return None
+    for end in range(index + 1, min(index + MOST_JOINED, len(lines)) + 1):
+        last = lines[end - 1] if end > index + 1 else said["rest"]
+        for cut in (len(last), *(at for at, sign in enumerate(last) if sign == "#")):
+            body = [said["rest"], *lines[index + 1 : end - 1], last[:cut].rstrip()][(end == index + 1) :]
+            code = "\n".join(body)
+            if _parses(f"({code})"):
+                called = f"{said['margin']}print({'  ' if said['file'] else ''}{code})".split("\n")
+                return [*lines[:index], *called, *lines[end:]]
+    return None
+
+
+def _parses(code: str) -> bool:
+    try:
+        parse(code)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _exception_named(lines: list[str], index: int) -> list[str] | None:
+    """`except Error, name:` with its `as`."""
+    line, changes = CATCH.subn(r"\1 as \2:", lines[index])
+    return _with_line(lines, index, line) if changes else None
+
+
+def _async_renamed(lines: list[str], index: int) -> list[str] | None:
+    """`cuda(async=True)` with another word, which the tree has under its own name again."""
+    line, changes = ASYNC.subn(STAND_IN, lines[index])
+    return _with_line(lines, index, line) if changes else None
+
+
+def _placed(tree: ast.Module, given: list[str], read: list[str]) -> ast.Module:
+    """The tree with the places of the given lines, which differ from those that were read in their margins."""
+    moved = {at + 1: place_of(old, new) for at, (old, new) in enumerate(zip(given, read, strict=True)) if old != new}
+    for node in walk(tree) if moved else ():
+        if isinstance(node, ast.keyword) and node.arg == STAND_IN:
+            node.arg = "async"
+        for line, column in (("lineno", "col_offset"), ("end_lineno", "end_col_offset")):
+            place = moved.get(getattr(node, line, 0))
+            if place is not None:
+                setattr(node, column, place(getattr(node, column)))
+    return tree
+
+
+def place_of(given: str, read: str) -> Callable[[int], int]:
+    """From a byte of a line as it was read to the byte of the line as it was given."""
+    wider = _depth(given) - _depth(read)
+
+    def place(column: int) -> int:
+        characters = len(read.encode()[:column].decode(errors="replace"))
+        return len(given[: max(0, characters + wider)].encode())
+
+    return place
+
+
+def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Mended | None:
+    """The tree of a notebook, without the cells that do not parse alone."""
+    lines = text.split("\n")
+    flaws: list[SyntaxError] = []
+    for cell in cells:
+        above = cell.first_line - 2
+        code = lines[above : cell.last_line]
+        error = _error_in(code)
+        if error is not None:
+            error.lineno = (error.lineno or 1) + above
+            error.end_lineno = (error.end_lineno or error.lineno - above) + above
+            flaws.append(error)
+            lines[above : cell.last_line] = [""] * len(code)
+    if not flaws or not any(map(_is_code, lines)):
+        return None
+    try:
+        return Mended(parse("\n".join(lines)), tuple(flaws), is_partial=True)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _error_in(code: list[str]) -> SyntaxError | None:
+    try:
+        parse("\n".join([*code, ""]))
+    except SyntaxError as error:
+        return error
+    except ValueError:
+        return None
+    return None
