@@ -18,7 +18,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
 from lintrain.source import parsing
-from lintrain.source.fragments import packages_meant
+from lintrain.source.fragments import meanings, packages_meant
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -102,7 +102,14 @@ def _packages(source: Source) -> frozenset[str]:
     """The packages that a file imports, without frameworks whose training it does not use."""
     return frozenset(name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(source, node))
     named = (name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(node))
-    return packages_meant(source).union(named)
+    return _without_fabric(source).union(named)
+
+
+def _without_fabric(source: Source) -> frozenset[str]:
+    """The packages that a piece of a script uses without importing them."""
+    paths = meanings(source).values()
+    is_fabric = all(path.startswith("lightning.fabric") for path in paths if path.startswith("lightning"))
+    return packages_meant(source) - {"lightning"} if is_fabric else packages_meant(source)
 
 
 def _imported(source: Source, node: ast.AST) -> list[str]:

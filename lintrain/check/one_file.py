@@ -177,7 +177,10 @@ def _unjudged(source: Source, rules: Sequence[RuleFile], spent: str) -> Reading:
 
 def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:
     """The rules whose keywords the script contains, or one of the modules that were read for it."""
-    texts = [source.text for source in pipeline.sources.values()]
+    from lintrain.source.fragments import meanings
+
+    # Keywords may be words of an import: `datasets`.
+    texts = [" ".join([source.text, *meanings(source).values()]) for source in pipeline.sources.values()]
     is_contained: dict[tuple[str, ...], bool] = {}
     is_partial = pipeline.source.is_partial
     for rule in rules:
@@ -214,18 +217,20 @@ def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
         fix: Fix | None = None if source.is_mended else rule.rule.fix(finding)
         why = finding.why or first_paragraph(rule.manual.why)
         if source.is_partial:
-            why += _assumption(pipeline, finding)
+            why = _with_assumption(why, pipeline, finding)
         # Plain from here on: another process, which has not loaded the rule, has no class for its claim.
         yield Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix)
 
 
-def _assumption(pipeline: Pipeline, finding: Finding) -> str:
-    """What the code at a finding is taken for without the imports of its names, as the end of a sentence."""
+def _with_assumption(why: str, pipeline: Pipeline, finding: Finding) -> str:
+    """A reason that says what the names at a finding are taken for, which have no import."""
     from lintrain.source.fragments import meanings
 
     code = pipeline.code(finding.location)
-    taken = [f"`{name}` for `{path}`" for name, path in meanings(pipeline.source).items() if _says(code, name)]
-    return f"; this takes {', '.join(taken)}" if taken else ""
+    taken = [f"`{name}` is taken for `{path}`" for name, path in meanings(pipeline.source).items() if _says(code, name)]
+    if not taken:
+        return why
+    return f"{why}{' Here' if why.endswith('.') else '; here'} {' and '.join(taken)}{'.' if why.endswith('.') else ''}"
 
 
 def _says(code: str, name: str) -> bool:

@@ -14,6 +14,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 MODULES: Mapping[str, str] = {
     "F": "torch.nn.functional",
     "K": "keras.backend",
+    "L": "lightning",
     "hvd": "horovod.torch",
     "keras": "keras",
     "lr_scheduler": "torch.optim.lr_scheduler",
@@ -57,10 +58,11 @@ NAMES = {
     "accelerate": "Accelerator notebook_launcher",
     "collections": "Counter OrderedDict defaultdict deque namedtuple",
     "copy": "deepcopy",
-    "dataclasses": "dataclass",
+    "dataclasses": "dataclass field",
     "datasets": "Audio ClassLabel DatasetDict Features Value concatenate_datasets interleave_datasets load_dataset "
     "load_from_disk load_metric",
     "functools": "partial lru_cache",
+    "lightning.fabric": "Fabric seed_everything",
     "pathlib": "Path",
     "peft": "LoraConfig PeftConfig PeftModel PrefixTuningConfig PromptTuningConfig TaskType get_peft_config "
     "get_peft_model prepare_model_for_int8_training prepare_model_for_kbit_training",
@@ -94,7 +96,7 @@ NAMES = {
     "torch.optim.lr_scheduler": "CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR LambdaLR MultiStepLR "
     "OneCycleLR StepLR",
     "torch.optim": "AdamW",
-    "torch.utils.data": "BatchSampler ConcatDataset DataLoader IterableDataset RandomSampler SequentialSampler Subset "
+    "torch.utils.data": "BatchSampler ConcatDataset DataLoader RandomSampler SequentialSampler Subset "
     "Sampler SubsetRandomSampler TensorDataset WeightedRandomSampler random_split",
     "torch.utils.data.distributed": "DistributedSampler",
     "torch.utils.tensorboard": "SummaryWriter",
@@ -143,7 +145,7 @@ TORCH = lazy_pattern(
     r"|\bDataLoader\b|\bVariable\(|load_state_dict|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
 )
 LIGHTNING = lazy_pattern(r"\bLightning|\bpl\.|\btrainer\.(?:fit|validate|test)\(|\bTrainer\([^)]*\bmax_epochs=")
-HUB_ROWS = lazy_pattern(r"\bDataset\.(?:from_|load_)")
+HUB_ROWS = lazy_pattern(r"\b(?:Iterable)?Dataset\.(?:from_|load_)")
 HUB_DATASETS = lazy_pattern(
     r"\bdatasets\.(?:load_|Dataset|Features|Value|ClassLabel|concatenate_|Audio|Image\(|logging)"
 )
@@ -171,8 +173,8 @@ def _decided(name: str, text: str) -> str | None:
     """The names that two libraries have, decided by what they are given."""
     if name == "Trainer":
         return "pytorch_lightning.Trainer" if LIGHTNING.search(text) else "transformers.Trainer"
-    if name == "Dataset":
-        return "datasets.Dataset" if HUB_ROWS.search(text) else "torch.utils.data.Dataset"
+    if name in {"Dataset", "IterableDataset"}:
+        return f"{'datasets' if HUB_ROWS.search(text) else 'torch.utils.data'}.{name}"
     return None
 
 
