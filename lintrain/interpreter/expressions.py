@@ -14,7 +14,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Dataset, DatasetDict
-from lintrain.pipeline.values.model import Parameters
+from lintrain.pipeline.values.model import Optimizer, Parameters
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -30,9 +30,13 @@ from lintrain.pipeline.values.python import (
     options_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.source.fragments import meanings
+from lintrain.source.fragments import meanings, packages_meant
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 BUILTINS = frozenset(dir(builtins))
+
+OPTIMIZER = lazy_pattern(r"(?:\w+_)?(?:opt|optim|optimi[sz]er)(?:_\w+)?")
+"""What a free name is called that stands for an optimizer."""
 
 MOST_YIELDED = 64
 """Items up to this number that `yield from` gives one by one."""
@@ -82,8 +86,15 @@ def _free(reader: Reader, name: str, scope: Scope) -> Value:
     if (known := reader.free.get(key)) is not None:
         return known
     path = meanings(reader.source).get(name)
-    value = reader.free[key] = Unknown(name=name) if path is None else library(path)
+    value = reader.free[key] = _called(reader, name) if path is None else library(path)
     return value
+
+
+def _called(reader: Reader, name: str) -> Value:
+    """What a name is called that no library has: in a piece of a script with PyTorch, `optimizer` is one."""
+    if reader.source.is_partial and OPTIMIZER.fullmatch(name) and "torch" in packages_meant(reader.source):
+        return Optimizer("torch.optim.Optimizer", trains=(Unknown(name="parameters"),), text=name, is_part=True)
+    return Unknown(name=name)
 
 
 @expression(ast.Attribute)

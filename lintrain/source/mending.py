@@ -35,9 +35,10 @@ WIDE = (
 SIGNS = str.maketrans(WIDE, ":,();\"\"''=[]---+   ")
 """Signs that a page or an input method writes in place of Python's own, each as wide."""
 
-PRINT = lazy_pattern(r"(?P<margin>\s*(?:.*:\s*)?)print\b\s?(?P<file>>>)?(?P<rest>.*)", re.DOTALL)
+PRINT = lazy_pattern(r"(?P<margin>\s*(?:.*:\s*)?)print\b\s?(?P<rest>.*)", re.DOTALL)
 CATCH = lazy_pattern(r"(\s*except\s+[\w.()]+(?:\s*,\s*[\w.]+\))?)\s*,\s*(\w+)\s*:")
 ASYNC = lazy_pattern(r"\basync(?=\s*=[^=])")
+LINE = lazy_pattern(r"\bline (\d+)")
 STAND_IN = "aSync"
 """What `async` is called while it is parsed, as long as the word itself."""
 
@@ -108,8 +109,17 @@ def _with_margin(lines: list[str], index: int, message: str) -> list[str] | None
         return _with_step_removed(lines, above, index)
     if message.startswith("unindent"):
         return _snapped(lines, index)
-    if message.startswith("expected an indented block") and lines[above].rstrip().endswith(":"):
-        return _with_line(lines, above, lines[above].rstrip() + " pass")
+    if message.startswith("expected an indented block"):
+        return _with_body(lines, message, above)
+    return None
+
+
+def _with_body(lines: list[str], message: str, above: int) -> list[str] | None:
+    """A statement without its block gets an empty one; the message names its line."""
+    named = LINE.search(message)
+    for at in (int(named[1]) - 1 if named else above, above):
+        if lines[at].rstrip().endswith(":"):
+            return _with_line(lines, at, lines[at].rstrip() + " pass")
     return None
 
 
@@ -131,7 +141,7 @@ def _snapped(lines: list[str], index: int) -> list[str]:
     for line in filter(_is_code, lines[:index]):
         depths = [*(depth for depth in depths if depth < _depth(line)), _depth(line)]
     depth = _depth(lines[index])
-    nearest = min(depths, key=lambda each: (abs(each - depth), each), default=depth)
+    nearest = min(depths, key=lambda each: (abs(each - depth), -each), default=depth)
     return _moved(lines, range(index, index + 1), nearest - depth)
 
 
@@ -167,7 +177,7 @@ def _print_called(lines: list[str], index: int) -> list[str] | None:
             body = [said["rest"], *lines[index + 1 : end - 1], last[:cut].rstrip()][(end == index + 1) :]
             code = "\n".join(body)
             if _parses(f"({code})"):
-                called = f"{said['margin']}print({'  ' if said['file'] else ''}{code})".split("\n")
+                called = f"{said['margin']}print({code})".split("\n")
                 return [*lines[:index], *called, *lines[end:]]
     return None
 
@@ -225,6 +235,7 @@ def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Mended | None:
         code = lines[above : cell.last_line]
         error = _error_in(code)
         if error is not None:
+            error.msg = LINE.sub(_in_cell, error.msg)
             error.lineno = (error.lineno or 1) + above
             error.end_lineno = (error.end_lineno or error.lineno - above) + above
             flaws.append(error)
@@ -235,6 +246,11 @@ def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Mended | None:
         return Mended(parse("\n".join(lines)), tuple(flaws), is_partial=True)
     except (SyntaxError, ValueError):
         return None
+
+
+def _in_cell(line: re.Match[str]) -> str:
+    """A line that a message names, counted from the first of the cell: a comment of ours stands above it."""
+    return f"line {int(line[1]) - 1}"
 
 
 def _error_in(code: list[str]) -> SyntaxError | None:

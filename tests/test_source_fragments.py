@@ -1,0 +1,228 @@
+"""Pieces of scripts as people paste them: which texts they are, how they are read, what they take for granted."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from lintrain.check.one_file import Reading, check_source
+from lintrain.check.tiers import names_library
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.rulebook import find_rules
+from lintrain.source.fragments import meanings, packages_meant
+from lintrain.source.pasted import is_pasted
+from lintrain.source.reading import read_bytes
+from lintrain.source.source import Source
+from lintrain.source.usual_names import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES
+from tests.support.notebooks import notebook
+
+LOOP = "for x, y in loader:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
+"""Gradients are never cleared."""
+
+
+def read(text: str, path: str = "t.py") -> Reading:
+    return check_source(Source(path, text), find_rules(), TargetVersions)
+
+
+def said(text: str) -> list[tuple[str, int, int]]:
+    found = [one.finding for one in read(text).reported]
+    return [(one.rule, one.location.line, one.location.column) for one in found]
+
+
+class TestWhichTexts:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            LOOP,
+            "loss.backward()",
+            "model = nn.Linear(3, 2)",
+            "trainer = Trainer(model=model)",
+            'model.compile("adam", loss="mse")',
+            "x.requires_grad = True",
+            "def update():\n    optimizer.zero_grad()",
+        ],
+    )
+    def test_training_without_an_import_is_a_piece_of_a_script(self, text: str) -> None:
+        assert is_pasted(text)
+        assert names_library(text.encode())
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "import os\n" + LOOP,
+            "def f():\n    from torch import nn\n" + LOOP,
+            "model.fit(x)",
+            "optimizer = dict(type='SGD', lr=0.02)\nmodel = dict(type='FCN')",
+            "env.step(action)",
+            "print('hello')",
+            "",
+        ],
+    )
+    def test_other_texts_are_none(self, text: str) -> None:
+        assert not is_pasted(text)
+
+
+class TestMargins:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "".join(f"    {line}\n" for line in LOOP.splitlines()),
+            LOOP.replace("    ", "\t"),
+            LOOP.replace("    loss.backward", "\tloss.backward"),
+            LOOP.replace("loader:", "loader\uff1a"),
+            LOOP.replace("model(x)", "model\uff08x\uff09"),
+            LOOP.replace("    loss.b", "  loss.b"),
+            "# as told\n" + LOOP.replace("    optimizer", "   optimizer"),
+            LOOP + "for x in loader:\n",
+        ],
+    )
+    def test_a_shifted_margin_is_read_in_silence(self, text: str) -> None:
+        assert [rule for rule, _, _ in said(text)] == ["missing-zero-grad"]
+
+    def test_a_first_line_that_lost_its_margin_gets_that_of_the_next(self) -> None:
+        tree = Source("t.py", "out = model(x)\n        loss = F.mse_loss(out, y)\n        loss.backward()\n").tree
+        assert [(each.lineno, each.col_offset) for each in tree.body] == [(1, 0), (2, 8), (3, 8)]
+
+    def test_places_are_those_of_the_text_as_it_was_pasted(self) -> None:
+        text = "    größe = '長', nn.Linear(3, 2)\n    x = größe\n"
+        source = Source("t.py", text)
+        (call,) = source.nodes_of(ast.Call)
+        assert source.code(source.location(call)) == "nn.Linear(3, 2)"
+
+    def test_code_that_nothing_mends_is_a_mistake(self) -> None:
+        assert [rule for rule, _, _ in said(LOOP + "x = (\n")] == ["syntax-error"]
+
+    def test_a_script_with_imports_is_not_mended(self) -> None:
+        reading = read("import torch\n    x = 1\n")
+        assert reading.is_broken
+        assert [one.finding.rule for one in reading.reported] == ["syntax-error"]
+
+
+class TestOldGrammar:
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'print "a", loss',
+            'print "a"  # why',
+            'if loss: print "a"',
+            'print "a %d" % (\n        loss)',
+            "x = x.cuda(async=True)",
+            "try:\n        f()\n    except Error, caught:\n        pass",
+        ],
+    )
+    def test_python_2_is_a_note_and_the_rest_is_judged(self, line: str) -> None:
+        reading = read(LOOP + f"    {line}\n")
+        found = {one.finding.rule: one.finding.level for one in reading.reported}
+        assert set(found) == {"syntax-error", "missing-zero-grad"}
+        assert found["syntax-error"] == "note"
+        assert not reading.is_broken
+
+    def test_async_keeps_its_name(self) -> None:
+        (keyword,) = Source("t.py", "x = nn.f(async=True)").nodes_of(ast.keyword)
+        assert keyword.arg == "async"
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("text", "name", "path"),
+        [
+            ("nn.Linear(1, 1)", "nn", "torch.nn"),
+            ("np.zeros(3); loss.backward()", "np", "numpy"),
+            ("trainer = Trainer(model=model, args=args)", "Trainer", "transformers.Trainer"),
+            ("trainer = Trainer(max_epochs=3); trainer.fit(net)", "Trainer", "pytorch_lightning.Trainer"),
+            ("class A(Dataset): ...\nDataLoader(A())", "Dataset", "torch.utils.data.Dataset"),
+            ("rows = Dataset.from_dict({}); Trainer(rows)", "Dataset", "datasets.Dataset"),
+            ("o = Adam(net.parameters()); o.zero_grad()", "Adam", "torch.optim.Adam"),
+            ("net.add(Dense(1)); o = Adam()", "Adam", "keras.optimizers.Adam"),
+            ("datasets.MNIST(root); nn.f", "datasets", "torchvision.datasets"),
+            ("datasets.load_dataset('x')", "datasets", "datasets"),
+            (
+                "AutoModelForCausalLM.from_pretrained('gpt2')",
+                "AutoModelForCausalLM",
+                "transformers.AutoModelForCausalLM",
+            ),
+            ("SFTTrainer(model)", "SFTTrainer", "trl.SFTTrainer"),
+        ],
+    )
+    def test_a_free_name_stands_for_what_it_usually_does(self, text: str, name: str, path: str) -> None:
+        source = Source("t.py", text + "\nx.detach()" if not is_pasted(text) else text)
+        assert meanings(source)[name] == path
+        assert path.partition(".")[0] in packages_meant(source)
+
+    def test_a_name_that_the_text_binds_stands_for_that(self) -> None:
+        assert not meanings(
+            Source("t.py", "nn = build()\nnn.f(); loss.backward()\ndef g(F, *optim): F.relu(optim.x)\n")
+        )
+
+    def test_a_script_has_no_usual_names(self) -> None:
+        assert not meanings(Source("t.py", "import os\nnn.Linear(1, 1)\n"))
+
+    def test_no_name_has_two_meanings(self) -> None:
+        names = [name for table in (NAMES, TORCH_NAMES) for each in table.values() for name in each.split()]
+        assert len(names) == len(set(names))
+        assert len(keras := [name for each in KERAS_NAMES.values() for name in each.split()]) == len(set(keras))
+        assert not set(names) & set(MODULES)
+
+    def test_a_finding_says_what_its_names_are_taken_for(self) -> None:
+        (one,) = read(
+            LOOP.replace("model(x)", "F.softmax(model(x), -1)").replace("loss.b", "optimizer.zero_grad()\n    loss.b")
+        ).reported
+        assert one.finding.why.endswith("Here `F` is taken for `torch.nn.functional`.")
+
+
+class TestWholeScripts:
+    IMPORTS = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+    CODE = (
+        "model = nn.Linear(8, 2)\noptimizer = torch.optim.Adam(model.parameters())\n"
+        "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)\n"
+        "for x, y in torch.load('rows.pt'):\n    optimizer.zero_grad()\n"
+        "    F.cross_entropy(model(x), y).backward()\n    optimizer.step()\n"
+    )
+
+    def test_what_the_rest_of_a_script_may_do_is_no_mistake_of_a_piece(self) -> None:
+        whole = {one.finding.rule for one in read(self.IMPORTS + self.CODE).reported}
+        assert "unstepped-scheduler" in whole
+        assert read(self.CODE).reported == ()
+
+    def test_rules_that_judge_the_whole_script(self) -> None:
+        assert {rule.name for rule in find_rules() if rule.judges_whole_script} == {
+            "missing-seed",
+            "missing-set-epoch",
+            "two-models-on-device",
+            "unsaved-model",
+            "unstepped-scheduler",
+            "unused-eval-settings",
+            "weights-only-resume",
+        }
+
+
+class TestNotebooks:
+    def read(self, *cells: str) -> tuple[Source, Reading]:
+        source = read_bytes("n.ipynb", notebook(*cells).encode())
+        return source, check_source(source, find_rules(), TargetVersions)
+
+    def test_a_cell_that_does_not_parse_is_one_finding_and_the_rest_is_judged(self) -> None:
+        source, reading = self.read("import torch\nfrom torch.nn import functional as F", "x = = 1\ny = (", LOOP)
+        found = sorted((one.finding.location, one.finding.rule, one.finding.level) for one in reading.reported)
+        assert [(rule, level) for _, rule, level in found] == [
+            ("syntax-error", "error"),
+            ("missing-zero-grad", "error"),
+        ]
+        assert [source.locate(location).cell for location, _, _ in found] == [2, 3]
+
+    def test_lines_in_the_message_are_those_of_the_cell(self) -> None:
+        _, reading = self.read("import torch", "x = 1\ny = [\n1)")
+        assert [one.finding.message for one in reading.reported] == [
+            "closing parenthesis ')' does not match opening parenthesis '[' on line 2"
+        ]
+
+    def test_a_notebook_without_a_readable_cell_is_broken(self) -> None:
+        _, reading = self.read("import torch (", "x = = 1")
+        assert reading.is_broken
+
+
+def test_a_project_file_without_imports_is_read(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    assert names_library((tmp_path / "loop.py").read_bytes())
