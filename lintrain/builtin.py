@@ -44,6 +44,9 @@ SYNTAX_ERROR = Builtin(
 Such a file cannot run, and lintrain cannot check it. Files are parsed with the grammar of the Python that runs
 lintrain, so syntax of a newer Python needs lintrain installed in that Python.
 
+In a notebook, each message is reported once, and the other cells are checked. A piece of a script, which trains and
+imports nothing, is read in spite of a shifted margin; `print` without brackets and other syntax of Python 2 is a note.
+
 ## Bad
 
     model = AutoModel.from_pretrained("bert-base-cased"  # <- syntax-error
@@ -115,8 +118,12 @@ UNDEFINED_NAME = Builtin(
     """A name that is never defined or imported.
 
 The run ends with NameError at this line, which may be after hours of training: names in the metric function or in the
-evaluation are looked up only then. These findings come from ruff (F821 and F823), which lintrain runs on files that use
-a machine-learning library; names in annotations that Python never evaluates are left out.
+evaluation are looked up only then. Each name is reported once in a file, where it is used first. These findings come
+from ruff (F821 and F823), which lintrain runs on files that use a machine-learning library; names in annotations that
+Python never evaluates are left out.
+
+Code that trains and has no import at all is a piece of a script: one note lists the imports that it needs (`nn`, `F`,
+`np`), the findings of rules say what these names are taken for, and all other names are taken as given.
 
 ## Bad
 

@@ -11,6 +11,7 @@ from lintrain.check.names import ruff
 from lintrain.check.names.ruff import start_search
 from lintrain.check.result import CheckResult
 from lintrain.check.selection import CheckRequest, Choice, choose, known_names
+from lintrain.fix.apply import apply
 from lintrain.knowledge.versions import TargetVersions
 from tests.support.notebooks import notebook
 
@@ -69,6 +70,42 @@ def test_a_name_that_only_another_loop_binds_is_found() -> None:
 
 def test_a_name_that_was_deleted_is_found() -> None:
     assert said(f"{IMPORT}x = 1\ndel x\nprint(x)\n") == [(4, 7, "`x` no longer exists here")]
+
+
+def test_a_name_is_reported_where_it_is_used_first() -> None:
+    text = f"{IMPORT}def f():\n    tf.one()\n    tf.two(np)\ntf.three(later)\nlater = np\n"
+    assert said(text) == [
+        (3, 5, "`tf` is never defined or imported"),
+        (4, 12, "`np` is never defined or imported"),
+        (5, 10, "`later` is used before line 6 defines it"),
+    ]
+
+
+def test_a_piece_of_a_script_has_one_note_about_its_imports() -> None:
+    text = "for x in loader:\n    F.relu(model(np.f(x))).backward()\n    optimizer.step()\n    F.relu(x)\n"
+    (one,) = outcome_of(text).reported
+    assert (one.finding.level, one.finding.message) == ("note", "the imports of `F` and `np` are missing")
+    assert one.finding.location.line == 2
+    assert one.fix is not None
+    assert apply(text, [one.fix]).startswith(
+        "import numpy as np\nimport torch.nn.functional as F\n\nfor x in loader:\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss = criterion(net(x), y)\nloss.backward()\nreturn loss\n",
+        "def update(net):\n    optimizer.zero_grad()\n    helper(net, x).backward()\n",
+    ],
+)
+def test_other_names_of_a_piece_are_taken_as_given(text: str) -> None:
+    assert said(text) == []
+
+
+def test_a_notebook_with_a_broken_cell_may_define_its_names_there() -> None:
+    cells = notebook("import torch", "import numpy as np\nx = = 1", "np.zeros(3)\nprint(x)")
+    assert [message for _, _, message in said(cells, "n.ipynb")] == ["invalid syntax"]
 
 
 def test_files_without_a_library_of_the_field_are_left_to_others() -> None:

@@ -43,6 +43,20 @@ class TestAddImport:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
+            ("np.f()\n", "import numpy as np\n\nnp.f()\n"),
+            ("import numpy\n", "import numpy\nimport numpy as np\n"),
+            ("import numpy as np\n", "import numpy as np\n"),
+            ("import os\nimport torch\nnp.f()\n", "import os\nimport numpy as np\nimport torch\nnp.f()\n"),
+        ],
+    )
+    def test_a_module_is_imported_under_another_name(self, text: str, expected: str) -> None:
+        once = fixed(text, AddImport("numpy", alias="np"))
+        assert once == expected
+        assert fixed(once, AddImport("numpy", alias="np")) == once
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
             ("from torch.optim import SGD\n", "from torch.optim import SGD, AdamW\n"),
             ("from torch.optim import (\n    SGD,\n)\n", "from torch.optim import (\n    SGD,\n    AdamW,\n)\n"),
             ("from torch.optim import (SGD)\n", "from torch.optim import (SGD, AdamW)\n"),

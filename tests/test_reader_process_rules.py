@@ -89,8 +89,9 @@ for x, y in loader:
             "show(loss, net)",
             [12],
         ),
+        # a name that nothing binds is as good as one that was imported
+        ("net, loader = accelerator.prepare(net, loader)", [9]),
         # nobody knows what was prepared
-        ("net, loader = accelerator.prepare(net, loader)", []),
         ("net, other = accelerator.prepare(net, find(optimizer))", []),
         # other code has the optimizer, alone or in something that holds it
         ("from data import loader\nnet, loader = accelerator.prepare(net, loader)\nregister(optimizer)", []),

@@ -91,10 +91,14 @@ class TestMargins:
         (call,) = source.nodes_of(ast.Call)
         assert source.code(source.location(call)) == "nn.Linear(3, 2)"
 
-    def test_code_that_nothing_mends_is_a_mistake(self) -> None:
+    def test_code_that_nothing_repairs_is_a_mistake(self) -> None:
         assert [rule for rule, _, _ in said(LOOP + "x = (\n")] == ["syntax-error"]
 
-    def test_a_script_with_imports_is_not_mended(self) -> None:
+    def test_the_margin_of_code_with_imports_is_a_mistake_and_the_rest_is_judged(self) -> None:
+        text = "".join(f"    {line}\n" for line in ("from torch.nn import functional as F", *LOOP.splitlines()))
+        assert [rule for rule, _, _ in said(text)] == ["syntax-error", "missing-zero-grad"]
+
+    def test_a_script_with_imports_is_not_repaired(self) -> None:
         reading = read("import torch\n    x = 1\n")
         assert reading.is_broken
         assert [one.finding.rule for one in reading.reported] == ["syntax-error"]

@@ -16,6 +16,7 @@ from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
 from lintrain.model.claims import plain_claim
 from lintrain.model.level import Level
+from lintrain.source.pasted import is_pasted
 from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -214,7 +215,7 @@ def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
     source = pipeline.source
     for finding in rule.rule.check(pipeline):
         # The places of a fix are looked up in a text that parses.
-        fix: Fix | None = None if source.is_mended else rule.rule.fix(finding)
+        fix: Fix | None = None if source.is_repaired else rule.rule.fix(finding)
         why = finding.why or first_paragraph(rule.manual.why)
         if source.is_partial:
             why = _with_assumption(why, pipeline, finding)
@@ -265,7 +266,8 @@ def flaws_of(source: Source) -> Iterator[Finding]:
         finding = _syntax_error(source, flaw)
         if finding.message not in said:
             said.add(finding.message)
-            yield finding if source.notebook else replace(finding, level=Level.NOTE, why=OLD_GRAMMAR)
+            is_piece = source.notebook is None and is_pasted(source.text)
+            yield replace(finding, level=Level.NOTE, why=OLD_GRAMMAR) if is_piece else finding
 
 
 def unreadable(path: str, reason: str, line: int = 1) -> Finding:

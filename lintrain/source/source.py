@@ -22,8 +22,8 @@ from lintrain.text.shown import shown
 
 if TYPE_CHECKING:
     from lintrain.source.magics import CellLocation, Notebook
-    from lintrain.source.mending import Mended
     from lintrain.source.notebook import WrittenSource
+    from lintrain.source.repair import Repaired
     from lintrain.source.suppression import Suppression
 
 
@@ -92,28 +92,28 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The syntax tree of the code, mended where it does not parse as it is."""
+        """The syntax tree of the code, repaired where it does not parse as it is."""
         return self._read.tree
 
     @cached_property
-    def _read(self) -> Mended:
-        from lintrain.source.mending import Mended, mend
+    def _read(self) -> Repaired:
+        from lintrain.source.repair import Repaired, repair
 
         try:
-            return Mended(tree_of(self.path, self.text), is_mended=False)
+            return Repaired(tree_of(self.path, self.text), is_repaired=False)
         except SyntaxError:
-            if (mended := mend(self.text, self.notebook.cells if self.notebook else ())) is None:
+            if (found := repair(self.text, self.notebook.cells if self.notebook else ())) is None:
                 raise
-            return mended
+            return found
 
     @property
-    def is_mended(self) -> bool:
+    def is_repaired(self) -> bool:
         """Whether the text does not parse as it is."""
-        return self._read.is_mended
+        return self._read.is_repaired
 
     @property
     def flaws(self) -> Sequence[SyntaxError]:
-        """What Python says about the parts of the text that were left out of the tree, or mended."""
+        """What Python says about the parts of the text that were left out of the tree, or repaired."""
         return self._read.flaws
 
     @cached_property

@@ -40,7 +40,7 @@ CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
 
 def runs_itself(source: Source) -> bool:
     """Whether a file does more than define things for others: a notebook, or what has the marks of a script."""
-    if source.notebook is not None or "__main__" in source.text or is_pasted(source.text):
+    if source.notebook is not None or "__main__" in source.text:
         return True
     return CALL_AT_THE_MARGIN.search("\n" + source.text) is not None
 

@@ -129,6 +129,9 @@ TORCH_NAMES = {
 }
 """Names of PyTorch, some of which Keras has as well."""
 
+LONGEST = 80
+"""Characters of a name of theirs."""
+
 HUB_NAMES: Mapping[str, re.Pattern[str]] = {
     "trl": re.compile(r"(?:CPO|DPO|GRPO|KTO|ORPO|PPO|RLOO|Reward|SFT)(?:Config|Trainer)"),
     "transformers": re.compile(
@@ -144,7 +147,7 @@ TORCH = lazy_pattern(
     r"\btorch\b|\bnn\.|\bF\.[a-z]|\boptim\.|\.backward\(|zero_grad|\.parameters\(|requires_grad|\.detach\(|no_grad"
     r"|\bDataLoader\b|\bVariable\(|load_state_dict|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
 )
-LIGHTNING = lazy_pattern(r"\bLightning|\bpl\.|\btrainer\.(?:fit|validate|test)\(|\bTrainer\([^)]*\bmax_epochs=")
+LIGHTNING = lazy_pattern(r"\bLightning|\bpl\.|\btrainer\.(?:fit|validate|test)\(|\bTrainer\([^)]{0,500}\bmax_epochs=")
 HUB_ROWS = lazy_pattern(r"\b(?:Iterable)?Dataset\.(?:from_|load_)")
 HUB_DATASETS = lazy_pattern(
     r"\bdatasets\.(?:load_|Dataset|Features|Value|ClassLabel|concatenate_|Audio|Image\(|logging)"
@@ -179,13 +182,16 @@ def _decided(name: str, text: str) -> str | None:
 
 
 def _of_framework(name: str, text: str) -> str | None:
+    if name not in torch_names() and name not in keras_names():
+        return None
     if TORCH.search(text):
         return torch_names().get(name)
     return keras_names().get(name) if KERAS.search(text) else None
 
 
 def _of_hub(name: str) -> str | None:
-    return next((f"{package}.{name}" for package, names in HUB_NAMES.items() if names.fullmatch(name)), None)
+    found = (package for package, names in HUB_NAMES.items() if len(name) <= LONGEST and names.fullmatch(name))
+    return next((f"{package}.{name}" for package in found), None)
 
 
 @cache

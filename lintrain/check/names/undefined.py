@@ -160,7 +160,7 @@ def missing_imports(source: Source, clues: Sequence[Clue], surroundings: _Surrou
     if not used:
         return
     edits = [_usual_import(name, paths[name]) for name in sorted(used)]
-    fix = None if source.is_mended else Fix.of("add the usual imports", *edits, safe=False)
+    fix = None if source.is_repaired else Fix.of("add the usual imports", *edits, safe=False)
     message = (
         f"the import of {listed(used)} is missing" if len(used) == 1 else f"the imports of {listed(used)} are missing"
     )

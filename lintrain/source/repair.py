@@ -1,7 +1,7 @@
 """Texts that do not parse as they are, read all the same: pasted code with a shifted margin, and notebooks.
 
-    mended = mend(text, cells)     # None where nothing helps
-    mended.tree                    # with the places of the text as it was given
+    repaired = repair(text, cells)   # None where nothing helps
+    repaired.tree                    # with the places of the text as it was given
 
 A piece of a script is copied without the indentation of its first line, from a page with full-width punctuation, or
 from the days of Python 2. Of a notebook, a cell that does not parse is left out, and the others are read.
@@ -20,14 +20,20 @@ from lintrain.source.pasted import is_pasted
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-MOST_EDITS = 60
-"""Lines of one text that are mended, each with a parse of the whole."""
+MOST_REPAIRS = 60
+"""Lines of one text that are repaired, each with a parse of the whole."""
 
 LONGEST = 60_000
-"""Characters of a text that is mended: people paste less."""
+"""Characters of a text that is repaired: people paste less."""
 
 MOST_JOINED = 12
 """Lines of one `print` of Python 2."""
+
+MOST_MARKS = 8
+"""Signs of a line that may begin its comment."""
+
+LONGEST_HEAD = 300
+"""Characters of the head of a block."""
 
 WIDE = (
     "\uff1a\uff0c\uff08\uff09\uff1b\u201c\u201d\u2018\u2019\uff1d\u3010\u3011\uff0d\u2013\u2212\uff0b\u00a0\u200b\u3000"
@@ -35,8 +41,8 @@ WIDE = (
 SIGNS = str.maketrans(WIDE, ":,();\"\"''=[]---+   ")
 """Signs that a page or an input method writes in place of Python's own, each as wide."""
 
-PRINT = lazy_pattern(r"(?P<margin>\s*(?:.*:\s*)?)print\b\s?(?P<rest>.*)", re.DOTALL)
-CATCH = lazy_pattern(r"(\s*except\s+[\w.()]+(?:\s*,\s*[\w.]+\))?)\s*,\s*(\w+)\s*:")
+PRINT = lazy_pattern(r"(?P<margin>\s*+(?:.*:\s*)?)print\b\s?(?P<rest>.*)", re.DOTALL)
+CATCH = lazy_pattern(r"(\s*+except\s++\(?[\w., ]+?\)?)\s*,\s*(\w+)\s*:(.*)")
 ASYNC = lazy_pattern(r"\basync(?=\s*=[^=])")
 LINE = lazy_pattern(r"\bline (\d+)")
 STAND_IN = "aSync"
@@ -44,7 +50,7 @@ STAND_IN = "aSync"
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Repaired:
     """The tree of a text, with the places of that text though some of its lines were read with another margin.
 
     `flaws` are what Python says about parts that were left out, or for which it has no grammar any more; a shifted
@@ -54,35 +60,43 @@ class Mended:
     tree: ast.Module
     flaws: tuple[SyntaxError, ...] = ()
     is_partial: bool = False
-    is_mended: bool = True
+    is_repaired: bool = True
 
 
-def mend(text: str, cells: Sequence[Cell]) -> Mended | None:
+def repair(text: str, cells: Sequence[Cell]) -> Repaired | None:
     """The tree of a text that does not parse, or None where it is no piece of a script and no notebook."""
     if cells:
         return _without_broken_cells(text, cells)
-    return _mended_piece(text) if len(text) <= LONGEST and is_pasted(text) else None
+    return _repaired_piece(text) if len(text) <= LONGEST and (is_pasted(text) or _is_shifted(text)) else None
 
 
-def _mended_piece(text: str) -> Mended | None:
+def _is_shifted(text: str) -> bool:
+    """Whether the first line of code is indented, as in a block that was copied out of its function."""
+    first = next(filter(_is_code, text.split("\n")), "")
+    return first[:1].isspace()
+
+
+def _repaired_piece(text: str) -> Repaired | None:
     lines = text.split("\n")
     flaws: list[SyntaxError] = []
-    for _ in range(MOST_EDITS):
+    is_whole = not is_pasted(text)  # with imports it may be a file that has to run, and its margin a mistake
+    for _ in range(MOST_REPAIRS):
         try:
-            return Mended(_placed(parse("\n".join(lines)), text.split("\n"), lines), tuple(flaws[:1]))
+            tree = _placed(parse("\n".join(lines)), text.split("\n"), lines)
+            return Repaired(tree, tuple(flaws[:1]), is_partial=is_whole)
         except SyntaxError as error:
             edited, is_flaw = _edited(lines, error)
             if edited is None or edited == lines:
                 return None
             lines = edited
-            flaws += [error] if is_flaw else []
+            flaws += [error] if is_flaw or is_whole else []
         except ValueError:
             return None
     return None
 
 
 def _edited(lines: list[str], error: SyntaxError) -> tuple[list[str] | None, bool]:
-    """The lines with the cause of an error mended, and whether that cause is worth a word."""
+    """The lines with the cause of an error repaired, and whether that cause is worth a word."""
     index = min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
     if isinstance(error, IndentationError):
         return _with_margin(lines, index, error.msg), False
@@ -173,7 +187,8 @@ def _print_called(lines: list[str], index: int) -> list[str] | None:
         return None
     for end in range(index + 1, min(index + MOST_JOINED, len(lines)) + 1):
         last = lines[end - 1] if end > index + 1 else said["rest"]
-        for cut in (len(last), *(at for at, sign in enumerate(last) if sign == "#")):
+        marks = [at for at, sign in enumerate(last) if sign == "#"]
+        for cut in (len(last), *marks[:MOST_MARKS]):
             body = [said["rest"], *lines[index + 1 : end - 1], last[:cut].rstrip()][(end == index + 1) :]
             code = "\n".join(body)
             if _parses(f"({code})"):
@@ -192,8 +207,8 @@ def _parses(code: str) -> bool:
 
 def _exception_named(lines: list[str], index: int) -> list[str] | None:
     """`except Error, name:` with its `as`."""
-    line, changes = CATCH.subn(r"\1 as \2:", lines[index])
-    return _with_line(lines, index, line) if changes else None
+    caught = CATCH.fullmatch(lines[index]) if len(lines[index]) < LONGEST_HEAD else None
+    return _with_line(lines, index, f"{caught[1]} as {caught[2]}:{caught[3]}") if caught else None
 
 
 def _async_renamed(lines: list[str], index: int) -> list[str] | None:
@@ -226,7 +241,7 @@ def place_of(given: str, read: str) -> Callable[[int], int]:
     return place
 
 
-def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Mended | None:
+def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Repaired | None:
     """The tree of a notebook, without the cells that do not parse alone."""
     lines = text.split("\n")
     flaws: list[SyntaxError] = []
@@ -243,7 +258,7 @@ def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Mended | None:
     if not flaws or not any(map(_is_code, lines)):
         return None
     try:
-        return Mended(parse("\n".join(lines)), tuple(flaws), is_partial=True)
+        return Repaired(parse("\n".join(lines)), tuple(flaws), is_partial=True)
     except (SyntaxError, ValueError):
         return None
 
