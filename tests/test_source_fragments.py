@@ -26,7 +26,7 @@ def read(text: str, path: str = "t.py") -> Reading:
     return check_source(Source(path, text), find_rules(), TargetVersions)
 
 
-def said(text: str) -> list[tuple[str, int, int]]:
+def findings_in(text: str) -> list[tuple[str, int, int]]:
     found = [one.finding for one in read(text).reported]
     return [(one.rule, one.location.line, one.location.column) for one in found]
 
@@ -79,7 +79,7 @@ class TestMargins:
         ],
     )
     def test_a_shifted_margin_is_read_in_silence(self, text: str) -> None:
-        assert [rule for rule, _, _ in said(text)] == ["missing-zero-grad"]
+        assert [rule for rule, _, _ in findings_in(text)] == ["missing-zero-grad"]
 
     def test_a_first_line_that_lost_its_margin_gets_that_of_the_next(self) -> None:
         tree = Source("t.py", "out = model(x)\n        loss = F.mse_loss(out, y)\n        loss.backward()\n").tree
@@ -92,11 +92,11 @@ class TestMargins:
         assert source.code(source.location(call)) == "nn.Linear(3, 2)"
 
     def test_code_that_nothing_repairs_is_a_mistake(self) -> None:
-        assert [rule for rule, _, _ in said(LOOP + "x = (\n")] == ["syntax-error"]
+        assert [rule for rule, _, _ in findings_in(LOOP + "x = (\n")] == ["syntax-error"]
 
     def test_the_margin_of_code_with_imports_is_a_mistake_and_the_rest_is_judged(self) -> None:
         text = "".join(f"    {line}\n" for line in ("from torch.nn import functional as F", *LOOP.splitlines()))
-        assert [rule for rule, _, _ in said(text)] == ["syntax-error", "missing-zero-grad"]
+        assert [rule for rule, _, _ in findings_in(text)] == ["syntax-error", "missing-zero-grad"]
 
     def test_a_script_with_imports_is_not_repaired(self) -> None:
         reading = read("import torch\n    x = 1\n")

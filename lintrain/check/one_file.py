@@ -261,11 +261,11 @@ def flaws_of(source: Source) -> Iterator[Finding]:
 
     Of a piece of a script nothing is left out, and who pasted it does not run it: what it says is a note.
     """
-    said = set[str]()
+    messages = set[str]()
     for flaw in source.flaws:
         finding = _syntax_error(source, flaw)
-        if finding.message not in said:
-            said.add(finding.message)
+        if finding.message not in messages:
+            messages.add(finding.message)
             is_piece = source.notebook is None and is_pasted(source.text)
             yield replace(finding, level=Level.NOTE, why=OLD_GRAMMAR) if is_piece else finding
 

@@ -54,8 +54,8 @@ def _brings(small: cst.BaseSmallStatement, wanted: AddImport) -> bool:
     match small:
         case cst.Import(names=names) if wanted.name is None:
             if wanted.alias is not None:
-                said = ((str(each.evaluated_name), each.evaluated_alias) for each in names)
-                return (wanted.module, wanted.alias) in said
+                imported = ((str(each.evaluated_name), each.evaluated_alias) for each in names)
+                return (wanted.module, wanted.alias) in imported
             bound = [str(each.evaluated_name) for each in names if each.asname is None]
             return any(name == wanted.module or name.startswith(f"{wanted.module}.") for name in bound)
         case cst.ImportFrom(names=[*names]) if wanted.name is not None and origin_of(small) == wanted.module:

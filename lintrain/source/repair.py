@@ -182,17 +182,17 @@ def _is_code(line: str) -> bool:
 
 def _print_called(lines: list[str], index: int) -> list[str] | None:
     """`print "a", b` as a call."""
-    said = PRINT.fullmatch(lines[index])
-    if said is None or not said["rest"].strip():
+    match = PRINT.fullmatch(lines[index])
+    if match is None or not match["rest"].strip():
         return None
     for end in range(index + 1, min(index + MOST_JOINED, len(lines)) + 1):
-        last = lines[end - 1] if end > index + 1 else said["rest"]
+        last = lines[end - 1] if end > index + 1 else match["rest"]
         marks = [at for at, sign in enumerate(last) if sign == "#"]
         for cut in (len(last), *marks[:MOST_MARKS]):
-            body = [said["rest"], *lines[index + 1 : end - 1], last[:cut].rstrip()][(end == index + 1) :]
+            body = [match["rest"], *lines[index + 1 : end - 1], last[:cut].rstrip()][(end == index + 1) :]
             code = "\n".join(body)
             if _parses(f"({code})"):
-                called = f"{said['margin']}print({code})".split("\n")
+                called = f"{match['margin']}print({code})".split("\n")
                 return [*lines[:index], *called, *lines[end:]]
     return None
 
@@ -219,26 +219,28 @@ def _async_renamed(lines: list[str], index: int) -> list[str] | None:
 
 def _placed(tree: ast.Module, given: list[str], read: list[str]) -> ast.Module:
     """The tree with the places of the given lines, which differ from those that were read in their margins."""
-    moved = {at + 1: place_of(old, new) for at, (old, new) in enumerate(zip(given, read, strict=True)) if old != new}
+    moved = {
+        at + 1: column_mapping(old, new) for at, (old, new) in enumerate(zip(given, read, strict=True)) if old != new
+    }
     for node in walk(tree) if moved else ():
         if isinstance(node, ast.keyword) and node.arg == STAND_IN:
             node.arg = "async"
         for line, column in (("lineno", "col_offset"), ("end_lineno", "end_col_offset")):
-            place = moved.get(getattr(node, line, 0))
-            if place is not None:
-                setattr(node, column, place(getattr(node, column)))
+            column_of = moved.get(getattr(node, line, 0))
+            if column_of is not None:
+                setattr(node, column, column_of(getattr(node, column)))
     return tree
 
 
-def place_of(given: str, read: str) -> Callable[[int], int]:
+def column_mapping(given: str, read: str) -> Callable[[int], int]:
     """From a byte of a line as it was read to the byte of the line as it was given."""
     wider = _depth(given) - _depth(read)
 
-    def place(column: int) -> int:
+    def original_column(column: int) -> int:
         characters = len(read.encode()[:column].decode(errors="replace"))
         return len(given[: max(0, characters + wider)].encode())
 
-    return place
+    return original_column
 
 
 def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Repaired | None:

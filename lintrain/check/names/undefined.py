@@ -121,12 +121,12 @@ def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
     if source.is_partial:
         yield from missing_imports(source, [clue for clue in clues if clue.code in NAME_CODES], surroundings)
         return
-    said = set[tuple[str, str]]()
+    reported = set[tuple[str, str]]()
     for each in _in_order(_all_findings(source, clues, surroundings)):
         # Each use of a name fails for the same reason and is cured at one place: `tf` may be used sixty times.
         key = (each.finding.rule, each.finding.message)
-        if key not in said or each.finding.rule == SYNTAX_ERROR.name:
-            said.add(key)
+        if key not in reported or each.finding.rule == SYNTAX_ERROR.name:
+            reported.add(key)
             yield each
 
 
