@@ -13,6 +13,7 @@ from lintrain.check.result import CheckResult
 from lintrain.check.selection import CheckRequest, Choice, choose, known_names
 from lintrain.fix.apply import apply
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.rulebook import find_rules
 from tests.support.notebooks import notebook
 
 
@@ -79,6 +80,25 @@ def test_a_name_is_reported_where_it_is_used_first() -> None:
         (4, 12, "`np` is never defined or imported"),
         (5, 10, "`later` is used before line 6 defines it"),
     ]
+
+
+def test_a_comment_at_the_first_use_of_a_name_suppresses_all_of_them() -> None:
+    comment = "  # lintrain: ignore[undefined-name]"
+    assert said(f"{IMPORT}tf.one(){comment}\ntf.two()\n") == []
+    assert said(f"{IMPORT}tf.one()\ntf.two(){comment}\n") == [(2, 1, "`tf` is never defined or imported")]
+    both = f"{IMPORT}tf.one(){comment}\ntf.two(){comment}\n"
+    Path("t.py").write_text(both)
+    selection = choose(known_names(()), Choice("c", "/"), Choice("l", "/"))
+    assert CheckRun(CheckRequest(["t.py"], (), selection, lambda _: TargetVersions())).check().reported == []
+
+
+def test_a_comment_in_a_piece_of_a_script_is_not_called_unused() -> None:
+    rules = find_rules()
+    Path("t.py").write_text(
+        "loss.backward()  # lintrain: ignore[missing-seed]\nnowhere()  # lintrain: ignore[undefined-name]\n"
+    )
+    selection = choose(known_names(rules), Choice("c", "/"), Choice("l", "/"))
+    assert CheckRun(CheckRequest(["t.py"], rules, selection, lambda _: TargetVersions())).check().reported == []
 
 
 def test_a_piece_of_a_script_has_one_note_about_its_imports() -> None:

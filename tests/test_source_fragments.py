@@ -76,6 +76,10 @@ class TestMargins:
             LOOP.replace("    loss.b", "  loss.b"),
             "# as told\n" + LOOP.replace("    optimizer", "   optimizer"),
             LOOP + "for x in loader:\n",
+            "Why does this not learn?\n\n```python\n" + LOOP + "```\nThanks!",
+            "```\n" + LOOP + "```\n and\n```py\nx = 1\n```",
+            "".join(f"{'...' if line[0] == ' ' else '>>>'} {line}\n" for line in LOOP.splitlines())
+            + "tensor(3)\n>>> x\n",
         ],
     )
     def test_a_shifted_margin_is_read_in_silence(self, text: str) -> None:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lintrain.builtin import UNCONDITIONAL, UNDEFINED_NAME, UNUSED_SUPPRESSION
+from lintrain.builtin import SYNTAX_ERROR, UNCONDITIONAL, UNDEFINED_NAME, UNUSED_SUPPRESSION
 from lintrain.check.executor import executor_for
 from lintrain.check.files import FileReader, ReadFile
 from lintrain.check.one_file import Reading
 from lintrain.check.result import CheckResult, FileOutcome, Reported, Silenced
 from lintrain.check.selection import nearest
 from lintrain.check.tiers import names_library
+from lintrain.source.pasted import is_pasted
 from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -131,8 +133,10 @@ class CheckRun:
         reported = [*reading.reported, *file.names]
         reported = [self._with_level(one) for one in reported if one.finding.rule in selected]
         looked_for = self._looked_for(selected, reading, looked_at_names) if file.suppressions else NOTHING
+        if source is not None and _is_part(source, reading):
+            looked_for = looked_for.without(UNDEFINED_NAME.name, *self._about_whole_scripts)
         applied = apply_suppressions(reported, file.suppressions, looked_for)
-        remaining = list(applied.remaining)
+        remaining = _each_name_once(reported, applied.remaining)
         if UNUSED_SUPPRESSION.name in selected and not reading.is_broken:
             remaining.extend(self._with_level(Reported(finding)) for finding in applied.unused)
         judged = self._with_verdicts(file.path, remaining)
@@ -177,6 +181,10 @@ class CheckRun:
         source.forget_tree()
         return found
 
+    @cached_property
+    def _about_whole_scripts(self) -> list[str]:
+        return [rule.name for rule in self.request.rules if rule.judges_whole_script]
+
     def _looked_for(self, selected: frozenset[str], reading: Reading, looked_at_names: bool) -> LookedFor:
         """Which rules have judged a file: only for those can a suppression be unused."""
         silent = (
@@ -197,6 +205,24 @@ class CheckRun:
             and not reading.unjudged
         )
         return LookedFor(selected - silent, everything, known)
+
+
+def _is_part(source: Source, reading: Reading) -> bool:
+    """Whether some rules do not judge a file: it is a piece of a script, or a cell of it does not parse."""
+    is_flawed = any(one.finding.rule == SYNTAX_ERROR.name for one in reading.reported)
+    return is_flawed or is_pasted(source.text)
+
+
+def _each_name_once(reported: Sequence[Reported], remaining: Sequence[Reported]) -> list[Reported]:
+    """What remains of the findings, of an undefined name only its first use.
+
+    Each use fails for the same reason and has the same fix: `tf` may be used sixty times. A comment at the first use
+    suppresses all of them, and comments at others are used, too.
+    """
+    first: dict[str, Reported] = {}
+    for one in _ordered(reported):
+        first.setdefault(one.finding.message, one)
+    return [one for one in remaining if one.finding.rule != UNDEFINED_NAME.name or first[one.finding.message] is one]
 
 
 def _ordered(reported: Sequence[Reported]) -> tuple[Reported, ...]:
@@ -273,6 +299,10 @@ class LookedFor:
     decided: frozenset[str]
     everything: bool
     known: frozenset[str]
+
+    def without(self, *names: str) -> LookedFor:
+        """The same without some rules, which have not judged the file."""
+        return LookedFor(self.decided.difference(names), False, self.known)
 
 
 NOTHING = LookedFor(frozenset(), False, frozenset())

@@ -10,10 +10,12 @@ from the days of Python 2. Of a notebook, a cell that does not parse is left out
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
-from lintrain.source.magics import Cell
+from lintrain.source.magics import PROMPT, Cell
 from lintrain.source.nodes import walk
 from lintrain.source.parsing import parse
 from lintrain.source.pasted import is_pasted
@@ -44,6 +46,7 @@ SIGNS = str.maketrans(WIDE, ":,();\"\"''=[]---+   ")
 PRINT = lazy_pattern(r"(?P<margin>\s*+(?:.*:\s*)?)print\b\s?(?P<rest>.*)", re.DOTALL)
 CATCH = lazy_pattern(r"(\s*+except\s++\(?[\w., ]+?\)?)\s*,\s*(\w+)\s*:(.*)")
 ASYNC = lazy_pattern(r"\basync(?=\s*=[^=])")
+FENCE = "```"
 LINE = lazy_pattern(r"\bline (\d+)")
 STAND_IN = "aSync"
 """What `async` is called while it is parsed, as long as the word itself."""
@@ -77,7 +80,7 @@ def _is_shifted(text: str) -> bool:
 
 
 def _repaired_piece(text: str) -> Repaired | None:
-    lines = text.split("\n")
+    lines = _without_quotation(text.split("\n"))
     flaws: list[SyntaxError] = []
     is_whole = not is_pasted(text)  # with imports it may be a file that has to run, and its margin a mistake
     for _ in range(MOST_REPAIRS):
@@ -93,6 +96,18 @@ def _repaired_piece(text: str) -> Repaired | None:
         except ValueError:
             return None
     return None
+
+
+def _without_quotation(lines: list[str]) -> list[str]:
+    """The code in fences of Markdown, or behind the prompts of an interpreter; blank lines for what is around it."""
+    if any(line.startswith(FENCE) for line in lines):
+        is_inside = list(accumulate((line.startswith(FENCE) for line in lines), operator.xor))
+        pairs = zip(lines, is_inside, strict=True)
+        lines = [line if is_code and not line.startswith(FENCE) else "" for line, is_code in pairs]
+    if PROMPT.match(next(filter(str.strip, lines), "")):
+        # The prompt becomes a margin, so that all columns stay.
+        lines = [f"    {line[4:]}" if PROMPT.match(line) else "" for line in lines]
+    return lines
 
 
 def _edited(lines: list[str], error: SyntaxError) -> tuple[list[str] | None, bool]:

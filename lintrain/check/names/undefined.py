@@ -116,25 +116,11 @@ COMPILER_WHY = "Python does not run a file that contains this"
 
 
 def name_findings(source: Source, clues: Sequence[Clue]) -> Iterator[Reported]:
-    """The findings among ruff's clues on one source, once for each name; what may come from elsewhere is left out."""
+    """The findings among ruff's clues on one source; what may come from elsewhere is left out."""
     surroundings = _Surroundings(source)
     if source.is_partial:
         yield from missing_imports(source, [clue for clue in clues if clue.code in NAME_CODES], surroundings)
         return
-    reported = set[tuple[str, str]]()
-    for each in _in_order(_all_findings(source, clues, surroundings)):
-        # Each use of a name fails for the same reason and is cured at one place: `tf` may be used sixty times.
-        key = (each.finding.rule, each.finding.message)
-        if key not in reported or each.finding.rule == SYNTAX_ERROR.name:
-            reported.add(key)
-            yield each
-
-
-def _in_order(reported: Iterable[Reported]) -> list[Reported]:
-    return sorted(reported, key=lambda each: each.finding.location)
-
-
-def _all_findings(source: Source, clues: Sequence[Clue], surroundings: _Surroundings) -> Iterator[Reported]:
     for clue in clues:
         location = _location(source, clue)
         if clue.code in COMPILER_CODES:
