@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from lintrain.evidence.run import Evidence
 
 
+LEGACY_KERAS = r"\btf_keras\b|TF_USE_LEGACY_KERAS|\btensorflow\.python\.keras\b"
+"""What asks TensorFlow for Keras 2, whatever version it has."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeywordClaim:
     """A keyword argument that a library's callable does not accept; `is_certain` if every run makes the call."""
@@ -56,6 +60,8 @@ def requires_version(pipeline: Pipeline, location: Location, path: str) -> bool:
     """Whether a file requires a version of the library itself (`require_version`)."""
     package = path.partition(".")[0]
     source = pipeline.source_of(location)
+    if package == "keras" and source.contains(LEGACY_KERAS):
+        return True
     return source.contains("require_version") and source.contains(rf"require_version\w*\(\s*f?[\"']{package}\b")
 
 

@@ -116,12 +116,22 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
     module = _ALIAS.sub("lightning.pytorch", module)
     package = module.split(".")[0]
     target = targets.get(package)
-    if target is None or module not in tables.names_of(package)["exists"]:
+    if target is None:
         return Known("unknown", package)
     wanted = _locations(package, target)
+    if module not in tables.names_of(package)["exists"]:
+        return _method_state(package, f"{module}.{name}", wanted)
     if _is_open(package, module, name, wanted) or _lives_behind_hook(module, wanted, targets):
         return Known("unknown", package)
     return _judged(package, tables.locations(tables.lives_of(package, module).get(name, "")), wanted)
+
+
+def _method_state(package: str, path: str, wanted: Sequence[int]) -> Known:
+    """Whether a class has a method; of the classes whose methods the tables contain."""
+    if path not in tables.callable_names(package):
+        return Known("unknown", package)
+    history = tables.history_of(package, path)
+    return _judged(package, [at for at, items in enumerate(history) if items is not None], wanted)
 
 
 def module_state(module: str, targets: Targets) -> Known:
@@ -170,8 +180,13 @@ def _state_at(
     inherited = _inherited(items, keyword, targets)
     if inherited is not None and inherited.state != "never":
         return inherited
-    having = [at for at, each in enumerate(history) if each is not None and _taking(each, keyword) is not None]
-    return _judged(package, having, [location])
+    return _judged(package, _having(history, keyword), [location])
+
+
+def _having(history: Sequence[tuple[str, ...] | None], keyword: str) -> list[int]:
+    """The versions that accept a keyword. `**kwargs` counts only if some version has a parameter of that name."""
+    is_known = any(each is not None and keyword in _by_keyword(each) for each in history)
+    return [at for at, each in enumerate(history) if is_known and each is not None and _taking(each, keyword)]
 
 
 def _taking(items: tuple[str, ...], keyword: str) -> str | None:

@@ -40,6 +40,10 @@ PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightnin
 """Other names under which packages are published."""
 
 
+TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tensorflow_gpu")
+"""The packages whose version decides about `tf.keras`."""
+
+
 class Statement(NamedTuple):
     """The requirement of one source for a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lintrain.knowledge import api
+from lintrain.knowledge import api, keras_successors
 from lintrain.knowledge.renames import ArgumentRename, NameRename
 from lintrain.knowledge.target import Targets
 
@@ -114,7 +114,7 @@ SUCCESSORS: Mapping[str, Mapping[str, ArgumentRename]] = {
 def argument_rename(owner: str, keyword: str, targets: Targets) -> ArgumentRename | None:
     """The successor of an argument of `transformers.Trainer` and the like, if the target versions have it."""
     for group in _groups(owner):
-        rename = _ARGUMENTS.get(group, {}).get(keyword)
+        rename = _ARGUMENTS.get(group, {}).get(keyword) or keras_successors.argument_rename(owner, keyword)
         if rename is not None:
             taker = rename.moved_to or owner
             lacking = rename.new is not None and api.keyword_state(taker, rename.new, targets).state in (
@@ -141,6 +141,8 @@ def _name_rename(module: str, name: str) -> NameRename | None:
     package = module.split(".")[0]
     if (known := _NAMES.get(f"{package}.{name}")) is not None:
         return known
+    if package == "keras":
+        return keras_successors.name_rename(module, name)
     if package == "transformers" and name.startswith("TF") and name[2:3].isupper():
         return NameRename(
             "transformers", name[2:], "use the PyTorch class; TensorFlow models were removed in version 5"

@@ -22,7 +22,8 @@ from functools import partial
 from pathlib import Path
 
 from lintrain.cache.noted import Memory, note_asked
-from lintrain.knowledge.statements import Reader, Statement, interpreter_folders
+from lintrain.knowledge.keras_versions import with_keras
+from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass
@@ -63,9 +64,9 @@ class _Requirements:
 
     @classmethod
     def of(cls, folder: Path) -> _Requirements:
-        reader = Reader(folder, COVERED_PACKAGES)
+        reader = Reader(folder, (*COVERED_PACKAGES, *TENSORFLOWS))
         ranks = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.environment())
-        stated_by_folder = tuple(tuple(rank) for rank in ranks)
+        stated_by_folder = tuple(tuple(with_keras(rank)) for rank in ranks)
         return cls(stated_by_folder, frozenset(reader.own_packages()), tuple(reader.notes))
 
 
@@ -225,7 +226,7 @@ def _allows(clause: re.Match[str], version: Version) -> bool:
 
 
 _INSTALL = lazy_pattern(r"\s*[!%]?\s*(?:uv\s+)?(?:pip3?|mamba|conda)\s+install\b(?P<rest>.*)")
-_NAMES = "|".join(COVERED_PACKAGES)
+_NAMES = "|".join((*reversed(TENSORFLOWS), *COVERED_PACKAGES))
 _PINNED = lazy_pattern(rf"(?<![\w./-])({_NAMES})(?:\[[^\]]*\])?\s*((?:[=<>!~]=?=?\s*[\w.*+!]+,?)+)", re.IGNORECASE)
 _FROM_SOURCE = lazy_pattern(rf"git\+\S*/({_NAMES})(?:\.git)?(?=[@#\s\"']|$)", re.IGNORECASE)
 
@@ -236,7 +237,7 @@ def with_installs(targets: TargetVersions, lines: Iterable[str]) -> TargetVersio
     A package that is installed from its repository has no published version, and so no target.
     """
     decisions = dict(targets.targets)
-    for statement in installs_in(lines):
+    for statement in with_keras(installs_in(lines)):
         known = decisions.get(statement.package)
         if known is not None and known.source.startswith("settings"):
             continue

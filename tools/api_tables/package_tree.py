@@ -102,6 +102,14 @@ class PackageTree:
             (found for each in below + starred if (found := self.find(each, name, depth + 1)) is not None), None
         )
 
+    def imported_module(self, module: str, name: str) -> str | None:
+        """The module of the package that a name of a module stands for, as in `from keras.src import backend`."""
+        match self._definitions(module).get(name):
+            case (source, other) if f"{source}.{other}" in self.sources:
+                return f"{source}.{other}"
+            case _:
+                return None
+
     def is_lazy(self, module: str) -> bool:
         """Whether the module puts a lazy stand-in in its own place, which knows only the names of its table."""
         source = self.sources.get(module, "")

@@ -97,11 +97,20 @@ COVERED = (
     Covered("peft", (0, 10), ("peft",), ("peft.PeftModel",), (), 2),
     Covered(
         "keras",
-        (3, 0),
-        ("keras", "keras.optimizers", "keras.optimizers.schedules", "keras.losses", "keras.metrics", "keras.callbacks"),
-        ("keras.Model",),
-        ("src", "api", "_tf_keras", "ops", "applications"),
-        4,
+        # Tutorials of the years 2015 to 2017 are still copied, and most of them are written for Keras 1.
+        (1, 2),
+        (
+            "keras",
+            "keras.layers",
+            "keras.optimizers",
+            "keras.optimizers.schedules",
+            "keras.losses",
+            "keras.metrics",
+            "keras.callbacks",
+        ),
+        ("keras.Model", "keras.Sequential"),
+        ("src", "api", "_tf_keras", "ops", "applications", "integration_test", "protobuf"),
+        3,
     ),
     Covered(
         "pytorch_lightning",
@@ -155,7 +164,9 @@ def _callables(covered: Covered, tree: PackageTree) -> Iterator[tuple[str, Items
             yield path, items
     for path in covered.methods:
         module, _, name = path.rpartition(".")
-        yield from ((f"{path}.{method}", items) for method, items in method_items(tree, module, name))
+        # Keras 1 has its `Model` in `keras.models` only.
+        home = module if tree.find(module, name) or covered.package != "keras" else f"{module}.models"
+        yield from ((f"{path}.{method}", items) for method, items in method_items(tree, home, name))
 
 
 def _is_kept(covered: Covered, tree: PackageTree, module: str, name: str) -> bool:

@@ -52,7 +52,9 @@ def fetch(package: str, version: str, folder: Path) -> Path:
 
 
 def _fetched(package: str, version: str, folder: Path) -> Path | None:
-    names = (f"{package}-{version}-*.whl", f"{package}-{version}.tar.gz")
+    # Keras 1 and 2 have a capital letter in the names of their files.
+    starts = (f"{package}-{version}", f"{package.capitalize()}-{version}")
+    names = [f"{start}{end}" for end in ("-*.whl", ".tar.gz") for start in starts]
     return next((path for name in names for path in sorted(folder.glob(name))), None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tools.api_tables import refusals
 from tools.api_tables.package_tree import Definition, Found, PackageTree
 
 Items = tuple[str, ...]
@@ -21,6 +22,7 @@ TRANSPARENT_DECORATORS = frozenset(
         "_insert_env_defaults",
         "_no_grad",
         "abstractmethod",
+        "allow_initializer_layout",
         "add_code_sample_docstrings",
         "add_end_docstrings",
         "add_start_docstrings",
@@ -42,6 +44,7 @@ TRANSPARENT_DECORATORS = frozenset(
         "is_tracking_allowed",
         "keras_export",
         "lru_cache",
+        "no_automatic_dependency_tracking",
         "no_grad",
         "on_last_process",
         "on_local_main_process",
@@ -104,10 +107,32 @@ def _constructor_items(lineage: list[Found]) -> Items | None:
                 continue
             return (f"<{part.module}.{part.name}",) if part.module == "transformers" else None
         if (constructor := _constructor(part.node)) is not None:
-            return _function_items(constructor, bound=True)
+            return closed_items(lineage[position:], _function_items(constructor, bound=True))
         if "dataclass" in _decorators(part.node):
             return _dataclass_items(lineage[position:])
     return ()
+
+
+def closed_items(lineage: list[Found], items: Items) -> Items:
+    """The items without `**kwargs` where a constructor further up refuses what is left in them.
+
+    `Dense(**kwargs)` of Keras 3 passes them on to `Layer`, which raises an error for all but a few names.
+    """
+    constructors = [node for part in lineage if part.node is not None and (node := _constructor(part.node)) is not None]
+    accepted = refusals.accepted_names(constructors)
+    # Elsewhere a last constructor without `**kwargs` may be a stub of what an environment provides.
+    is_keras = lineage[0].module.partition(".")[0] == "keras"
+    if not is_keras or accepted is None or not items or not items[-1].startswith("**") or _is_wrapped(constructors):
+        return items
+    known = {item.partition("=")[0] for item in items}
+    left = [name for name in accepted if name not in known]
+    separator = () if any(item.startswith("*") for item in items[:-1]) or not left else ("*",)
+    return (*items[:-1], *separator, *(f"{name}=?" for name in left))
+
+
+def _is_wrapped(constructors: list[ast.FunctionDef]) -> bool:
+    """Whether a decorator of the first constructor may take more, as those of Keras 2 do for names of Keras 1."""
+    return not set(_decorators(constructors[0])) <= TRANSPARENT_DECORATORS
 
 
 def _lineage(tree: PackageTree, found: Found) -> list[Found]:
@@ -126,7 +151,8 @@ def _base(tree: PackageTree, module: str, base: ast.expr) -> Found:
         return found
     if isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name):
         inner = tree.find(f"{module.rpartition('.')[0]}.{base.value.id}", base.attr)
-        return inner or Found("", name, None)
+        imported = tree.imported_module(module, base.value.id) if tree.package == "keras" and inner is None else None
+        return inner or (tree.find(imported, base.attr) if imported else None) or Found("", name, None)
     return Found("", name, None)
 
 

@@ -1,11 +1,7 @@
-"""Labels for Keras: one-hot rows, numbers of classes, and the data sets and loaders that come with either.
-
-Training with Keras: `compile` and `fit`, and the optimizers that they are given.
-"""
+"""Labels for Keras: one-hot rows, numbers of classes, and the data sets and loaders that come with either."""
 
 from __future__ import annotations
 
-from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import Transfer, family, function, instance_method, method, subscript_of
@@ -13,13 +9,15 @@ from lintrain.libraries.numpy.random_numbers import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.certainty import UNCERTAIN
+from lintrain.interpreter.core.registry import Transfer, family, function, method, subscript_of
+from lintrain.libraries.numpy.arrays import is_permutation
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Dataset, Slices
-from lintrain.pipeline.values.model import Model, Network, Optimizer
+from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Constant,
-    Instance,
     Literal,
     Mapping,
     Sequence,
@@ -30,7 +28,7 @@ from lintrain.pipeline.values.python import (
     literal,
     number_of,
 )
-from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
+from lintrain.pipeline.values.training import KerasLabels, LabelledBatches
 
 CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "reuters": 46, "imdb": 2}
 """The data sets of `keras.datasets` whose labels are numbers of classes."""
@@ -39,7 +37,8 @@ CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "re
 @function("keras.utils.to_categorical", "keras.utils.np_utils.to_categorical")
 def _to_categorical(call: Call) -> Value:
     # Without `num_classes` the width is the largest label plus one, which only the data shows.
-    count = number_of(call.value("num_classes", 1))
+    given = call.argument("num_classes", 1) or call.argument("nb_classes")
+    count = number_of(given.value) if given else None
     return KerasLabels(True, int(count) if count else None, origin=call.location)
 
 
@@ -134,105 +133,3 @@ def _to_tf(call: Call) -> Value:
 def _prepare_tf(call: Call) -> Value:
     """The labels come as a second element, as the model needs them."""
     return Slices(UNKNOWN, origin=call.location)
-
-
-LEARNING_RATES = {
-    "Adadelta": 0.001,
-    "Adafactor": 0.001,
-    "Adagrad": 0.001,
-    "Adam": 0.001,
-    "AdamW": 0.001,
-    "Adamax": 0.001,
-    "Ftrl": 0.001,
-    "Lion": 0.001,
-    "Nadam": 0.001,
-    "RMSprop": 0.001,
-    "SGD": 0.01,
-}
-"""The default of `learning_rate`, as in Keras 3.15."""
-
-
-OWN_STEPS = ("train_step", "compute_loss", "compile", "fit")
-"""Methods by which a script's own class may treat its outputs in a way of its own."""
-
-
-@method(Network, "compile")
-@method(Model, "compile")
-@instance_method("keras.Model", "compile")
-@instance_method("keras.models.Model", "compile")
-def _compile(call: Call) -> Value:
-    """A run to come; a torch model's `compile` is another thing and gives the model itself."""
-    model = call.receiver
-    # `torch.compile` as a method: `model.compile()` makes a torch model faster and trains nothing.
-    if isinstance(model, Model) and model.framework != "tf":
-        return model
-    run = KerasRun(
-        model,
-        call.location,
-        call.named("optimizer", "loss"),
-        is_complete=not call.is_open,
-        output=_output_of(call, model),
-    )
-    call.reader.record.keras_runs.append(run)
-    return Constant(None)
-
-
-def _output_of(call: Call, model: Value) -> Value:
-    """The last layer: of a network, or of what the script's own class returns from `call`."""
-    if isinstance(model, Network):
-        return model.last or UNKNOWN
-    # A class with its own `train_step` may do anything with its outputs before they reach the loss.
-    if not isinstance(model, Instance) or any(model.cls.lookup(name) for name in OWN_STEPS):
-        return UNKNOWN
-    if model.cls.lookup("call") is None:
-        return UNKNOWN
-    bound = dispatch.attribute(call.reader, model, "call", call.location)
-    return dispatch.call(call.reader, bound, [Unknown(name="inputs")], location=call.location)
-
-
-@method(Network, "fit")
-@method(Model, "fit")
-@instance_method("keras.Model", "fit")
-@instance_method("keras.models.Model", "fit")
-def _fit(call: Call) -> Value:
-    runs = call.reader.record.keras_runs
-    # The last `compile` counts: fine-tuning scripts compile the same model a second time with a lower rate.
-    run = next((run for run in reversed(runs) if run.model is call.receiver), None)
-    if run is None:
-        run = KerasRun(call.receiver, None)
-        runs.append(run)
-    run.fits.append((call.location, call.named("x", "y", "batch_size", "epochs")))
-    call.reader.act(Act.TRAIN, call.location, call.receiver)
-    return UNKNOWN
-
-
-@method(Network, "evaluate", "predict", "summary", "save", "save_weights", "get_layer", "count_params", "build")
-@method(Network, "load_weights", "train_on_batch", "get_config", "export", "predict_on_batch", "call")
-def _look(call: Call) -> Value:
-    return UNKNOWN
-
-
-@family("keras")
-def _optimizer(path: str) -> Transfer | None:
-    name = path.rpartition(".")[2]
-    is_optimizer = path.startswith("keras.optimizers.") and name in LEARNING_RATES
-    return _make_optimizer if is_optimizer else None
-
-
-def _make_optimizer(call: Call) -> Value:
-    """Old scripts call the rate `lr`."""
-    given = call.argument("learning_rate", 0) or call.argument("lr")
-    # A default of the library, marked as one: rules about high rates name it differently from one that the
-    # script chose.
-    default = Constant(LEARNING_RATES[call.path.rpartition(".")[2]], UNCERTAIN)
-    rate = given.value if given else UNKNOWN if call.is_open else default
-    return Optimizer(
-        call.path,
-        rate,
-        given.location if given else None,
-        (),
-        False,
-        call.values("learning_rate"),
-        call.text,
-        origin=call.location,
-    )

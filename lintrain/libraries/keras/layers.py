@@ -16,7 +16,9 @@ from lintrain.interpreter.core.registry import (
     method_of,
     stored_attribute_of,
 )
+from lintrain.knowledge.keras_successors import argument_rename
 from lintrain.model.location import Location
+from lintrain.pipeline.record import LibraryName
 from lintrain.pipeline.values.model import Layer, Network
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -28,8 +30,34 @@ from lintrain.pipeline.values.python import (
     literal,
 )
 
-POSITIONAL = {"keras.layers.Dense": ("units", "activation"), "keras.layers.Activation": ("activation",)}
+POSITIONAL = {
+    "keras.layers.Activation": ("activation",),
+    "keras.layers.BatchNormalization": ("axis",),
+    "keras.layers.Conv1D": ("filters", "kernel_size", "strides", "padding"),
+    "keras.layers.Conv2D": ("filters", "kernel_size", "strides", "padding"),
+    "keras.layers.Dense": ("units", "activation"),
+    "keras.layers.Dropout": ("rate",),
+    "keras.layers.Embedding": ("input_dim", "output_dim"),
+    "keras.layers.GRU": ("units", "activation"),
+    "keras.layers.LSTM": ("units", "activation"),
+    "keras.layers.MaxPooling2D": ("pool_size", "strides", "padding"),
+    "keras.layers.Reshape": ("target_shape",),
+    "keras.layers.SimpleRNN": ("units", "activation"),
+}
 """The parameters that layers take by position."""
+
+SAME_LAYERS = {
+    "Convolution1D": "Conv1D",
+    "Convolution2D": "Conv2D",
+    "Convolution3D": "Conv3D",
+    "MaxPool1D": "MaxPooling1D",
+    "MaxPool2D": "MaxPooling2D",
+    "AvgPool2D": "AveragePooling2D",
+    "GlobalMaxPool1D": "GlobalMaxPooling1D",
+    "GlobalMaxPool2D": "GlobalMaxPooling2D",
+    "GlobalAvgPool2D": "GlobalAveragePooling2D",
+}
+"""Other names of the same layers."""
 
 
 @family("keras")
@@ -42,7 +70,16 @@ def _layer(path: str) -> Transfer | None:
 
 
 def _make_layer(call: Call) -> Value:
-    return Layer(call.path, call.values(*POSITIONAL.get(call.path, ())), made=call.location, origin=call.location)
+    package, _, name = call.path.rpartition(".")
+    path = f"{package}.{SAME_LAYERS.get(name, name)}"
+    values = _of_today(path, call.values(*POSITIONAL.get(path, ())))
+    return Layer(path, values, made=call.location, origin=call.location)
+
+
+def _of_today(path: str, values: dict[str, Value]) -> dict[str, Value]:
+    """The arguments of a layer under their names of Keras 2 and 3, also where a script uses those of Keras 1."""
+    renamed = {name: argument_rename(path, name) for name in values}
+    return {(each.new if each and each.new else name): values[name] for name, each in renamed.items()}
 
 
 @function("keras.Input")
@@ -102,10 +139,17 @@ def _pop(call: Call) -> Value:
 
 @function("keras.Model", "keras.models.Model", "keras.Functional")
 def _functional(call: Call) -> Value:
-    outputs = call.value("outputs", 1)
+    given = call.argument("outputs", 1) or call.argument("output")
+    outputs = given.value if given else UNKNOWN
     items = outputs.items if isinstance(outputs, Sequence) else [outputs]
     # A network with several outputs has a loss for each, and which is which depends on names.
     return Network("keras.Model", list(items), len(items) == 1, origin=call.location)
+
+
+@function("keras.models.load_model", "keras.saving.load_model", "keras.models.model_from_json")
+def _loaded(call: Call) -> Value:
+    """A network whose layers are in a file."""
+    return Network("keras.Model", [], False, origin=call.location)
 
 
 @called(Network)
@@ -123,6 +167,10 @@ def _run(call: Call) -> Value:
 
 @attribute_of(Network)
 def _network_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
+    if isinstance(value, Network):
+        # Rules ask the tables whether the class of the network still has the method.
+        used = LibraryName(value.path, name, location, reader.guards > 0, False)
+        reader.record.names.append(used)
     if not isinstance(value, Network) or method_of(value, name):
         return None
     if name in {"output", "layers"}:
