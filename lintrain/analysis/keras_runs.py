@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import MOST_PARTS
@@ -85,13 +85,20 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
+WITH_UNITS = {"keras.layers.Dense": "units", **{f"keras.layers.Conv{n}D": "filters" for n in (1, 2, 3)}}
+"""The layers that may be the last one, with the name of the argument for the size of their output."""
+
+KEEPS_SIZE = frozenset({"keras.layers.Activation", "keras.layers.Softmax", "keras.layers.ReLU"})
+"""Layers whose output has the size of their input."""
+
+
 def activation_of(output: Value) -> str | None:
     """The activation of a layer (`softmax`; `linear` if it has none); None if it is unknown."""
     if not isinstance(output, Layer) or "**" in output.arguments:
         return None
     if output.path in {"keras.layers.Softmax", "keras.layers.ReLU"}:
         return output.name.lower()
-    if output.path not in {"keras.layers.Dense", "keras.layers.Activation"}:
+    if output.path != "keras.layers.Activation" and output.path not in WITH_UNITS:
         return None
     given = output.arguments.get("activation", Constant(None))
     if is_missing(given):
@@ -103,11 +110,53 @@ def activation_of(output: Value) -> str | None:
 
 
 def units_of(output: Value) -> int | None:
-    """The number of outputs of a dense layer; None if it is unknown or the layer is of another kind."""
-    if not isinstance(output, Layer) or output.path != "keras.layers.Dense":
+    """The number of outputs of a dense or convolutional layer; None if it is unknown or another layer."""
+    if not isinstance(output, Layer) or output.path not in WITH_UNITS or "**" in output.arguments:
         return None
-    units = literal(output.arguments.get("units", Constant(None)))
+    units = literal(output.arguments.get(WITH_UNITS[output.path], Constant(None)))
     return units if isinstance(units, int) and not isinstance(units, bool) else None
+
+
+def output_units(run: KerasRun) -> int | None:
+    """The number of outputs that the loss gets, also where the activation is a layer of its own."""
+    for layer in _from_the_end(run):
+        if layer.path not in KEEPS_SIZE:
+            return units_of(layer)
+    return None
+
+
+def activation_at_end(run: KerasRun) -> str | None:
+    """The activation whose result the loss gets; None if it is unknown or only one of several."""
+    last, before = [*_from_the_end(run), None, None][:2]
+    if last is None:
+        return None
+    # `Activation("relu")` after `Dense(3, activation="softmax")` is both.
+    is_plain = last.path not in KEEPS_SIZE or before is None or activation_of(before) == "linear"
+    return activation_of(last) if is_plain else None
+
+
+def _from_the_end(run: KerasRun) -> Iterator[Layer]:
+    """The layers that lead to the loss, the last one first, as far as they form a chain."""
+    if not isinstance(run.output, Layer):
+        return
+    if isinstance(run.model, Network) and run.model.path == "keras.Sequential":
+        yield from _layers_until_unknown(reversed(run.model.layers))
+        return
+    part: Value = run.output
+    for _ in range(MOST_PARTS):
+        if not isinstance(part, Layer):
+            return
+        yield part
+        if len(part.inputs) != 1:
+            return
+        part = part.inputs[0]
+
+
+def _layers_until_unknown(parts: Iterable[Value]) -> Iterator[Layer]:
+    for part in parts:
+        if not isinstance(part, Layer):
+            return
+        yield part
 
 
 def backbones(model: Value) -> list[Model]:

@@ -41,7 +41,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.model import Layer, Model, Network, Task
-from lintrain.pipeline.values.python import Constant, LibraryObject, Value, is_missing, number_of, text_of
+from lintrain.pipeline.values.python import Constant, LibraryObject, Value, text_of
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -74,7 +74,7 @@ class KerasLogitsLoss(Rule[Claim]):
                 yield self._report(pipeline, run, loss, output)
 
     def _report(self, pipeline: Pipeline, run: KerasRun, loss: str, output: Layer | Model) -> Finding[Claim]:
-        is_mild = isinstance(output, Layer) and number_of(output.arguments.get("units", Constant(None))) == 1
+        is_mild = keras_runs.output_units(run) == 1
         is_layer = isinstance(output, Layer)
         note = "the last layer has no activation" if is_layer else "models of transformers return logits"
         keras = keras_runs.keras_name(pipeline)
@@ -126,8 +126,6 @@ def _logits_of(run: KerasRun) -> Layer | Model | None:
     model = run.model
     if isinstance(model, Model):
         return model if model.framework == "tf" and model.task in CLASSIFIERS else None
-    if not isinstance(model, Network) or model.last is None or model.last.path != "keras.layers.Dense":
+    if not isinstance(model, Network) or model.last is None or model.last.path not in keras_runs.WITH_UNITS:
         return None
-    activation = model.last.arguments.get("activation", Constant(None))
-    is_linear = is_missing(activation) or text_of(activation) == "linear"
-    return model.last if is_linear and "**" not in model.last.arguments else None
+    return model.last if keras_runs.activation_of(model.last) == "linear" else None

@@ -84,7 +84,7 @@ class KerasSingleUnitSoftmax(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
             output, loss = run.output, keras_runs.loss_of(run)
-            if not isinstance(output, Layer) or keras_runs.units_of(output) != 1:
+            if not isinstance(output, Layer) or keras_runs.output_units(run) != 1:
                 continue
             if keras_runs.activation_of(output) == "softmax" and output.made is not None:
                 yield self._report_softmax(output, output.made, loss.name if loss else "")
@@ -99,7 +99,7 @@ class KerasSingleUnitSoftmax(Rule[Claim]):
                 )
 
     def _report_softmax(self, output: Layer, location: Location, loss: str) -> Finding[Claim]:
-        is_text = isinstance(output.arguments.get("activation"), Constant)
+        is_text = output.name != "Activation" and isinstance(output.arguments.get("activation"), Constant)
         return self.finding(
             location,
             "a softmax over a single unit is always 1",
