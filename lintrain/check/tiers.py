@@ -64,6 +64,8 @@ def _without_training(
     asked = [rule for rule in rules if not rule.needs_training and contains_keywords(source, rule)]
     if asked and not imports_hub_library(source):
         asked = [rule for rule in asked if rule.judges_networks and "torch" in imported_packages(source)]
+        is_torch = "torch" in imported_packages(source)
+        asked = [rule for rule in asked if is_torch and rule.rule.judges_networks]
     if not asked:
         return ()
     targets = find_targets()

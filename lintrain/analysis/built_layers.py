@@ -1,0 +1,175 @@
+"""Layers and losses of torch that code builds: with tensors where settings belong, or one of them several times."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import LibraryCall, Pipeline
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+WITHOUT_SETTINGS = frozenset({"Sigmoid", "Tanh", "LogSigmoid", "Softsign", "Tanhshrink"})
+"""Layers whose constructors accept no argument."""
+
+WITH_SETTINGS = frozenset(
+    {"ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish", "Hardswish", "Hardsigmoid"}
+    | {"Softmax", "LogSoftmax", "Softmin", "Softmax2d", "Softplus", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"}
+    | {"AlphaDropout", "Flatten", "MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d"}
+)
+"""Layers without weights whose constructors accept only numbers and switches."""
+
+TARGETS = frozenset({"label", "labels", "target", "targets", "gt", "truth", "y"})
+"""Words of the names of targets."""
+
+CONTAINERS = frozenset({"ModuleList", "Sequential"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unapplied:
+    """A layer or loss that gets tensors in its constructor: its class, where, and what the call should have been."""
+
+    name: str
+    location: Location
+    callee: str
+    given: str
+    is_loss: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A container whose items are one object: where the items are written, and the code of the object and the count."""
+
+    location: Location
+    item: str
+    count: str
+    is_built_there: bool
+    """Whether the item is a call that creates the layer, `[nn.Linear(8, 8)] * n`."""
+
+
+def may_repeat(source: Source) -> bool:
+    """Whether a file puts a multiplied list or a comprehension into a container of modules."""
+    nodes = (node for node in source.nodes_of(ast.Call) if len(node.args) == 1 and _last_name(node.func) in CONTAINERS)
+    return any(_repeated_in(source, node) is not None for node in nodes)
+
+
+def may_build_from_tensors(source: Source) -> bool:
+    """Whether a file builds such a layer with a positional argument, or a loss with two."""
+    nodes = (node for node in source.nodes_of(ast.Call) if node.args)
+    named = ((_last_name(node.func), node) for node in nodes)
+    return any(
+        name in WITHOUT_SETTINGS | WITH_SETTINGS or (name.endswith("Loss") and len(node.args) > 1)
+        for name, node in named
+    )
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def unapplied(pipeline: Pipeline) -> Iterator[Unapplied]:
+    """The layers and losses of torch that are built with tensors."""
+    source = pipeline.source
+    for call, node in _own_calls(pipeline, "torch.nn."):
+        name = call.path.rpartition(".")[2]
+        is_layer = _is_layer_of_tensors(pipeline, name, node)
+        if (is_layer or _is_loss_of_tensors(pipeline, name, node)) and not _is_called(source, node):
+            given = ", ".join(source.code(source.location(each)) for each in node.args)
+            yield Unapplied(name, call.location, source.code(source.location(node.func)), given, not is_layer)
+
+
+def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
+    """The containers of torch whose items are the same module several times."""
+    for call, node in _own_calls(pipeline, "torch.nn."):
+        found = _repeated_in(pipeline.source, node) if call.path.rpartition(".")[2] in CONTAINERS else None
+        if found is not None:
+            yield found
+
+
+def _own_calls(pipeline: Pipeline, prefix: str) -> Iterator[tuple[LibraryCall, ast.Call]]:
+    """The calls of a library in the script itself, each once, with their code."""
+    nodes = pipeline.source.cached(_calls)
+    calls = {call.location: call for call in reversed(pipeline.calls) if call.path.startswith(prefix)}
+    for location, call in calls.items():
+        if location in nodes:
+            yield call, nodes[location]
+
+
+def _calls(source: Source) -> dict[Location, ast.Call]:
+    return {source.location(node): node for node in source.nodes_of(ast.Call)}
+
+
+def _is_layer_of_tensors(pipeline: Pipeline, name: str, node: ast.Call) -> bool:
+    if not node.args or isinstance(node.args[0], ast.Starred):
+        return False
+    if name in WITHOUT_SETTINGS:
+        return len(node.args) == 1
+    return name in WITH_SETTINGS and _is_tensor(node.args[0], _tensors_of(pipeline, node))
+
+
+def _is_loss_of_tensors(pipeline: Pipeline, name: str, node: ast.Call) -> bool:
+    """Whether a loss is built with two values of which the second has the name of a target."""
+    if not name.endswith("Loss") or len(node.args) < 2 or node.keywords:
+        return False
+    return bool(TARGETS & set(_last_name(node.args[1]).lower().split("_")))
+
+
+def _is_called(source: Source, node: ast.Call) -> bool:
+    """Whether what a call gives is called itself: `nn.Softmax(dim)(x)`."""
+    return any(call.func is node for call in source.nodes_of(ast.Call))
+
+
+def _tensors_of(pipeline: Pipeline, node: ast.Call) -> set[str]:
+    """The names of tensors in the `forward` around a call: its first parameter, and what is computed from tensors."""
+    function = blocks.scope_of(pipeline, pipeline.source.location(node))
+    if not isinstance(function, ast.FunctionDef) or function.name != "forward" or len(function.args.args) < 2:
+        return set()
+    known = {function.args.args[1].arg}
+    for each in ast.walk(function):
+        if isinstance(each, ast.Assign) and _is_tensor(each.value, known):
+            known |= {target.id for target in each.targets if isinstance(target, ast.Name)}
+    return known
+
+
+def _is_tensor(node: ast.expr, known: set[str]) -> bool:
+    """Whether an expression in a `forward` is certainly a tensor; in no other function is any known."""
+    match node:
+        case ast.Name(id=name):
+            return name in known
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+            return bool(known) and name.islower() and any(_is_tensor(each, known) for each in node.args)
+        case ast.Call(
+            func=ast.Attribute(value=owner, attr="view" | "mean" | "sum" | "reshape" | "squeeze" | "permute")
+        ):
+            return _is_tensor(owner, known)
+        case ast.BinOp(left=left, right=right):
+            return _is_tensor(left, known) or _is_tensor(right, known)
+        case _:
+            return False
+
+
+def _repeated_in(source: Source, call: ast.Call) -> Repeated | None:
+    """The module and the count of `[module] * n` or `[module for _ in range(n)]`, if a call gets only that."""
+    if len(call.args) != 1 or call.keywords:
+        return None
+    node = call.args[0].value if isinstance(call.args[0], ast.Starred) else call.args[0]
+    match node:
+        case ast.BinOp(left=ast.List(elts=[item]), op=ast.Mult(), right=count):
+            is_built = isinstance(item, ast.Call)
+        case ast.ListComp(
+            elt=ast.Name(id=name) as item,
+            generators=[
+                ast.comprehension(
+                    target=ast.Name(id=counter), iter=ast.Call(func=ast.Name(id="range"), args=[count]), ifs=[]
+                )
+            ],
+        ) if counter != name:
+            is_built = False
+        case _:
+            return None
+    if isinstance(count, ast.Constant) and count.value == 1:
+        return None
+    texts = [source.code(source.location(each)) for each in (item, count)]
+    return Repeated(source.location(node), texts[0], texts[1], is_built)
