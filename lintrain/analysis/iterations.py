@@ -183,3 +183,25 @@ def divisor_of(launcher: Launcher) -> Value:
 def launchers_of(value: Value, launchers: Sequence[Launcher]) -> list[Launcher]:
     """The launchers that prepare a value."""
     return [launcher for launcher in launchers if any(each is value for each in launcher.prepared)]
+
+
+ACCUMULATES = re.compile(r"%|accum|update_step|should_step|should_update", re.IGNORECASE)
+"""Conditions of a step that is made after several batches."""
+
+
+def accumulated_step(training: TrainingLoop) -> Event | None:
+    """The step of a loop that is made only after several batches, each with its own backward pass.
+
+    None where the loop steps several optimizers, of which one may just be used less often.
+    """
+    loop, steps = training.loop, training.steps
+    if training.backward.is_conditional_in(loop) or len({id(step.subject) for step in steps}) != 1:
+        return None
+    first = steps[0]
+    conditions = [each for step in steps for each in step.conditions if each not in training.backward.conditions]
+    are_periodic = all(step.is_conditional_in(loop) for step in steps)
+    if not are_periodic or not any(ACCUMULATES.search(each.code) for each in conditions):
+        return None
+    backwards = (event for event in training.inside if event.act is Act.BACKWARD)
+    is_own = any(event.conditions == first.conditions for event in backwards)
+    return None if is_own else first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -35,6 +35,13 @@ def are_in_one_function(pipeline: Pipeline, one: Location, other: Location) -> b
     """Whether two locations have the same innermost function, which is no lambda and not `async`."""
     scope = blocks.scope_of(pipeline, one)
     return isinstance(scope, ast.FunctionDef) and blocks.scope_of(pipeline, other) is scope
+
+
+def entered_names(source: Source, names: Collection[str]) -> list[tuple[str, Location]]:
+    """The attributes of these names that `with` statements of a file enter without a call, with their code."""
+    entered = (item.context_expr for node in source.nodes_of(ast.With) for item in node.items)
+    found = (each for each in entered if isinstance(each, ast.Attribute) and each.attr in names)
+    return [(ast.unparse(each), source.location(each)) for each in found]
 
 
 def ends_of_branches(source: Source) -> Iterator[str]:

@@ -15,6 +15,7 @@ from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.model import Optimizer, Parameters
+from lintrain.pipeline.values.model import Parameters, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -32,6 +33,7 @@ from lintrain.pipeline.values.python import (
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.source.fragments import meanings, packages_meant
 from lintrain.startup.lazy_pattern import lazy_pattern
+from lintrain.pipeline.values.tensors import Derived
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -51,13 +53,18 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
     call = node.value
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return
-    if all(isinstance(option, Dataset | DatasetDict) for option in options_of(value)):
-        location = reader.source.location(node)
-        receiver = call.func.value
-        known = scope.lookup(receiver.id) if isinstance(receiver, ast.Name) else None
-        text = reader.code(reader.source.location(receiver))
-        shown = reader.source.is_displayed(location)
-        reader.record.discards.append(Discard(location, known or UNKNOWN, text, call.func.attr, value, shown))
+    record, options = reader.record, options_of(value)
+    if all(isinstance(option, Dataset | DatasetDict) for option in options):
+        record.discards.append(_discard(reader, node, call.func, scope, value))
+    elif all(isinstance(option, Tensor | Derived) for option in options):
+        record.lost_tensors.append(_discard(reader, node, call.func, scope, value))
+
+
+def _discard(reader: Reader, node: ast.Expr, method: ast.Attribute, scope: Scope, value: Value) -> Discard:
+    location, receiver = reader.source.location(node), method.value
+    known = scope.lookup(receiver.id) if isinstance(receiver, ast.Name) else None
+    text = reader.code(reader.source.location(receiver))
+    return Discard(location, known or UNKNOWN, text, method.attr, value, reader.source.is_displayed(location))
 
 
 @expression(ast.Constant)

@@ -70,7 +70,10 @@ class LibraryName:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """A statement that throws away what a method of a data set gave; `is_displayed` as the last line of a cell."""
+    """A statement that throws away what a method of a data set or tensor gave.
+
+    `is_displayed` as the last line of a cell.
+    """
 
     location: Location
     receiver: Value
@@ -206,6 +209,7 @@ class Pipeline:
     names: list[LibraryName] = field(default_factory=list[LibraryName])
     kept_modules: list[KeptModules] = field(default_factory=list[KeptModules])
     discards: list[Discard] = field(default_factory=list[Discard])
+    lost_tensors: list[Discard] = field(default_factory=list[Discard])
     misuses: list[Misuse] = field(default_factory=list[Misuse])
     differences: list[Difference] = field(default_factory=list[Difference])
     misfits: list[ShapeMisfit] = field(default_factory=list[ShapeMisfit])

@@ -1,0 +1,130 @@
+"""The best weights are kept without a copy, so they are the last ones.
+
+`state_dict()` returns references to the model's tensors, which training changes in place. What was kept at the best
+epoch has changed with every later step, and loading it changes nothing.
+
+## Bad
+
+    best, best_weights = float("inf"), None
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+        if loss.item() < best:
+            best = loss.item()
+            best_weights = net.state_dict()  # <- aliased-weights
+    net.load_state_dict(best_weights)
+
+The same with the model as a whole:
+
+    best = float("inf")
+    for epoch in range(2):
+        net.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+        if loss.item() < best:
+            best = loss.item()
+            best_net = net  # <- aliased-weights
+    torch.save(best_net.state_dict(), "best.pt")
+
+## Good
+
+    import copy
+
+    best, best_weights = float("inf"), None
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+        if loss.item() < best:
+            best = loss.item()
+            best_weights = copy.deepcopy(net.state_dict())
+    net.load_state_dict(best_weights)
+
+The same with the model as a whole:
+
+    import copy
+
+    best = float("inf")
+    for epoch in range(2):
+        net.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+        if loss.item() < best:
+            best = loss.item()
+            best_net = copy.deepcopy(net)
+    torch.save(best_net.state_dict(), "best.pt")
+
+## When it is fine
+
+Weights that are written to a file at once, or changed and loaded without a step in between:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    weights = net.state_dict()
+    torch.save(weights, "last.pt")
+    weights["0.bias"] = torch.zeros(32)
+    net.load_state_dict(weights)
+
+## Fix
+
+Asks first: the script then continues with other weights than before.
+
+## References
+
+PyTorch documentation, "Saving and Loading Models": `best_model_state = deepcopy(model.state_dict())`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import kept_weights, script_text
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, dataclass, fixes
+
+SHARDED = r"\b(?:FSDP|FullyShardedDataParallel|deepspeed|fully_shard)\b"
+"""Wrappers whose `state_dict` gathers copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of what is kept."""
+
+    code: str
+
+
+class AliasedWeights(Rule[Claim]):
+    level = Level.ERROR
+    keywords = "state_dict|best"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        if script_text.mentions(pipeline, SHARDED):
+            return
+        for alias in kept_weights.aliased(pipeline):
+            kept = "the model" if alias.is_model else "the model's weights"
+            shown = f"`{alias.name}`" if len(alias.name) <= 30 else "this"
+            yield self.finding(
+                alias.location,
+                f"{shown} is {kept}, and changes in every later step",
+                related=[Related(alias.used, "used here as if it had not changed", "use")],
+                help=f"keep a copy: `copy.deepcopy({alias.code})`",
+                claim=Claim(alias.code),
+            )
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        edit = fixes.Replace(finding.location, f"copy.deepcopy({finding.claim.code})")
+        return fixes.Fix.of("keep a copy", edit, fixes.AddImport("copy"), safe=False)

@@ -1,0 +1,97 @@
+"""Gradients are cleared in every batch, although the optimizer steps only after several.
+
+Gradient accumulation adds up the gradients of several batches for one step. If `zero_grad` runs in each of them, only
+the gradients of the last batch are left for the step, and the other batches were computed for nothing.
+
+## Bad
+
+    for index, (x, y) in enumerate(loader):
+        optimizer.zero_grad()  # <- cleared-accumulation
+        loss = criterion(net(x), y) / 2
+        loss.backward()
+        if (index + 1) % 2 == 0:
+            optimizer.step()
+
+## Good
+
+    optimizer.zero_grad()
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y) / 2
+        loss.backward()
+        if (index + 1) % 2 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+## When it is fine
+
+A second optimizer that steps less often has its own backward pass:
+
+    other = torch.optim.SGD(net.parameters(), lr=0.01)
+    for index, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+        if index % 2 == 0:
+            other.zero_grad()
+            criterion(net(x), y).backward()
+            other.step()
+
+A step that is left out for other reasons:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        if torch.isfinite(loss):
+            optimizer.step()
+
+## Fix
+
+None: where to clear depends on the rest of the loop.
+
+## References
+
+PyTorch forum, "Why do we need to set the gradients manually to zero"; the fixes in `vwxyzjn/cleanrl`, commit
+4cb85d58c971, and `weiaicunzai/pytorch-cifar100`, commit 92a3323c92e1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import iterations, script_text, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+
+
+class ClearedAccumulation(Rule):
+    level = Level.ERROR
+    keywords = "zero_grad & backward"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not training_loops.trains_by_hand(pipeline) or script_text.runs_by_launcher(pipeline):
+            return
+        yield from one_per_location(
+            self._report(clear, step)
+            for training in training_loops.training_loops(pipeline)
+            if (step := iterations.accumulated_step(training)) is not None
+            for clear in _cleared_always(pipeline, training, step)
+        )
+
+    def _report(self, clear: Event, step: Event) -> Finding:
+        return self.finding(
+            clear.location,
+            "gradients are cleared in every batch, but the optimizer steps only after some",
+            related=[Related(step.location, "steps only after some batches", "step")],
+            help="clear the gradients after each step",
+        )
+
+
+def _cleared_always(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Iterator[Event]:
+    """The calls that clear the gradients of a step in each iteration of its loop."""
+    for event in training.inside:
+        if event.act is not Act.ZERO_GRAD or event.is_conditional_in(training.loop):
+            continue
+        is_same = event.subject is step.subject or iterations.concerns(pipeline, event, step.subject)
+        if is_same and event.loops == training.backward.loops:
+            yield event

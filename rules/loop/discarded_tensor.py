@@ -1,0 +1,139 @@
+"""The result of a tensor's method is discarded.
+
+Methods of a module such as `to` change the module, those of a tensor return another tensor. A tensor that is moved,
+converted or reshaped in a statement of its own stays as it was: on its old device, with its old type and shape.
+
+## Bad
+
+    for x, y in loader:
+        x.to(device)  # <- discarded-tensor
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+A conversion or another shape is lost the same way:
+
+    mask = torch.zeros(3)
+    mask.unsqueeze(0)  # <- discarded-tensor
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x) + mask, y).backward()
+        optimizer.step()
+
+## Good
+
+    for x, y in loader:
+        x = x.to(device)
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+and
+
+    mask = torch.zeros(3)
+    mask = mask.unsqueeze(0)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x) + mask, y).backward()
+        optimizer.step()
+
+## When it is fine
+
+Modules are moved in place, and so are tensors by methods that end with an underscore:
+
+    net.to(device)
+    mask = torch.zeros(16, 3)
+    mask.fill_(1.0)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x) + mask, y).backward()
+        optimizer.step()
+
+Objects of other libraries may move themselves:
+
+    def fit(graphs):
+        for graph in graphs:
+            graph.to(device)
+            loss = net(graph.x).mean()
+            loss.backward()
+            optimizer.step()
+
+## Fix
+
+Asks first: the rest of the script then gets the tensor that the method returns.
+
+## References
+
+PyTorch documentation, `torch.Tensor.to`; the fix in `mlelarge/graph_neural_net`, commit 6cccfe31fca8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis import script_text
+from lintrain.pipeline.record import Discard
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import options_of
+from lintrain.pipeline.values.tensors import root_of
+from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, one_per_location
+
+MOVING = {"to": "moved", "cuda": "moved"}
+CONVERTING = dict.fromkeys(("float", "double", "half", "bfloat16", "long", "int", "bool", "type"), "converted")
+RESHAPING = dict.fromkeys(
+    ("view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten", "repeat", "expand"), "reshaped"
+)
+CHANGING = {**MOVING, **CONVERTING, **RESHAPING, "detach": "detached", "masked_fill": "changed", "clamp": "changed"}
+"""Methods of a tensor that return another one, with what they would have done."""
+
+ITEM = re.compile(r"\.\[\d+\]$")
+"""Names of the parts of a batch that is a tuple."""
+
+PLAIN = re.compile(r"[\w.]+")
+
+OF_OTHERS = r"\b(?:torch_geometric|dgl|torch_sparse|torchtext|detectron2|mmcv|monai)\b"
+"""Libraries whose batches contain objects that move in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The assignment that keeps the result; None where no name can take it."""
+
+    assignment: str | None
+
+
+class DiscardedTensor(Rule[Claim]):
+    level = Level.ERROR
+    keywords = "torch"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        lost = (each for each in pipeline.lost_tensors if each.method in CHANGING and not each.is_displayed)
+        yield from one_per_location(self._report(pipeline, each) for each in lost if _is_tensor(pipeline, each))
+
+    def _report(self, pipeline: Pipeline, lost: Discard) -> Finding[Claim]:
+        name = lost.receiver_text if PLAIN.fullmatch(lost.receiver_text) else ""
+        assignment = f"{name} = {pipeline.code(lost.location)}" if name else None
+        return self.finding(
+            lost.location,
+            f"`{name or 'the tensor'}` is not {CHANGING[lost.method]}: the result of `{lost.method}` is discarded"
+            if len(name) < 20
+            else f"the result of `{lost.method}` is discarded, so the tensor is not {CHANGING[lost.method]}",
+            help=f"assign the result: `{assignment}`" if assignment else "assign the result",
+            claim=Claim(assignment),
+        )
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or finding.claim.assignment is None:
+            return None
+        return fixes.Fix.of("keep the result", fixes.Replace(finding.location, finding.claim.assignment), safe=False)
+
+
+def _is_tensor(pipeline: Pipeline, lost: Discard) -> bool:
+    """Whether a tensor certainly has the method: one that torch made, or a part of a batch."""
+    options = options_of(lost.result)
+    if all(isinstance(option, Tensor) for option in options):
+        return True
+    roots = [root_of(option) for option in options]
+    is_part = all(ITEM.search(getattr(root, "name", "")) for root in roots)
+    return is_part and not script_text.mentions(pipeline, OF_OTHERS)

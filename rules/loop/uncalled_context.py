@@ -1,0 +1,92 @@
+"""A `with` statement gets `torch.no_grad` without its brackets.
+
+`torch.no_grad` is a class, and only an object of it can be entered. The statement raises a TypeError when it is
+reached, which for an evaluation is after the first epoch.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    net.eval()
+    with torch.no_grad:  # <- uncalled-context
+        for x, y in eval_loader:
+            net(x)
+    # raises TypeError
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    net.eval()
+    with torch.no_grad():
+        for x, y in eval_loader:
+            net(x)
+
+## When it is fine
+
+Decorators accept the class itself, and an object may be made earlier:
+
+    @torch.no_grad
+    def evaluate():
+        net.eval()
+        return [net(x) for x, y in eval_loader]
+
+    without_grad = torch.no_grad()
+    evaluate()
+    with without_grad:
+        evaluate()
+
+## Fix
+
+Safe: without the brackets the statement raises an error.
+
+## References
+
+PyTorch documentation, `torch.no_grad`; the fix in `WZMIAOMIAO/deep-learning-for-image-processing`, commit
+df592137ab3d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import statements
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes
+
+CONTEXTS = frozenset({"no_grad", "enable_grad", "inference_mode", "set_grad_enabled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code of the context, without its brackets."""
+
+    code: str
+
+
+class UncalledContext(Rule[Claim]):
+    level = Level.ERROR
+    keywords = "_grad|inference_mode"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return bool(statements.entered_names(source, CONTEXTS))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for code, location in statements.entered_names(pipeline.source, CONTEXTS):
+            if code.startswith("torch."):
+                yield self.finding(
+                    location,
+                    f"`{code}` is entered without being called",
+                    help=f"write `with {code}():`" if not code.endswith("enabled") else f"call `{code}`",
+                    claim=Claim(code),
+                )
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or finding.claim.code.endswith("set_grad_enabled"):
+            return None
+        return fixes.Fix.of("call it", fixes.Replace(finding.location, f"{finding.claim.code}()"), safe=True)

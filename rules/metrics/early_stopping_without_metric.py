@@ -1,0 +1,92 @@
+"""Early stopping is requested, but the Trainer is not told which metric to compare.
+
+`EarlyStoppingCallback` compares `metric_for_best_model`, which has a default only with `load_best_model_at_end=True`.
+Without it, `train()` raises an AssertionError before the first step.
+
+## Bad
+
+    args = TrainingArguments("out", eval_strategy="epoch")
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        callbacks=[transformers.EarlyStoppingCallback()],  # <- early-stopping-without-metric
+    )
+    # raises AssertionError: EarlyStoppingCallback requires metric_for_best_model
+
+## Good
+
+    args = TrainingArguments("out", eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        callbacks=[transformers.EarlyStoppingCallback()],
+    )
+
+## When it is fine
+
+The metric may be named without loading the best model:
+
+    args = TrainingArguments("out", eval_strategy="epoch", metric_for_best_model="loss", greater_is_better=False)
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        callbacks=[transformers.EarlyStoppingCallback()],
+    )
+
+## Fix
+
+None: whether to keep the best model, and by which metric, is yours to choose.
+
+## References
+
+Transformers documentation, `EarlyStoppingCallback`; the fix in `seyonechithrananda/bert-loves-chemistry`, commit
+74814d00e383.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, is_missing
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Finding, Level, Pipeline, Rule
+
+CALLBACK = "EarlyStoppingCallback"
+
+
+class EarlyStoppingWithoutMetric(Rule):
+    level = Level.ERROR
+    keywords = CALLBACK
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            callbacks = run.arguments.get("callbacks")
+            if callbacks is not None and _stops_early(callbacks.value) and _lacks_metric(run):
+                yield self.finding(
+                    callbacks.keyword or callbacks.location,
+                    f"`{CALLBACK}` needs `metric_for_best_model`, which is not set",
+                    help="set `load_best_model_at_end=True`, or `metric_for_best_model`",
+                )
+
+
+def _stops_early(callbacks: Value) -> bool:
+    items = callbacks.items if isinstance(callbacks, Sequence) else []
+    return any(isinstance(item, LibraryObject) and item.path.endswith(CALLBACK) for item in items)
+
+
+def _lacks_metric(run: TrainerRun) -> bool:
+    """Whether the arguments are known, and neither name a metric nor ask for the best model."""
+    settings = run.settings
+    if settings is None or not settings.is_complete or not is_missing(settings.value("metric_for_best_model")):
+        return False
+    best = settings.value("load_best_model_at_end")
+    return is_missing(best) or (isinstance(best, Constant) and best.value is False and not best.is_default)

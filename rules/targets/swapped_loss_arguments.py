@@ -1,0 +1,164 @@
+"""A loss gets the labels where it expects the prediction.
+
+The losses of torch take the prediction first and the target second. In the other order cross entropy raises an error
+about types or shapes, or it computes the logarithm of the labels, and the gradient is not the one of the loss.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        outputs = net(x)
+        loss = F.cross_entropy(y, outputs)  # <- swapped-loss-arguments
+        loss.backward()
+        optimizer.step()
+    # raises NotImplementedError
+
+Binary cross entropy accepts both orders, without an error:
+
+    scorer = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(scorer.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        labels = (y > 0).float().unsqueeze(1)
+        loss = criterion(labels, scorer(x))  # <- swapped-loss-arguments
+        loss.backward()
+        optimizer.step()
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        outputs = net(x)
+        loss = F.cross_entropy(outputs, y)
+        loss.backward()
+        optimizer.step()
+
+and
+
+    scorer = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(scorer.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        labels = (y > 0).float().unsqueeze(1)
+        loss = criterion(scorer(x), labels)
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+The squared and the absolute error are the same in both orders, and two outputs may be compared:
+
+    teacher = nn.Linear(8, 3)
+    for x, y in loader:
+        optimizer.zero_grad()
+        target = teacher(x).softmax(-1)
+        loss = F.cross_entropy(net(x), target) + F.mse_loss(target, net(x))
+        loss.backward()
+        optimizer.step()
+
+## Fix
+
+Asks first: a name that misleads may have been meant as it is written.
+
+## References
+
+PyTorch documentation, `torch.nn.functional.cross_entropy`, `torch.nn.BCEWithLogitsLoss`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
+from lintrain.pipeline.values.tensors import Derived
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Finding, Level, Location, Pipeline, Rule, dataclass, fixes, one_per_location
+
+ASYMMETRIC = frozenset(
+    {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
+    | {"multilabel_soft_margin_loss", "soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss"}
+)
+"""Losses whose arguments mean different things; `kl_div` is often called in either order on purpose."""
+
+LABELS = frozenset({"label", "labels", "target", "targets", "gt", "truth"})
+OUTPUTS = frozenset({"output", "outputs", "logit", "logits", "pred", "preds", "prediction", "predictions"})
+WORD = re.compile(r"[a-z]+")
+ITEM = re.compile(r"\.\[\d+\]$")
+"""Names of the parts of a batch that is a tuple."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Both arguments, to be swapped."""
+
+    first: Location
+    second: Location
+    prediction: str
+    target: str
+
+
+class SwappedLossArguments(Rule[Claim]):
+    level = Level.ERROR
+    keywords = "ntropy|nll|BCE|NLL|oss"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(
+            self._report(call, call.prediction, call.target)
+            for call in pipeline.losses
+            if call.name in ASYMMETRIC and call.prediction and call.target and _are_swapped(call)
+        )
+
+    def _report(self, call: LossCall, first: Argument, second: Argument) -> Finding[Claim]:
+        short = len(first.text) + len(second.text) <= 24
+        shown = f"labels, `{first.text}`," if short else "labels"
+        other = f"prediction, `{second.text}`" if short else "prediction"
+        return self.finding(
+            call.location,
+            f"this loss gets the {shown} before the {other}",
+            help="pass the prediction first and the target second",
+            claim=Claim(first.location, second.location, second.text, first.text),
+        )
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None or not claim.prediction or not claim.target:
+            return None
+        edits = [fixes.Replace(claim.first, claim.prediction), fixes.Replace(claim.second, claim.target)]
+        return fixes.Fix.of("swap the arguments", *edits, safe=False)
+
+
+def _are_swapped(call: LossCall) -> bool:
+    """Whether the values show it, or the names of both arguments where the values are not known."""
+    if call.prediction is None or call.target is None or call.prediction.keyword or call.target.keyword:
+        return False
+    first, second = call.prediction, call.target
+    if _is_output(second.value) and not _is_output(first.value):
+        return _is_part_of_batch(first.value) or _is_named(first, LABELS, OUTPUTS)
+    if isinstance(first.value, Tensor) and _is_output(first.value):
+        return False
+    return _is_named(first, LABELS, OUTPUTS) and _is_named(second, OUTPUTS, LABELS)
+
+
+def _is_output(value: Value) -> bool:
+    return isinstance(value, Tensor) and (value.model is not UNKNOWN or value.role is Role.LOGITS)
+
+
+def _is_part_of_batch(value: Value) -> bool:
+    """Whether a value is computed from a part of a batch, or holds labels, and no model made it."""
+    while isinstance(value, Derived):
+        value = value.of
+    if isinstance(value, Tensor):
+        return value.role is Role.LABELS or value.kind == "int"
+    return isinstance(value, Unknown) and ITEM.search(value.name) is not None
+
+
+def _is_named(argument: Argument, words: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether the code of an argument is a name with one of these words, and none of the others."""
+    found = set(WORD.findall(argument.text.rpartition(".")[2].lower()))
+    is_name = all(part.isidentifier() for part in argument.text.split("."))
+    return is_name and bool(found & words) and not found & others
