@@ -89,11 +89,11 @@ def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
 
 
 def _own_calls(pipeline: Pipeline, prefix: str) -> Iterator[tuple[LibraryCall, ast.Call]]:
-    """The calls of a library in the script itself, each once, with their code."""
+    """The calls of a library in the script itself that name what they call, each once, with their code."""
     nodes = pipeline.source.cached(_calls)
     calls = {call.location: call for call in reversed(pipeline.calls) if call.path.startswith(prefix)}
     for location, call in calls.items():
-        if location in nodes:
+        if location in nodes and _last_name(nodes[location].func) == call.path.rpartition(".")[2]:
             yield call, nodes[location]
 
 

@@ -87,7 +87,7 @@ RESHAPING = dict.fromkeys(
 CHANGING = {**MOVING, **CONVERTING, **RESHAPING, "detach": "detached", "masked_fill": "changed", "clamp": "changed"}
 """Methods of a tensor that return another one, with what they would have done."""
 
-ITEM = re.compile(r"\.\[\d+\]$")
+ITEM = re.compile(r"(?:^batch|\.\[\])\.\[\d+\]$")
 """Names of the parts of a batch that is a tuple."""
 
 PLAIN = re.compile(r"[\w.]+")
@@ -98,9 +98,9 @@ OF_OTHERS = r"\b(?:torch_geometric|dgl|torch_sparse|torchtext|detectron2|mmcv|mo
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The assignment that keeps the result; None where no name can take it."""
+    """The assignment that keeps the result."""
 
-    assignment: str | None
+    assignment: str
 
 
 class DiscardedTensor(Rule[Claim]):
@@ -112,19 +112,19 @@ class DiscardedTensor(Rule[Claim]):
         yield from one_per_location(self._report(pipeline, each) for each in lost if _is_tensor(pipeline, each))
 
     def _report(self, pipeline: Pipeline, lost: Discard) -> Finding[Claim]:
-        name = lost.receiver_text if PLAIN.fullmatch(lost.receiver_text) else ""
-        assignment = f"{name} = {pipeline.code(lost.location)}" if name else None
+        name = lost.receiver_text
+        assignment = f"{name} = {pipeline.code(lost.location)}"
         return self.finding(
             lost.location,
-            f"`{name or 'the tensor'}` is not {CHANGING[lost.method]}: the result of `{lost.method}` is discarded"
+            f"`{name}` is not {CHANGING[lost.method]}: the result of `{lost.method}` is discarded"
             if len(name) < 20
             else f"the result of `{lost.method}` is discarded, so the tensor is not {CHANGING[lost.method]}",
-            help=f"assign the result: `{assignment}`" if assignment else "assign the result",
+            help=f"assign the result: `{assignment}`",
             claim=Claim(assignment),
         )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
-        if finding.claim is None or finding.claim.assignment is None:
+        if finding.claim is None:
             return None
         return fixes.Fix.of("keep the result", fixes.Replace(finding.location, finding.claim.assignment), safe=False)
 
@@ -132,8 +132,11 @@ class DiscardedTensor(Rule[Claim]):
 def _is_tensor(pipeline: Pipeline, lost: Discard) -> bool:
     """Whether a tensor certainly has the method: one that torch made, or a part of a batch."""
     options = options_of(lost.result)
+    if not PLAIN.fullmatch(lost.receiver_text):
+        return False  # a tensor without a name is made for its side effect: to start the device
     if all(isinstance(option, Tensor) for option in options):
         return True
     roots = [root_of(option) for option in options]
     is_part = all(ITEM.search(getattr(root, "name", "")) for root in roots)
-    return is_part and not script_text.mentions(pipeline, OF_OTHERS)
+    as_module = rf"(?<![\w.]){re.escape(lost.receiver_text)}(?:\.(?:train|eval|\w*parameters|state_dict|zero_grad))?\("
+    return is_part and not script_text.mentions(pipeline, f"{OF_OTHERS}|{as_module}")
