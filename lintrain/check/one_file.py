@@ -10,7 +10,6 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
-from lintrain.check import assumptions
 from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
@@ -213,9 +212,12 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
     source = pipeline.source
-    for finding in rule.rule.check(pipeline):
+    for finding in assumptions.findings(rule.rule, pipeline):
         # The places of a fix are looked up in a text that parses.
         fix: Fix | None = None if source.is_repaired else rule.rule.fix(finding)
+        if fix is not None and finding.with_role(assumptions.ROLE):
+            # With another value of the option a correct run could come out different.
+            fix = replace(fix, safe=False)
         why = finding.why or first_paragraph(rule.manual.why)
         if source.is_partial:
             why = _with_assumption(why, pipeline, finding)

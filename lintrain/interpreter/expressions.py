@@ -14,8 +14,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Dataset, DatasetDict
-from lintrain.pipeline.values.model import Optimizer, Parameters
-from lintrain.pipeline.values.model import Parameters, Tensor
+from lintrain.pipeline.values.model import Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -31,9 +30,9 @@ from lintrain.pipeline.values.python import (
     options_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.pipeline.values.tensors import Derived
 from lintrain.source.fragments import meanings, packages_meant
 from lintrain.startup.lazy_pattern import lazy_pattern
-from lintrain.pipeline.values.tensors import Derived
 
 BUILTINS = frozenset(dir(builtins))
 

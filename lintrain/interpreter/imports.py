@@ -129,6 +129,9 @@ INNER_TORCH = lazy_pattern(
 )
 """The modules inside torch that its classes live in, as in `torch.optim.adamw.AdamW`."""
 
+INNER_TORCHVISION = lazy_pattern(r"^(torchvision\.(?:datasets|models|transforms(?=\.transforms\.)))\.[a-z_]+\.(\w+)$")
+"""The same inside torchvision: `torchvision.datasets.mnist.MNIST`, `torchvision.models.resnet.resnet18`."""
+
 INNER_KERAS = lazy_pattern(
     r"^keras\.(callbacks|layers|losses|metrics|optimizers)\.(?!legacy\.|schedules\.)[a-z_0-9.]+\.([A-Z]\w*)"
 )
@@ -144,6 +147,8 @@ def canonical(path: str) -> str:
             break
     if path.startswith("torch."):
         return INNER_TORCH.sub(r"\1.\2", path)
+    if path.startswith("torchvision."):
+        return INNER_TORCHVISION.sub(r"\1.\2", path)
     if path.startswith("keras."):
         return INNER_KERAS.sub(r"keras.\1.\2", path)
     parts = path.split(".")

@@ -89,4 +89,4 @@ def _lacks_metric(run: TrainerRun) -> bool:
     if settings is None or not settings.is_complete or not is_missing(settings.value("metric_for_best_model")):
         return False
     best = settings.value("load_best_model_at_end")
-    return is_missing(best) or (isinstance(best, Constant) and best.value is False and not best.is_default)
+    return is_missing(best) or (isinstance(best, Constant) and best.value is False and not best.may_differ)

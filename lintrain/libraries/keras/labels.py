@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import Transfer, family, function, instance_method, method, subscript_of
-from lintrain.libraries.numpy.random_numbers import is_permutation
-from lintrain.model.location import Location
-from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.interpreter.core.registry import Transfer, family, function, method, subscript_of
-from lintrain.libraries.numpy.arrays import is_permutation
+from lintrain.libraries.numpy.random_numbers import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Dataset, Slices
 from lintrain.pipeline.values.model import Model

@@ -8,6 +8,7 @@ from lintrain.interpreter.core.registry import Transfer, family, instance_method
 from lintrain.interpreter.invocation import record_call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Model, Network, Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
 from lintrain.pipeline.values.training import KerasRun
@@ -125,7 +126,7 @@ def _make_optimizer(call: Call) -> Value:
     given = call.argument("learning_rate", 0) or call.argument("lr")
     # A default of the library, marked as one: rules about high rates name it differently from one that the
     # script chose.
-    default = Constant(LEARNING_RATES[call.path.rpartition(".")[2]], True)
+    default = Constant(LEARNING_RATES[call.path.rpartition(".")[2]], UNCERTAIN)
     rate = given.value if given else UNKNOWN if call.is_open else default
     return Optimizer(
         call.path,
