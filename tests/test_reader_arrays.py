@@ -41,7 +41,7 @@ def described(code: str) -> tuple[str, str]:
         ("x[0] @ x[1]", "()", "float"),
         ("x @ rng.normal(size=6) + 0.1 * rng.normal(size=90)", "(90,)", "float"),
         ("np.sin(np.linspace(0, 1, 50)).reshape(-1, 1)", "(N, 1)", ""),
-        ("rng.random(5)[:, np.newaxis]", "(N, 1)", "float"),
+        ("rng.random(5)[:, np.newaxis]", "(5, 1)", "float"),
         ("train_test_split(x, x[:, 0])[3]", "(N,)", "float"),
         ("StandardScaler().fit_transform(x)", "(90, 6)", "float"),
         ("make_regression(100, 4)[1]", "(N,)", "float"),

@@ -61,7 +61,7 @@ def _chooses_by_target(node: FOR) -> bool:
 
 
 def _deciding(node: FOR) -> Iterator[ast.AST]:
-    """What stands in brackets and in comparisons in the body of a loop."""
+    """The subscripts and comparisons in the body of a loop."""
     for statement in node.body:
         for each in walk(statement):
             if isinstance(each, ast.Subscript):

@@ -161,10 +161,10 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
         )
 
     def _report_second(self, made: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
-        again = "again" if made.name == "sigmoid" else "a sigmoid"
+        second = "again" if made.name == "sigmoid" else "a sigmoid"
         return self.finding(
             location,
-            f"{made.name} is applied here and {again} in `{loop_verdicts.callee_of(loss)}`",
+            f"{made.name} is applied here and {second} in `{loop_verdicts.callee_of(loss)}`",
             related=[Related(loss.location, "this loss expects logits and applies the sigmoid itself", "loss")],
             help=f"remove the {made.name}; a threshold of 0.5 for probabilities becomes 0 for logits",
             claim=Claim(made.given if made.text else None),

@@ -73,7 +73,7 @@ class Derived(Unknown):
 
 
 def shape_of(value: Value) -> Shape:
-    """What an operation on an unknown value tells of the shape of its result."""
+    """The shape of an operation on an unknown value, as far as the operation determines it."""
     return value.shape if isinstance(value, Derived) else Shape()
 
 
