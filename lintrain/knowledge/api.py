@@ -120,7 +120,8 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
         return Known("unknown", package)
     wanted = _locations(package, target)
     if module not in tables.names_of(package)["exists"]:
-        return _method_state(package, f"{module}.{name}", wanted)
+        is_class = module.rpartition(".")[2][:1].isupper()
+        return _method_state(package, f"{module}.{name}", wanted) if is_class else Known("unknown", package)
     if _is_open(package, module, name, wanted) or _lives_behind_hook(module, wanted, targets):
         return Known("unknown", package)
     return _judged(package, tables.locations(tables.lives_of(package, module).get(name, "")), wanted)
