@@ -40,3 +40,7 @@ for x, y in loader:
     optimizer.step()
 """
     assert lines_of("missing-zero-grad", code) == [8]
+
+
+def test_a_function_that_the_tables_list_elsewhere_is_not_removed() -> None:
+    assert lines_of("removed-name", "import lightning as L\nL.seed_everything(1)\n") == []
