@@ -100,8 +100,7 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
 
 def _packages(source: Source) -> frozenset[str]:
     """The packages that a file imports, without frameworks whose training it does not use."""
-    return frozenset(name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(source, node))
-    named = (name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(node))
+    named = (name for node in source.nodes_of(ast.Import, ast.ImportFrom) for name in _imported(source, node))
     return _without_fabric(source).union(named)
 
 
