@@ -59,13 +59,13 @@ def _without_training(
     rules: Sequence[RuleFile], source: Source, find_targets: Callable[[], Targets]
 ) -> Sequence[RuleFile]:
     """The rules that apply to a file that trains nothing."""
+    from lintrain.source.fragments import packages_meant
     from lintrain.source.training_syntax import imported_packages, imports_hub_library
 
     asked = [rule for rule in rules if not rule.needs_training and contains_keywords(source, rule)]
     if asked and not imports_hub_library(source):
-        asked = [rule for rule in asked if rule.judges_networks and "torch" in imported_packages(source)]
-        is_torch = "torch" in imported_packages(source)
-        asked = [rule for rule in asked if is_torch and rule.rule.judges_networks]
+        is_torch = "torch" in imported_packages(source) | packages_meant(source)
+        asked = [rule for rule in asked if is_torch and rule.judges_networks]
     if not asked:
         return ()
     targets = find_targets()
