@@ -21,7 +21,7 @@ def new_leaf(call: Call) -> Value:
     given = call.value("data", 0)
     learns = is_true(call.value("requires_grad"))
     if learns and _is_computed(given):
-        # PyTorch drops the history of the tensor, so what computed it gets no gradient.
+        # PyTorch drops the history of the tensor, so the code that computed it gets no gradient.
         call.reader.record.misuses.append(Misuse(call.location, given, REWRAPPED, call.text))
     if isinstance(given, Tensor):
         return _rebuilt(call, given, learns=learns)

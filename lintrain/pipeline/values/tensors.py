@@ -62,7 +62,7 @@ class Operation:
 class Derived(Unknown):
     """What an operation made of an unknown value: it equals nothing, and can be followed back to `of`.
 
-    `by` names the operation (`slice`, `view`), `text` holds the code in its brackets, `shape` what it tells of
+    `by` names the operation (`slice`, `view`), `text` holds the code in its brackets, `shape` what it determines of
     the axes.
     """
 
@@ -73,7 +73,7 @@ class Derived(Unknown):
 
 
 def shape_of(value: Value) -> Shape:
-    """The shape of an operation on an unknown value, as far as the operation determines it."""
+    """The shape of the result of an operation on an unknown value, as far as the operation determines it."""
     return value.shape if isinstance(value, Derived) else Shape()
 
 
