@@ -38,9 +38,10 @@ LONGEST_HEAD = 300
 """Characters of the head of a block."""
 
 WIDE = (
-    "\uff1a\uff0c\uff08\uff09\uff1b\u201c\u201d\u2018\u2019\uff1d\u3010\u3011\uff0d\u2013\u2212\uff0b\u00a0\u200b\u3000"
+    "\uff1a\uff0c\uff08\uff09\uff1b\u201c\u201d\u2018\u2019\uff1d\u3010\u3011\uff0d\u2013\u2212\uff0b\u060c\u061b\u00a0"
+    "\u200b\u3000"
 )
-SIGNS = str.maketrans(WIDE, ":,();\"\"''=[]---+   ")
+SIGNS = str.maketrans(WIDE, ":,();\"\"''=[]---+,;   ")
 """Signs that a page or an input method writes in place of Python's own, each as wide."""
 
 PRINT = lazy_pattern(r"(?P<margin>\s*+(?:.*:\s*)?)print\b\s?(?P<rest>.*)", re.DOTALL)
