@@ -220,6 +220,13 @@ class TestNotebooks:
         ]
         assert [source.locate(location).cell for location, _, _ in found] == [2, 3]
 
+    def test_a_cell_of_python_2_is_read(self) -> None:
+        loop = LOOP.replace("    optimizer", '    print "loss", loss\n    optimizer')
+        source, reading = self.read("import torch\nfrom torch.nn import functional as F", "print 1", loop)
+        found = sorted((one.finding.location, one.finding.rule) for one in reading.reported)
+        assert [rule for _, rule in found] == ["syntax-error", "missing-zero-grad"]
+        assert not source.is_partial
+
     def test_lines_in_the_message_are_those_of_the_cell(self) -> None:
         _, reading = self.read("import torch", "x = 1\ny = [\n1)")
         assert [one.finding.message for one in reading.reported] == [

@@ -81,21 +81,30 @@ def _is_shifted(text: str) -> bool:
 
 
 def _repaired_piece(text: str) -> Repaired | None:
-    lines = _without_quotation(text.split("\n"))
-    flaws: list[SyntaxError] = []
+    given = text.split("\n")
+    found = _repaired_lines(_without_quotation(given))
+    if found is None:
+        return None
+    lines, errors, flaws = found
     is_whole = not is_pasted(text)  # with imports it may be a file that has to run, and its margin a mistake
+    tree = _placed(parse("\n".join(lines)), given, lines)
+    return Repaired(tree, tuple((errors if is_whole else flaws)[:1]), is_partial=is_whole)
+
+
+def _repaired_lines(lines: list[str]) -> tuple[list[str], list[SyntaxError], list[SyntaxError]] | None:
+    """Lines that parse, the errors that were in them, and which of those are worth a word; None if any is left."""
+    errors: list[SyntaxError] = []
+    flaws: list[SyntaxError] = []
     for _ in range(MOST_REPAIRS):
-        try:
-            tree = _placed(parse("\n".join(lines)), text.split("\n"), lines)
-            return Repaired(tree, tuple(flaws[:1]), is_partial=is_whole)
-        except SyntaxError as error:
-            edited, is_flaw = _edited(lines, error)
-            if edited is None or edited == lines:
-                return None
-            lines = edited
-            flaws += [error] if is_flaw or is_whole else []
-        except ValueError:
+        error = _error_in(lines)
+        if error is None:
+            return lines, errors, flaws
+        edited, is_flaw = _edited(lines, error)
+        if edited is None or edited == lines:
             return None
+        lines = edited
+        errors.append(error)
+        flaws += [error] if is_flaw else []
     return None
 
 
@@ -260,25 +269,39 @@ def column_mapping(given: str, read: str) -> Callable[[int], int]:
 
 
 def _without_broken_cells(text: str, cells: Sequence[Cell]) -> Repaired | None:
-    """The tree of a notebook, without the cells that do not parse alone."""
-    lines = text.split("\n")
+    """The tree of a notebook, without the cells that parse neither as they are nor in the grammar of Python 2."""
+    given = text.split("\n")
+    lines = list(given)
     flaws: list[SyntaxError] = []
+    is_partial = False
     for cell in cells:
         above = cell.first_line - 2
         code = lines[above : cell.last_line]
-        error = _error_in(code)
-        if error is not None:
-            error.msg = LINE.sub(_in_cell, error.msg)
-            error.lineno = (error.lineno or 1) + above
-            error.end_lineno = (error.end_lineno or error.lineno - above) + above
-            flaws.append(error)
-            lines[above : cell.last_line] = [""] * len(code)
+        if (error := _error_in(code)) is not None:
+            old = _in_old_grammar(code)
+            is_partial |= old is None
+            lines[above : cell.last_line] = old or [""] * len(code)
+            flaws.append(_moved_error(error, above))
     if not flaws or not any(map(_is_code, lines)):
         return None
     try:
-        return Repaired(parse("\n".join(lines)), tuple(flaws), is_partial=True)
+        return Repaired(_placed(parse("\n".join(lines)), given, lines), tuple(flaws), is_partial)
     except (SyntaxError, ValueError):
         return None
+
+
+def _in_old_grammar(code: list[str]) -> list[str] | None:
+    """The lines of a cell of Python 2 as Python 3 reads them; None where anything else is wrong with them."""
+    found = _repaired_lines(code) if sum(map(len, code)) <= LONGEST else None
+    return found[0] if found is not None and len(found[1]) == len(found[2]) else None
+
+
+def _moved_error(error: SyntaxError, above: int) -> SyntaxError:
+    """An error of a cell with its place in the notebook; the lines of its message are those of the cell."""
+    error.msg = LINE.sub(_in_cell, error.msg)
+    error.end_lineno = (error.end_lineno or error.lineno or 1) + above
+    error.lineno = (error.lineno or 1) + above
+    return error
 
 
 def _in_cell(line: re.Match[str]) -> str:
@@ -287,6 +310,7 @@ def _in_cell(line: re.Match[str]) -> str:
 
 
 def _error_in(code: list[str]) -> SyntaxError | None:
+    """What is wrong with the grammar of some lines; a number without an end is another matter."""
     try:
         parse("\n".join([*code, ""]))
     except SyntaxError as error:
