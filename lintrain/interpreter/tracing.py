@@ -290,7 +290,7 @@ def turns_grad_off(manager: Value) -> bool:
 
 
 def switches_grad(manager: Value) -> bool:
-    """Whether autograd is on or off inside `with manager` by a value of the script: `phase == "train"`."""
+    """Whether autograd inside `with manager` depends on a value of the script: `phase == "train"`."""
     return isinstance(manager, LibraryObject) and manager.path in SWITCHES and _switched_on(manager) is None
 
 
