@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from lintrain.analysis import modes, training_loops
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
@@ -82,7 +84,8 @@ def _only_runs_model(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
 
 def _is_for_evaluation(pipeline: Pipeline, forward: Event) -> bool:
     runs_only = forward.without_grad or is_in_eval_mode(pipeline, forward)
-    return runs_only and is_trained(pipeline, forward.subject) and not _is_learned_from(pipeline, forward)
+    is_ready = is_trained(pipeline, forward.subject) or is_loaded(pipeline, forward.subject)
+    return runs_only and is_ready and not _is_learned_from(pipeline, forward)
 
 
 def _is_over_rows(pipeline: Pipeline, loop: Loop) -> bool:
@@ -101,6 +104,13 @@ def is_in_eval_mode(pipeline: Pipeline, forward: Event) -> bool:
 def is_trained(pipeline: Pipeline, model: Value) -> bool:
     """Whether the script certainly trains a model: `backward` follows a forward pass of it that records gradients."""
     return any(training_loops.touches(forward, model) for forward in pipeline.cached(_training_passes, pipeline))
+
+
+def is_loaded(pipeline: Pipeline, model: Value) -> bool:
+    """Whether the script loads trained weights into a model, which leaves it in train mode."""
+    names = {binding.name for binding in pipeline.names_of(model)}
+    loads = (rf"(^|[^\w.]){re.escape(name)}(\.module)?\.load_state_dict\(" for name in names)
+    return any(source.contains(pattern) for pattern in loads for source in pipeline.sources.values())
 
 
 def _training_passes(pipeline: Pipeline, _: Pipeline) -> list[Event]:

@@ -14,8 +14,12 @@ from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 ON_GRADIENTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.CLIP})
+
+EVALUATES = lazy_pattern(r"(^|[._])(valid\w*|eval\w*|test\w*|predict\w*|infer\w*|scores?|metrics?)$")
+"""Names of unknown functions that evaluate, which changes no gradient."""
 
 NEGATED = ((" is not None", " is None"), (" != ", " == "), (" not in ", " in "))
 
@@ -31,6 +35,7 @@ def _hides_gradients(pipeline: Pipeline, loop: Loop) -> bool:
         return True
     followed = {id(event.subject): event.subject for event in inside if event.act is Act.STEP}
     escapes = [event for event in inside if event.act is Act.ESCAPE]
+    escapes = [event for event in escapes if not EVALUATES.search(pipeline.code(event.location).partition("(")[0])]
     return any(may_hide(pipeline, event, optimizer) for event in escapes for optimizer in followed.values())
 
 

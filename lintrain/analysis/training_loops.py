@@ -53,13 +53,14 @@ PERHAPS_ABOUT_TRAINING = lazy_pattern(r"reset|step|update|train|fit|run|epoch|va
 """Names of unknown functions that may do so if they can access the model or the optimizer."""
 
 LOGS_PROGRESS = lazy_pattern(
-    r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|history|timer|stats|tqdm|wandb|progress)"
+    r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|\w*board|history|timer|stats|tqdm|wandb|progress)"
     r"(\[.*\])?\.\w+$"
 )
 """Methods of counters, loggers and progress bars."""
 
 UNRELATED_METHODS = lazy_pattern(
-    r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|norm|size|append|extend)$"
+    r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|norm|size|append|extend|"
+    r"state_dict)$"
 )
 """Methods of samplers, tensors and lists, with any owner: `running_corrects.double()`."""
 

@@ -151,6 +151,7 @@ def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None
     """Where a custom module was created, which is in train mode; it matters once the script trains it."""
     model = forward.subject
     trained = any(event.act is Act.BACKWARD for event in pipeline.events[: forward.order])
+    trained = trained or (forward.without_grad and evaluations.is_loaded(pipeline, model))
     if forward.uncalled or not trained or model.origin is None or not isinstance(model, Instance | Module):
         return None
     has_checkpoint = any(isinstance(part, Model) for part in modules.modules_in(model))

@@ -80,11 +80,11 @@ class MissingScalerUpdate(Rule[Claim]):
     keywords = "scaler|Scaler"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.SCALER_UPDATE):
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
         for step in pipeline.acts(Act.STEP):
-            if _fails_in_second_iteration(pipeline, step):
+            if _fails_in_second_iteration(pipeline, step) and not _is_updated(pipeline, step):
                 found.setdefault(step.location, self._report(step))
         yield from found.values()
 
@@ -92,7 +92,7 @@ class MissingScalerUpdate(Rule[Claim]):
         scaler = training_loops.text_of_event(step, "scaler_text")
         return self.finding(
             step.location,
-            f"`{scaler}` is never updated, so its second step raises an error",
+            f"`{scaler}` is not updated after each step, so its second step raises an error",
             help=f"call `{scaler}.update()` after the step",
             claim=Claim(f"{scaler}.update()"),
         )
@@ -118,6 +118,18 @@ class MissingScalerUpdate(Rule[Claim]):
         return fixes.Fix.of(
             f"insert `{statement}` after the step", fixes.InsertAfter(finding.location, statement), safe=True
         )
+
+
+def _is_updated(pipeline: Pipeline, step: Event) -> bool:
+    """Whether a scaler may be updated between two steps: an update in every hundredth iteration is not enough."""
+    return any(not _is_rarer(update, step) for update in pipeline.acts(Act.SCALER_UPDATE))
+
+
+def _is_rarer(update: Event, step: Event) -> bool:
+    shared = len(step.conditions)
+    more = update.conditions[shared:]
+    is_inside = update.loops == step.loops and update.conditions[:shared] == step.conditions
+    return is_inside and any(condition.period_text and not condition.is_else for condition in more)
 
 
 def _fails_in_second_iteration(pipeline: Pipeline, step: Event) -> bool:
