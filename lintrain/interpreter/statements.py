@@ -180,7 +180,7 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
     if isinstance(manager, ContextCall):
         return _run_around(reader, manager, inside)
     turns_off = turns_grad_off(manager)
-    switch = _switch_of(reader, item) if switches_grad(manager) else ()
+    switch = _switch_of(item) if switches_grad(manager) else ()
     # Counted up before the body and down after it, so that nested managers leave the state of the outer
     # one.
     reader.without_grad += turns_off
@@ -192,7 +192,7 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
     return flow
 
 
-def _switch_of(reader: Reader, item: ast.withitem) -> tuple[str, ...]:
+def _switch_of(item: ast.withitem) -> tuple[str, ...]:
     """The code of the argument of `set_grad_enabled`, or of the manager where it has a name."""
     match item.context_expr:
         case ast.Call(args=[argument]) | ast.Call(keywords=[ast.keyword(value=argument)]):
@@ -226,8 +226,6 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
         case Instance():
             given = objects.special(reader, manager, "__enter__", [], reader.source.location(item.context_expr))
             return manager if given is None else given
-        case Tensor():
-            return manager
         case LibraryObject(path="contextlib.nullcontext"):
             return manager.arguments.get("0", manager.arguments.get("enter_result", Constant(None)))
         case LibraryObject(path="apex.amp.scale_loss"):

@@ -121,16 +121,10 @@ def _step(call: Call) -> Value:
     return UNKNOWN
 
 
-SCALES_LOSS = lazy_pattern(r"(^|\.)amp\.scale_loss$")
-"""Apex: `with amp.scale_loss(loss, optimizer) as scaled` gives the loss, times a number that the step divides by."""
-
-
 @called(Unknown)
 def _call(call: Call) -> Value:
     """Calling what is not understood: a forward pass where it has a model's name; anything may happen in it."""
     callee = call.receiver
-    if isinstance(callee, Unknown) and SCALES_LOSS.search(callee.name) and call.positional:
-        return call.positional[0].value
     is_inner = runs_inside_a_forward(call.reader)
     is_named = isinstance(callee, Unknown) and _is_named_like_a_model(callee.name)
     if is_named and call.node is not None and not _takes_a_model(call):
