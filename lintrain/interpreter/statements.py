@@ -19,7 +19,7 @@ from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.interpreter.tracing import switches_grad, turns_grad_off
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.loading import OpenFile
-from lintrain.pipeline.values.model import Module, Tensor
+from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, LibraryObject, Mapping, Value
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 
