@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import re
-
-from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Instance, Sequence, Value
-from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -74,60 +69,6 @@ def rows_of(dataset: Dataset) -> int | None:
         if made.rows is not None or step.operation not in IN_ORDER | REORDERING or MAKES_ROWS.search(step.text):
             return made.rows
     return None
-
-
-SHUFFLES = lazy_pattern(
-    r"shuffle|permutation|randperm|(random|train_test|stratified)_?split|sample|choice|^rand|_rand|normal$|uniform$|"
-    r"[kK]_?[fF]old|bootstrap|synthetic|generate"
-)
-"""Names of functions that put rows into a random order, or into one on purpose, or that draw rows at random."""
-
-OTHER_ORDERS = lazy_pattern(
-    r"bptt|repackage_hidden|stateful|curricul|time_?series|forecast|stock|sequence|window|temporal|video|episode|bucket|sort_by|key=len",
-    re.IGNORECASE,
-)
-"""Words in the names of data whose order matters."""
-
-
-def keeps_source_order(pipeline: Pipeline, dataset: Value) -> bool:
-    """Whether the rows of a data set are certainly in the order of their source, and nothing indicates that this is
-    intended.
-    """
-    match dataset:
-        case Dataset():
-            is_plain = IN_ORDER | {"select", "take", "skip", "filter"} >= set(dataset.operations)
-            is_known = all(made.cut is None or made.cut.first is not None for made in dataset.lineage)
-            return is_plain and is_known and not _means_order(dataset.steps[0].text)
-        case TorchDataset(name="TensorDataset" | "ConcatDataset" | "Subset") | Instance():
-            return not _means_order(_name_of(dataset)) and not pipeline.source.cached(_may_shuffle)
-        case Sequence():
-            return not pipeline.source.cached(_may_shuffle)
-        case TorchDataset(path=path):
-            return path.startswith("torchvision.") and "Fake" not in path
-        case _:
-            return False
-
-
-def _name_of(dataset: Value) -> str:
-    return dataset.cls.node.name + ast.unparse(dataset.cls.node) if isinstance(dataset, Instance) else ""
-
-
-def _means_order(text: str) -> bool:
-    return OTHER_ORDERS.search(text) is not None
-
-
-def _may_shuffle(source: Source) -> bool:
-    """Whether some call of the script may put rows into a random order, loaders that shuffle by themselves left out."""
-    called = (node.func for node in source.nodes_of(ast.Call))
-    names = (_last_name(func) for func in called)
-    return any(SHUFFLES.search(name) for name in names) or source.contains(OTHER_ORDERS)
-
-
-def _last_name(func: ast.expr) -> str:
-    """The last part of the dotted name that is called."""
-    if isinstance(func, ast.Attribute):
-        return func.attr
-    return func.id if isinstance(func, ast.Name) else ast.unparse(func).rpartition(".")[2]
 
 
 def sharing(train: Value, evaluation: Value) -> Sharing | None:

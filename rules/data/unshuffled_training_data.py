@@ -149,8 +149,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, training_loops
-from lintrain.pipeline import dataset_rows
+from lintrain.analysis import loaders, row_order, training_loops
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Constant, Instance, is_missing, literal
@@ -187,7 +186,7 @@ class UnshuffledTrainingData(Rule[Claim]):
             return False
         if not _has_default_order(loader) or _is_one_batch(loader):
             return False
-        if not loaders.is_map_style(loader.dataset) or not dataset_rows.keeps_source_order(pipeline, loader.dataset):
+        if not loaders.is_map_style(loader.dataset) or not row_order.keeps_source_order(pipeline, loader):
             return False
         return not loaders.is_deliberate(pipeline, location)
 

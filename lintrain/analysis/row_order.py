@@ -1,0 +1,258 @@
+"""Whether the rows of a data set come in the order of their source: nothing that they are made of shuffles them.
+
+What a data set is made of is followed by names: its class and what that calls, what its arguments are bound to, and
+what is passed to the functions around them. Code that only stands in the same file says nothing about its rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import field
+
+from lintrain.interpreter.core import storing
+from lintrain.model.location import Location
+from lintrain.pipeline.dataset_rows import IN_ORDER
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.loading import Loader, TorchDataset
+from lintrain.pipeline.values.python import Instance, Sequence
+from lintrain.source.nodes import children, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+SHUFFLES = lazy_pattern(
+    r"shuffle|permutation|randperm|(random|train_test|stratified)_?split|sample|choice|^rand|_rand|normal$|uniform$|"
+    r"[kK]_?[fF]old|bootstrap|synthetic|generate"
+)
+"""Names of functions that put rows into a random order, or into one on purpose, or that draw rows at random."""
+
+MEANS_ORDER = lazy_pattern(
+    r"time_?series|forecast|stock|^sequence|window|temporal|video|episode|bucket|sort_by|sorted", re.IGNORECASE
+)
+"""Words in the names of data whose order matters."""
+
+CARRIES_STATE = lazy_pattern(r"bptt|repackage_hidden|stateful|curricul", re.IGNORECASE)
+"""Words of scripts that need their batches in order, whatever the data."""
+
+Key = tuple[int, str]
+"""A name, with the function that binds it (0 for a file); attributes have -1, on whatever object they are."""
+
+ATTRIBUTE = -1
+
+
+def keeps_source_order(pipeline: Pipeline, loader: Loader) -> bool:
+    """Whether the rows of a loader are certainly in the order of their source, and nothing indicates intention."""
+    match loader.dataset:
+        case Dataset() as dataset:
+            is_plain = IN_ORDER | {"select", "take", "skip", "filter"} >= set(dataset.operations)
+            is_known = all(made.cut is None or made.cut.first is not None for made in dataset.lineage)
+            return is_plain and is_known and MEANS_ORDER.search(dataset.steps[0].text) is None
+        case TorchDataset(name="TensorDataset" | "ConcatDataset" | "Subset") | Instance() | Sequence():
+            return not _may_be_ordered(pipeline, loader)
+        case TorchDataset(path=path):
+            return path.startswith("torchvision.") and "Fake" not in path
+        case _:
+            return False
+
+
+def _may_be_ordered(pipeline: Pipeline, loader: Loader) -> bool:
+    """Whether something that a loader's rows are made of may shuffle them, or means their order."""
+    made_of = pipeline.cached(_origins, pipeline)
+    names = made_of.loaded.get(loader.dataset_location) if loader.dataset_location else None
+    # A loader that some wrapper makes: what it is given is not in its call.
+    if names is None or any(source.contains(CARRIES_STATE) for source in pipeline.sources.values()):
+        return True
+    own = {(0, loader.dataset.cls.node.name)} if isinstance(loader.dataset, Instance) else set[Key]()
+    return bool((names | own) & made_of.shuffled)
+
+
+@dataclass(eq=False, slots=True)
+class Origins:
+    """What each name is made of: the names that occur where it is bound, and those that may shuffle rows."""
+
+    made_of: dict[Key, set[Key]] = field(default_factory=lambda: {})
+    shuffled: set[Key] = field(default_factory=set[Key])
+    loaded: dict[Location, set[Key]] = field(default_factory=lambda: {})
+    """The names in the data set of each loader, by the location of that argument."""
+    bound: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    """The names that each function binds, by its number less one."""
+    passed: dict[str, set[Key]] = field(default_factory=lambda: {})
+    """The names in the arguments of all calls of a function, by its name."""
+    parameters: dict[str, set[Key]] = field(default_factory=lambda: {})
+
+    def close(self) -> None:
+        """Find what is made of something shuffled, over any number of steps."""
+        for name, keys in self.parameters.items():
+            for key in keys:
+                self.made_of.setdefault(key, set()).update(self.passed.get(name, ()))
+        makes: dict[Key, list[Key]] = {}
+        for made, parts in self.made_of.items():
+            for part in parts:
+                makes.setdefault(part, []).append(made)
+        pending = list(self.shuffled)
+        while pending:
+            for made in makes.get(pending.pop(), ()):
+                if made not in self.shuffled:
+                    self.shuffled.add(made)
+                    pending.append(made)
+
+
+def _origins(pipeline: Pipeline, _: Pipeline) -> Origins:
+    origins = Origins()
+    for source in pipeline.sources.values():
+        _Walk(source, origins, _modules(source)).go()
+    origins.close()
+    return origins
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What is around a node: the numbers of the functions, innermost last, the class, and whose code it is part of."""
+
+    functions: tuple[int, ...] = ()
+    cls: str = ""
+    owner: Key | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Walk:
+    """A walk over a file that notes what each name is made of."""
+
+    source: Source
+    origins: Origins
+    modules: frozenset[str] = frozenset()
+    """Names of imported modules: that `np` shuffles one array says nothing about others."""
+
+    def go(self) -> None:
+        """Note everything in the file."""
+        pending: list[tuple[ast.AST, _Around]] = [(self.source.tree, _Around())]
+        while pending:
+            node, around = pending.pop()
+            self._note(node, around)
+            inside = around
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inside = self._enter(node, around)
+            pending.extend((child, inside) for child in children(node))
+
+    def _note(self, node: ast.AST, around: _Around) -> None:
+        key = self._key(node, around)
+        if around.owner is not None:
+            self._add(around.owner, {key} if key else set())
+            if _shuffles(node):
+                self.origins.shuffled.add(around.owner)
+        for target, value in _bindings(node):
+            made, shuffles = self._names_in(target, around), any(_shuffles(each) for each in walk(value))
+            for each in made:
+                self._add(each, self._names_in(value, around))
+            self.origins.shuffled |= made if shuffles else set()
+        if isinstance(node, ast.Call):
+            self._note_call(node, around)
+
+    def _note_call(self, node: ast.Call, around: _Around) -> None:
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        name = _last_name(node.func)
+        for each in given:
+            keys = self._names_in(each, around)
+            self.origins.passed.setdefault(name, set()).update(keys)
+            if name == "DataLoader":
+                self.origins.loaded[self.source.location(each)] = keys
+                self.origins.shuffled |= keys if any(_shuffles(part) for part in walk(each)) else set()
+
+    def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, around: _Around) -> _Around:
+        """What is around the body of a function or class; what it is made of is part of the code around it."""
+        is_method = bool(around.cls) and isinstance(node, FUNCTIONS)
+        name = f"{around.cls}.{node.name}" if is_method and node.name.startswith("__") else node.name
+        key = (ATTRIBUTE if is_method else self._binder(name, around), name)
+        self.origins.made_of.setdefault(key, set())
+        if around.owner is not None:
+            self._add(around.owner, {key})
+        if isinstance(node, ast.ClassDef):
+            return _Around(around.functions, node.name, key)
+        return _Around((*around.functions, self._number(node, around.cls)), "", key)
+
+    def _number(self, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: str) -> int:
+        """The number of a function that was not met before; its parameters are what calls of it pass."""
+        arguments = {each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+        self.origins.bound.append(frozenset(arguments.union(storing.assigned_names(node.body))))
+        number = len(self.origins.bound)
+        called = cls if node.name == "__init__" else node.name
+        self.origins.parameters.setdefault(called, set()).update((number, each) for each in arguments)
+        return number
+
+    def _binder(self, name: str, around: _Around) -> int:
+        """The innermost function that binds a name, 0 if it is one of the file, or of another file of the project."""
+        return next((each for each in reversed(around.functions) if name in self.origins.bound[each - 1]), 0)
+
+    def _key(self, node: ast.AST, around: _Around) -> Key | None:
+        match node:
+            case ast.Name(id=name) if name not in self.modules and name != "self":
+                return (self._binder(name, around), name)
+            case ast.Attribute(attr=name):
+                return (ATTRIBUTE, name)
+            case _:
+                return None
+
+    def _names_in(self, node: ast.AST, around: _Around) -> set[Key]:
+        return {key for each in walk(node) if (key := self._key(each, around)) is not None}
+
+    def _add(self, made: Key, parts: set[Key]) -> None:
+        self.origins.made_of.setdefault(made, set()).update(parts)
+
+
+def _modules(source: Source) -> frozenset[str]:
+    """The names that `import` statements bind."""
+    names = (each for node in source.nodes_of(ast.Import) for each in node.names)
+    return frozenset(each.asname or each.name.partition(".")[0] for each in names)
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What a node binds or changes in place, and what it is made of."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, value) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.AugAssign(target=target, value=value):
+            yield target, value
+        case ast.NamedExpr(target=target, value=value):
+            yield target, value
+        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+            yield target, value
+        case ast.comprehension(target=target, iter=value):
+            yield target, value
+        case ast.withitem(optional_vars=ast.expr() as target, context_expr=value):
+            yield target, value
+        case ast.Expr(value=ast.Call(func=func, args=args) as call):
+            # `random.shuffle(rows)`, `rows.append(row)`: what is called on, and what it is given, may change.
+            changed = [func.value, *args] if isinstance(func, ast.Attribute) else args
+            yield from ((each, call) for each in changed)
+        case _:
+            return
+
+
+def _shuffles(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=called):
+            name = _last_name(called)
+            return SHUFFLES.search(name) is not None or MEANS_ORDER.search(name) is not None
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return MEANS_ORDER.search(name) is not None
+        case ast.Constant(value=str(text)):
+            return len(text) < MOST_TEXT and MEANS_ORDER.search(text) is not None
+        case _:
+            return False
+
+
+MOST_TEXT = 60
+"""Characters of a literal that may name data; longer ones are texts."""
+
+
+def _last_name(func: ast.expr) -> str:
+    """The last part of the dotted name that is called."""
+    if isinstance(func, ast.Attribute):
+        return func.attr
+    return func.id if isinstance(func, ast.Name) else ""
