@@ -1,7 +1,7 @@
 """Whether the rows of a data set come in the order of their source: nothing that they are made of shuffles them.
 
 What a data set is made of is followed by names: its class and what that calls, what its arguments are bound to, and
-what is passed to the functions around them. Code that only stands in the same file says nothing about its rows.
+what is passed to the functions around them. Code that is merely in the same file says nothing about its rows.
 """
 
 from __future__ import annotations

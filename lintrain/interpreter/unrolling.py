@@ -61,7 +61,7 @@ def _chooses_by_target(node: FOR) -> bool:
 
 
 def _deciding(node: FOR) -> Iterator[ast.AST]:
-    """The subscripts and comparisons in the body of a loop."""
+    """The keys in brackets and the sides of comparisons in the body of a loop."""
     for statement in node.body:
         for each in walk(statement):
             if isinstance(each, ast.Subscript):

@@ -10,6 +10,7 @@ from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import ENTRIES, OPERATORS, UNPACKED, of_type
 from lintrain.model.location import Location
 from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.loading import Collated
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -35,6 +36,8 @@ def known_items(value: Value, most: int) -> list[Value] | None:
             return value.items
         case Mapping() if value.is_complete and len(value.entries) <= most:
             return [Constant(key) for key in value.entries]
+        case Collated(content=content):
+            return known_items(content, most)
         case _:
             return _known_keys(value, most)
 

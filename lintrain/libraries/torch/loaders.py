@@ -26,10 +26,11 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
     unpacked,
 )
-from lintrain.interpreter.shapes import ANY, integer
+from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
 from lintrain.libraries.datasets.own_rows import note_list
 from lintrain.libraries.torch.images import image_row
+from lintrain.libraries.torch.default_collation import batch_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import CollatedRows, Dataset, Encoding, Rows
@@ -131,48 +132,13 @@ def _rounded(call: Call) -> Value:
     return value if isinstance(value, Count) else UNKNOWN
 
 
-@unpacked(Batch)
-def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
-    """`for x, y in loader`."""
-    parts = _parts(reader, value)
-    if len(parts) != count:
-        return None
-    return [dispatch.child(reader, value, f"[{index}]") if part is None else part for index, part in enumerate(parts)]
-
-
 @subscript_of(Batch)
 def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
-    """`batch[0]`; another key gives the same unknown thing each time."""
-    parts = _parts(reader, value)
-    position = integer(key)
-    part = parts[position] if position is not None and 0 <= position < len(parts) else None
-    if part is not None:
-        return part
+    """`batch[0]` of a batch that is not known: the same unknown thing each time."""
     if isinstance(key, Constant):
         return dispatch.child(reader, value, f"[{key.value!r}]")
     # A slice of a batch is one thing for all slices: some of its rows.
     return UNKNOWN if not isinstance(key, Slice) else dispatch.child(reader, value, "[:]")
-
-
-def _parts(reader: Reader, batch: Value) -> list[Tensor | None]:
-    """The tensors of a batch that torch puts together itself, None for what is not known; empty if nothing is."""
-    loader = batch.loader if isinstance(batch, Batch) else None
-    # The default collate function stacks tuples item by item. Any other one, and rows that are
-    # dictionaries, are not followed here.
-    if loader is None or loader.origin is None or not is_missing(loader.collate) or takes_one_row(loader):
-        return []
-    with reader.aside():
-        row = row_of(reader, loader.dataset, loader.origin)
-    if not isinstance(row, Sequence) or row.kind != "tuple" or not row.is_complete:
-        return []
-    return [_batched(part) for part in row.items]
-
-
-def _batched(part: Value) -> Tensor | None:
-    """The same axes after one for the rows of the batch."""
-    if not isinstance(part, Tensor):
-        return None
-    return replace(part, shape=ANY if part.shape.is_open else Shape((None, *part.shape.sizes), False))
 
 
 MOST_SPLITS = 8
@@ -243,9 +209,15 @@ MOST_COLLATIONS = 16
 def collated(reader: Reader, loader: Loader) -> Value | None:
     """One batch of a loader, by its own collate function; None if that is not understood, or the libraries' own."""
     location = loader.origin
+    if location is None or takes_one_row(loader) or loader.collations >= MOST_COLLATIONS:
+        return None
+    if is_missing(loader.collate):
+        loader.collations += 1
+        with reader.aside():
+            return batch_of(row_of(reader, loader.dataset, location))
     # Read for each loop over the loader, since each may do other things to the batch, but with a bound: a
     # collate function may itself contain loops over loaders.
-    if location is None or takes_one_row(loader) or not _is_own(loader.collate) or loader.collations >= MOST_COLLATIONS:
+    if not _is_own(loader.collate):
         return None
     loader.collations += 1
     with reader.aside():

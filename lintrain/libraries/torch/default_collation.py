@@ -1,0 +1,71 @@
+"""Batches that torch's default collate function makes: each part of a row gets one axis more, for the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lintrain.interpreter.core.registry import held_by
+from lintrain.interpreter.shapes import ANY
+from lintrain.interpreter.tracing import DATA
+from lintrain.pipeline.values.data import ColumnValues, Encoding, Kind
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import (
+    Constant,
+    Either,
+    Literal,
+    Mapping,
+    OneOf,
+    Sequence,
+    Unknown,
+    Value,
+)
+from lintrain.pipeline.values.tensors import Operation, Real, Shape, Whole
+
+NUMBERS = {Kind.INTEGER: "int", Kind.CLASS: "int", Kind.FLOAT: "float"}
+"""The kinds of tensors that columns of plain numbers become."""
+
+ROWS = Shape((None,), False)
+
+
+def batch_of(row: Value) -> Value | None:
+    """A batch of rows like this one; None for a row that is not built of known parts."""
+    match row:
+        case Sequence(items=items, kind="tuple", is_complete=True):
+            return Sequence([_batched(item, f"[{index}]") for index, item in enumerate(items)], "tuple")
+        case Mapping() | Encoding():
+            entries, is_complete = held_by(row)
+            parts: dict[Literal, Value] = {name: _batched(part, f"[{name!r}]") for name, part in entries.items()}
+            return Mapping(parts, is_complete)
+        case _:
+            return None
+
+
+def _batched(part: Value, key: str) -> Value:
+    kind = _kind_of_number(part)
+    if kind:
+        return Tensor(made=Operation(DATA, part.origin), shape=ROWS, kind=kind, origin=part.origin)
+    match part:
+        case Tensor(shape=shape):
+            return replace(part, shape=ANY if shape.is_open else Shape((None, *shape.sizes), False))
+        case ColumnValues():
+            return part
+        case _:
+            return batch_of(part) or Unknown(name=f"batch.{key}")
+
+
+def _kind_of_number(part: Value) -> str:
+    """The kind of tensor that a plain number in each row becomes; empty for all else."""
+    match part:
+        case Whole():
+            return "int"
+        case Real():
+            return "float"
+        case ColumnValues(column=column, dataset=dataset) if not isinstance(dataset, Encoding):
+            return NUMBERS.get(column.kind, "")
+        case Constant(value=plain) | OneOf(literals=(plain, *_)):
+            return "" if isinstance(plain, bool) else {int: "int", float: "float"}.get(type(plain), "")
+        case Either(options=options):
+            kinds = {_kind_of_number(option) for option in options}
+            return kinds.pop() if len(kinds) == 1 else ""
+        case _:
+            return ""
