@@ -66,7 +66,7 @@ def test_the_columns_stay_what_they_are(tmp_path: Path, change: str) -> None:
         ("df.drop(columns='score', inplace=True)", {"text": "text", "label": "text", "size": "integer"}),
         ("df = df[['size']].rename(columns={'size': 'labels'})", {"labels": "integer"}),
         ("df = df[['size', 'score']]; df.columns = ['a', 'b']", {"a": "integer", "b": "float"}),
-        ("df['label'] = df['label'].map({'neg': 0, 'pos': 1})", {**WHOLE, "label": "unknown"}),
+        ("df['label'] = df['label'].map({'neg': 0, 'pos': 1})", {**WHOLE, "label": "integer"}),
         ("df['label'] = df['label'].astype('category').cat.codes", {**WHOLE, "label": "unknown"}),
         ("df.label = f(df['label'])", {**WHOLE, "label": "unknown"}),
         ("df.loc[:, 'label'] = 0", {**WHOLE, "label": "unknown"}),

@@ -145,3 +145,28 @@ def test_other_labels_show_no_classes(labels: str) -> None:
 def test_a_list_that_unknown_rows_are_put_into_is_not_known() -> None:
     opened = FILLED.replace("    def __len__", "        self.items.extend(read_more())\n    def __len__")
     assert not lines_of("tokenizer-model-mismatch", HEAD + opened + LOADER + LOOP)
+
+
+FRAME = """
+import pandas as pd
+from datasets import Dataset as Rows
+frame = pd.DataFrame({"text": texts, "rating": ["bad", "fair", "good", "bad", "fair", "good"]})
+frame["label"] = frame["rating"].map({"bad": 0, "fair": 1, "good": 2})
+data = Rows.from_pandas(frame)
+encoded = data.map(lambda rows: tokenizer(rows["text"], truncation=True), batched=True)
+Trainer(model, TrainingArguments("out"), train_dataset=encoded, processing_class=tokenizer).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        (', "good": 2}', "}", 0),
+        ('"good": 2}', '"good": 2, **more}', 0),
+        ("data = Rows.from_pandas(frame)", "data = Rows.from_pandas(frame).filter(is_short)", 0),
+        ("(frame)", '(frame[frame["label"] < 2])', 0),
+    ],
+)
+def test_a_dictionary_of_labels_shows_the_classes_of_a_frame(old: str, new: str, count: int) -> None:
+    assert len(lines_of("missing-num-labels", HEAD + FRAME.replace(old, new))) == count

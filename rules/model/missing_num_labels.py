@@ -71,6 +71,9 @@ NAME_LISTS = lazy_pattern(
 )
 """Common names for the list of labels."""
 
+LEAVES_SOME_OUT = frozenset({"select", "take", "skip", "filter", "shard"})
+"""Operations after which no row of some class may be left."""
+
 DEFAULT_SIZE = 2
 IGNORED = -100
 
@@ -244,6 +247,8 @@ def _classes_in(dataset: Dataset) -> Classes | None:
     if label is None or not count:
         return None
     is_least = not label.class_names and not label.num_classes
+    if is_least and LEAVES_SOME_OUT & set(dataset.operations):
+        return None
     names = f" ({', '.join(label.class_names[:4])}{', …' if count > 4 else ''})" if label.class_names else ""
     note = f"`{label.name}` has {count} classes{names}"
     return Classes(count, dataset.origins(note), str(count), is_least)

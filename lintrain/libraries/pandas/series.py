@@ -15,6 +15,7 @@ from lintrain.interpreter.core.registry import (
     stored_item_of,
     subscript_of,
 )
+from lintrain.libraries.datasets.columns import column_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.columns import Column, Kind, Series, TextMethods, computed, in_part
 from lintrain.pipeline.values.data import ColumnValues
@@ -23,6 +24,7 @@ from lintrain.pipeline.values.python import (
     Constant,
     Library,
     LibraryObject,
+    Mapping,
     Sequence,
     Slice,
     Value,
@@ -135,7 +137,22 @@ def _filled(call: Call) -> Value:
     return _given(call, series if is_text else computed())
 
 
-@method(Series, "map", "apply", "replace", "where", "mask", "isin", "isna", "notna", "isnull", "notnull", "between")
+@method(Series, "map")
+def _mapped(call: Call) -> Value:
+    """Labels by a dictionary, `frame["label"].map({"bad": 0, "good": 1})`: its values are what the column holds."""
+    table = call.value("arg", 0)
+    if (
+        not isinstance(table, Mapping)
+        or not table.is_complete
+        or not table.entries
+        or not isinstance(call.receiver, Series)
+    ):
+        return computed()
+    column = column_of(call.receiver.column.name, Sequence([*table.entries.values()]), is_batch=True)
+    return Series(column, origin=call.location)
+
+
+@method(Series, "apply", "replace", "where", "mask", "isin", "isna", "notna", "isnull", "notnull", "between")
 @method(
     Series, "duplicated", "eq", "ne", "gt", "lt", "ge", "le", "clip", "round", "transform", "combine_first", "update"
 )

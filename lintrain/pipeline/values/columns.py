@@ -191,4 +191,5 @@ def computed(kind: Kind = Kind.UNKNOWN) -> Series:
 
 def in_part(column: Column) -> Column:
     """The column in some of the rows, where not every class need be left."""
-    return replace(column, class_names=(), num_classes=None) if column.num_classes else column
+    has_classes = column.num_classes or column.shown_classes
+    return replace(column, class_names=(), num_classes=None, shown_classes=None) if has_classes else column
