@@ -170,3 +170,21 @@ Trainer(model, TrainingArguments("out"), train_dataset=encoded, processing_class
 )
 def test_a_dictionary_of_labels_shows_the_classes_of_a_frame(old: str, new: str, count: int) -> None:
     assert len(lines_of("missing-num-labels", HEAD + FRAME.replace(old, new))) == count
+
+
+def test_parts_of_a_split_have_the_rows_of_the_whole() -> None:
+    split = "from torch.utils.data import Subset, random_split\nwhole = Rows(rows)\n"
+    parts = split + "first, second = random_split(whole, [4, 2])\n"
+    for made, name in ((parts, "first"), (split + "part = Subset(whole, range(4))\n", "part")):
+        loader = LOADER.replace("Rows(rows)", name)
+        assert len(lines_of("tokenizer-model-mismatch", HEAD + LAZY + made + loader + LOOP)) == 1
+
+
+def test_a_loader_is_followed_through_accelerate() -> None:
+    prepared = (
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+        + LOADER
+        + ("model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n")
+    )
+    loop = LOOP.replace("model(**batch).loss.backward()", "accelerator.backward(model(**batch).loss)")
+    assert len(lines_of("tokenizer-model-mismatch", HEAD + FILLED + prepared + loop)) == 1
