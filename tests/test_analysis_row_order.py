@@ -67,11 +67,11 @@ def test_what_the_rows_are_not_made_of_says_nothing_about_them(elsewhere: str) -
         ("data = Rows(rows)", "def make(given):\n    return Rows(given)\ndata = make(random.sample(rows, 9))"),
         ("data = Rows(rows)", "shuffled = np.random.permutation(rows)\nkept = [*shuffled]\ndata = Rows(kept)"),
         ("names]", "windows]"),
-        ("(names)", "(names)"),
+        ("data = Rows(rows)", "data = Rows(rows[rows.Date < '2021-01-01'])"),
     ],
 )
 def test_rows_that_are_made_of_something_shuffled_are_left_alone(old: str, new: str) -> None:
-    assert reported(LOADED.replace(old, new)) == (1 if old == new else 0)
+    assert not reported(LOADED.replace(old, new))
 
 
 def test_a_class_that_draws_its_rows_is_left_alone() -> None:

@@ -30,7 +30,8 @@ SHUFFLES = lazy_pattern(
 """Names of functions that put rows into a random order, or into one on purpose, or that draw rows at random."""
 
 MEANS_ORDER = lazy_pattern(
-    r"time_?series|forecast|stock|^sequence|window|temporal|video|episode|bucket|sort_by|sorted", re.IGNORECASE
+    r"time_?series|forecast|stock|^sequence|window|temporal|video|episode|bucket|sort_by|sorted|^dates?$|^time(stamp)?s?$",
+    re.IGNORECASE,
 )
 """Words in the names of data whose order matters."""
 
