@@ -68,6 +68,25 @@ def test_what_may_be_read_otherwise_is_not_known(folder: Path, code: str) -> Non
     assert kinds(value_in(folder, HEAD + code)) is None
 
 
+TYPES = "{'text': Value('string'), 'label': ClassLabel(names=['no', 'yes', 'perhaps'])}"
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        (f"Features({TYPES})", {"text": "text", "label": "class label"}),
+        ("types_of(name)", None),
+        ("None", None),
+    ],
+)
+def test_features_give_the_types_of_files_that_are_not_there(
+    folder: Path, features: str, expected: dict[str, str] | None
+) -> None:
+    head = f"{HEAD}from datasets import ClassLabel, Features, Value\n"
+    code = f"x = load_dataset('csv', data_files='missing.csv', split='train', features={features})"
+    assert kinds(value_in(folder, head + code)) == expected
+
+
 def test_the_rows_classes_and_order_of_a_whole_file_are_known(folder: Path) -> None:
     value = value_in(folder, f"{HEAD}x = load_dataset('csv', data_files='s.csv')")
     assert isinstance(value, DatasetDict)

@@ -18,7 +18,7 @@ from lintrain.knowledge.tables import DatasetFacts
 from lintrain.libraries.datasets.deriving import cut_by_text, started
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
-from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Kind
+from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features, Kind
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -70,11 +70,22 @@ class Loaded:
 @function("datasets.load_dataset")
 def _load_dataset(call: Call) -> Value:
     """`load_dataset(name, config, split=...)`."""
-    loaded = _identify(call)
+    loaded = _typed(call, _identify(call))
     split = call.value("split")
     if is_missing(split):
         return _all_splits(call, loaded)
     return _some_splits(call, loaded, split)
+
+
+def _typed(call: Call, loaded: Loaded) -> Loaded:
+    """What is loaded, its columns with the types that `features=` gives them."""
+    features = call.value("features", 6)
+    if is_missing(features):
+        return loaded
+    if isinstance(features, Features):
+        return replace(loaded, columns=dict(features.columns), is_complete=features.is_complete)
+    columns = {name: Column(name) for name in loaded.columns} if loaded.columns is not None else None
+    return replace(loaded, columns=columns)
 
 
 def _identify(call: Call) -> Loaded:
