@@ -9,8 +9,8 @@ from lintrain.interpreter.core.dispatch import child
 from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import ENTRIES, OPERATORS, UNPACKED, of_type
 from lintrain.model.location import Location
-from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.loading import Collated
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,

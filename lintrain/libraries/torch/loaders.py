@@ -29,8 +29,8 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
 from lintrain.libraries.datasets.own_rows import note_list
-from lintrain.libraries.torch.images import image_row
 from lintrain.libraries.torch.default_collation import batch_of
+from lintrain.libraries.torch.images import image_row
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import CollatedRows, Dataset, Encoding, Rows
