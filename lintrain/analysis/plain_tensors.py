@@ -1,0 +1,217 @@
+"""Tensors that a network keeps as plain attributes, which `to`, `state_dict` and `parameters` skip."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+FACTORIES = frozenset(
+    {"zeros", "ones", "arange", "linspace", "logspace", "eye", "full", "rand", "randn", "randint", "randperm"}
+    | {"from_numpy", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"}
+    | {"FloatTensor", "Tensor", "LongTensor", "tril_indices", "triu_indices", "empty"}
+)
+"""Functions of torch that create a tensor from numbers."""
+
+MOVES = frozenset({"to", "cuda", "type_as", "device", "is_cuda", "get_device", "new_tensor"})
+"""Attributes by which code handles the device of a tensor itself."""
+
+NO_TENSORS = frozenset({"item", "tolist", "numpy", "size", "shape", "dim", "numel", "dtype", "device", "ndim", "cpu"})
+"""Attributes of a tensor that are none, or numbers on the CPU."""
+
+MOVES_ITSELF = frozenset({"to", "cuda", "_apply", "parameters", "named_parameters", "__getattr__", "__setattr__"})
+"""Methods of a network with which it may handle its tensors itself."""
+
+BASES = frozenset({"nn.Module", "torch.nn.Module", "Module"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTensor:
+    """A tensor that the constructor of a network sets: where, as which attribute of which class, and its code.
+
+    `needs_grad` if it was made to be trained; else `used` is where it meets the inputs of a method.
+    """
+
+    location: Location
+    owner: str
+    name: str
+    code: str
+    needs_grad: bool
+    used: Location | None
+
+
+def plain_tensors(source: Source) -> list[PlainTensor]:
+    """The tensors of a file's networks that are neither parameters nor buffers."""
+    return source.cached(_plain_tensors)
+
+
+def _plain_tensors(source: Source) -> list[PlainTensor]:
+    classes = source.nodes_of(ast.ClassDef)
+    names = set(BASES)
+    networks: list[ast.ClassDef] = []
+    for node in classes:
+        if any(ast.unparse(base) in names for base in node.bases):
+            names.add(node.name)
+            networks.append(node)
+    return [found for node in networks for found in _of_network(source, node)]
+
+
+def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    init = next((each for each in methods if each.name == "__init__"), None)
+    others = [each for each in methods if each.name != "__init__"]
+    if init is None or any(each.name in MOVES_ITSELF for each in methods):
+        return
+    known: set[str] = set()
+    for statement in init.body:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        target = ast.unparse(statement.targets[0])
+        known.discard(target)
+        if not _is_tensor(statement.value, known) or _is_moved(statement.value):
+            continue
+        known.add(target)
+        if isinstance(statement.targets[0], ast.Attribute) and target.startswith("self."):
+            found = _judged(source, node, others, statement, statement.targets[0].attr)
+            if found is not None:
+                yield found
+
+
+def _judged(
+    source: Source, owner: ast.ClassDef, methods: list[ast.FunctionDef], statement: ast.Assign, name: str
+) -> PlainTensor | None:
+    """The attribute if the network uses it as it is, and no code handles it in another way."""
+    code, needs_grad = ast.unparse(statement.value), _needs_grad(statement.value)
+    uses = [each for each in source.nodes_of(ast.Attribute) if each.attr == name]
+    inside = {each for each in ast.walk(owner) if isinstance(each, ast.Attribute)}
+    stored = [each for each in uses if isinstance(each.ctx, ast.Store)]
+    if len(stored) != 1 or any(each not in inside for each in uses):
+        return None
+    if any(isinstance(each, ast.Constant) and each.value == name for each in ast.walk(owner)):
+        return None
+    used = next((use for method in methods for use in _met_by_inputs(method, name)), None)
+    if used is None or any(_handles_device(method, name) for method in methods):
+        return None
+    location = source.location(statement)
+    return PlainTensor(location, owner.name, name, code, needs_grad, source.location(used))
+
+
+def _is_tensor(node: ast.expr, known: set[str]) -> bool:
+    """Whether an expression certainly creates a tensor with at least one axis, or computes one of such tensors."""
+    match node:
+        case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
+            return ast.unparse(node) in known
+        case ast.Call(func=ast.Name(id="Variable"), args=[inner, *_]):
+            return _is_tensor(inner, known)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=given):
+            is_list = bool(given) and isinstance(given[0], ast.List | ast.ListComp)
+            return name in FACTORIES or (name in {"tensor", "as_tensor"} and is_list) or _has_tensor(given, known)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            return name not in NO_TENSORS and _is_tensor(owner, known)
+        case ast.Subscript(value=owner, slice=ast.Slice() | ast.Tuple()):
+            return _is_tensor(owner, known)
+        case ast.BinOp(left=left, right=right):
+            return _is_tensor(left, known) or _is_tensor(right, known)
+        case _:
+            return False
+
+
+def _has_tensor(given: list[ast.expr], known: set[str]) -> bool:
+    parts = [part for each in given for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])]
+    return any(_is_tensor(part, known) for part in parts)
+
+
+def _is_moved(node: ast.expr) -> bool:
+    """Whether an expression chooses a device."""
+    return any(
+        (isinstance(each, ast.Attribute) and each.attr in MOVES)
+        or (isinstance(each, ast.keyword) and each.arg == "device")
+        for each in ast.walk(node)
+    )
+
+
+def _needs_grad(node: ast.expr) -> bool:
+    return any(
+        isinstance(each, ast.keyword)
+        and each.arg == "requires_grad"
+        and isinstance(each.value, ast.Constant)
+        and each.value.value is True
+        for each in ast.walk(node)
+    )
+
+
+def _handles_device(method: ast.FunctionDef, name: str) -> bool:
+    """Whether a statement of a method that mentions the attribute also moves something."""
+    statements = (each for each in ast.walk(method) if isinstance(each, ast.Assign | ast.Return | ast.Expr | ast.If))
+    return any(_mentions(each, name) and _is_moved_in(each) for each in statements)
+
+
+def _is_moved_in(statement: ast.stmt) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in ast.walk(statement))
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(node))
+
+
+def _met_by_inputs(method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
+    """The operations and calls of torch in a method that get the attribute together with one of its inputs."""
+    inputs = _inputs_of(method)
+    for node in ast.walk(method):
+        match node:
+            case ast.BinOp(left=left, right=right):
+                sides = [left, right]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called), args=given) if (
+                called not in {"arange", "zeros", "ones", "full"}
+            ):
+                sides = [part for each in given for part in (each.elts if isinstance(each, ast.List) else [each])]
+            case _:
+                continue
+        is_met = any(_is_the_tensor(each, name) for each in sides)
+        if is_met and any(not _is_the_tensor(each, name) and _tensors_in(each) & inputs for each in sides):
+            yield node
+
+
+def _is_the_tensor(node: ast.expr, name: str) -> bool:
+    """Whether an expression is the attribute, seen through methods and slices."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+            return attr == name
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
+            return attr not in NO_TENSORS and _is_the_tensor(owner, name)
+        case ast.Subscript(value=owner):
+            return _is_the_tensor(owner, name)
+        case _:
+            return False
+
+
+def _inputs_of(method: ast.FunctionDef) -> set[str]:
+    """The first parameter of `forward`, and the names that are computed from it."""
+    parameters = [each.arg for each in method.args.args[1:]]
+    known = set(parameters[:1]) if method.name == "forward" else set[str]()
+    if method.name != "forward":
+        known = {each for each in parameters if each in {"x", "input", "inputs", "hidden", "features", "z", "h"}}
+    for node in ast.walk(method):
+        if isinstance(node, ast.Assign) and _tensors_in(node.value) & known:
+            names = (part for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name))
+            known |= {part.id for part in names}
+    return known
+
+
+def _tensors_in(node: ast.expr) -> set[str]:
+    """The names in an expression, without those of which only the shape or a number is used."""
+    found: set[str] = set()
+    pending: list[ast.AST] = [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, ast.Attribute) and each.attr in NO_TENSORS:
+            continue
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "len":
+            continue
+        if isinstance(each, ast.Name):
+            found.add(each.id)
+        pending.extend(ast.iter_child_nodes(each))
+    return found
