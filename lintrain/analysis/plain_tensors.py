@@ -88,7 +88,10 @@ def _judged(
     uses = [each for each in source.nodes_of(ast.Attribute) if each.attr == name]
     inside = {each for each in ast.walk(owner) if isinstance(each, ast.Attribute)}
     stored = [each for each in uses if isinstance(each.ctx, ast.Store)]
-    if len(stored) != 1 or any(each not in inside for each in uses):
+    outside = [each for each in uses if each not in inside]
+    if len(stored) != 1 or (needs_grad and outside):
+        return None
+    if any(isinstance(each.value, ast.Attribute) and each.value.attr == name for each in _moving(source)):
         return None
     if any(isinstance(each, ast.Constant) and each.value == name for each in ast.walk(owner)):
         return None
@@ -97,6 +100,10 @@ def _judged(
         return None
     location = source.location(statement)
     return PlainTensor(location, owner.name, name, code, needs_grad, source.location(used))
+
+
+def _moving(source: Source) -> Iterator[ast.Attribute]:
+    return (each for each in source.nodes_of(ast.Attribute) if each.attr in MOVES)
 
 
 def _is_tensor(node: ast.expr, known: set[str]) -> bool:

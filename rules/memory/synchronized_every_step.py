@@ -45,6 +45,18 @@ Occasional calls cost little:
         if index % 100 == 0:
             torch.cuda.empty_cache()
 
+A loop that measures times has to wait for the device:
+
+    import time
+
+    def fit(net, loader):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            torch.cuda.synchronize()
+            print(time.perf_counter())
+
 A flag may enable the detection:
 
     import argparse
@@ -80,7 +92,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import statements, training_loops
+from lintrain.analysis import clocks, statements, training_loops
 from lintrain.pipeline.record import LibraryCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass
 
@@ -117,7 +129,7 @@ class SynchronizedEveryStep(Rule[Claim]):
         for call in pipeline.calls if trainings else ():
             if call.path in STOPS:
                 training = run.get(call.location)
-                if training is not None and not _is_measured(call, training, clocks):
+                if training is not None and not _is_for_a_clock(pipeline, call, training):
                     found.setdefault(call.location, self._report(call, training, f"{STOPS[call.path]} in every step"))
             if call.path in DETECTS and call.is_certain and _is_enabled(pipeline, call):
                 found.setdefault(
@@ -166,6 +178,12 @@ def _run_each_step(
             for location in statements.run_every_iteration(pipeline.source, training.loop.location):
                 found.setdefault(location, training)
     return found
+
+
+def _is_for_a_clock(pipeline: Pipeline, call: LibraryCall, training: training_loops.TrainingLoop) -> bool:
+    """Whether the loop waits for the device because it measures times."""
+    reads = clocks.clock_reads(pipeline) if call.path == "torch.cuda.synchronize" else ()
+    return any(training.loop.location.holds(read) for read in reads)
 
 
 def _is_enabled(pipeline: Pipeline, call: LibraryCall) -> bool:
