@@ -1,0 +1,93 @@
+"""A preprocessor is fitted a second time, on the test rows.
+
+The test rows are then scaled by their own mean and range, or encoded with their own vocabulary, and the model sees
+other numbers than in training. The score is not that of the trained model on new rows.
+
+## Bad
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    x_inside, x_outside, y_inside, y_outside = train_test_split(x_train, y_train, random_state=0)
+    scaler = StandardScaler()
+    x_inside = scaler.fit_transform(x_inside)
+    x_outside = scaler.fit_transform(x_outside)  # <- refitted-preprocessor
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_inside, y_inside, validation_data=(x_outside, y_outside), verbose=0)
+
+## Good
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    x_inside, x_outside, y_inside, y_outside = train_test_split(x_train, y_train, random_state=0)
+    scaler = StandardScaler()
+    x_inside = scaler.fit_transform(x_inside)
+    x_outside = scaler.transform(x_outside)
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_inside, y_inside, validation_data=(x_outside, y_outside), verbose=0)
+
+## When it is fine
+
+A preprocessor that is made again for other columns, and one that is fitted on training rows only:
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    x_inside, x_outside, y_inside, y_outside = train_test_split(x_train, y_train, random_state=0)
+    scaler = StandardScaler()
+    x_inside = scaler.fit_transform(x_inside)
+    x_outside = scaler.transform(x_outside)
+    scaler = StandardScaler()
+    targets = scaler.fit_transform(y_inside.reshape(-1, 1))
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_inside, y_inside, validation_data=(x_outside, y_outside), verbose=0)
+
+## Fix
+
+Asks first: the results on the test rows change.
+
+## References
+
+scikit-learn documentation, "Common pitfalls and recommended practices": inconsistent preprocessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import refits
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The method that should be `transform`, with its owner; None if only `fit` is called."""
+
+    callee: Location
+    code: str
+
+
+class RefittedPreprocessor(Rule[Claim]):
+    level = Level.WARNING
+    keywords = "fit_transform"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for refit in refits.refitted(pipeline):
+            shown = f"`{refit.learner}`" if len(refit.learner) <= 30 else "this preprocessor"
+            yield self.finding(
+                refit.location,
+                f"{shown} is fitted again, on the test rows",
+                related=[Related(refit.first, "fitted on the training rows here", "fit")],
+                help="only `transform` the test rows",
+                claim=Claim(refit.callee, f"{refit.learner}.transform"),
+            )
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        edit = fixes.Replace(finding.claim.callee, finding.claim.code)
+        return fixes.Fix.of("only transform the test rows", edit, safe=False)
