@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
@@ -58,7 +58,10 @@ def clock_reads(pipeline: Pipeline) -> frozenset[Location]:
 
 def _blocks(source: Source) -> Iterator[list[ast.stmt]]:
     yield source.tree.body
-    for node in source.nodes_of(ast.FunctionDef, ast.For, ast.While, ast.With, ast.If):
+    nodes: Sequence[ast.FunctionDef | ast.For | ast.While | ast.With | ast.If] = source.nodes_of(
+        ast.FunctionDef, ast.For, ast.While, ast.With, ast.If
+    )
+    for node in nodes:
         yield node.body
 
 

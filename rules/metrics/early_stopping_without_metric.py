@@ -1,4 +1,4 @@
-"""Early stopping is requested, but the Trainer has no metric to compare.
+"""Early stopping is requested, but no metric is named to compare.
 
 `EarlyStoppingCallback` compares `metric_for_best_model`, which has a default only with `load_best_model_at_end=True`.
 Without it, `train()` raises an AssertionError before the first step.

@@ -5,21 +5,26 @@ ValueError when it is created, after imports and, in many scripts, after the dat
 
 ## Bad
 
-    args = trl.GRPOConfig("out", per_device_train_batch_size=4, num_generations=6)  # <- uneven-generations
+    grpo = trl.GRPOConfig(
+        "out",
+        use_cpu=True,
+        per_device_train_batch_size=4,
+        num_generations=6,  # <- uneven-generations
+    )
     # raises ValueError
 
 ## Good
 
-    args = trl.GRPOConfig("out", per_device_train_batch_size=6, num_generations=6)
+    grpo = trl.GRPOConfig("out", use_cpu=True, per_device_train_batch_size=6, num_generations=6)
 
 ## When it is fine
 
 Accumulated batches count together, and those of all processes (here of 8):
 
-    args = trl.GRPOConfig("out", per_device_train_batch_size=4, gradient_accumulation_steps=2, num_generations=8)
+    grpo = trl.GRPOConfig("out", use_cpu=True, gradient_accumulation_steps=2, num_generations=16)
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 8:
-        args = trl.GRPOConfig("out", per_device_train_batch_size=1, num_generations=8)
+        grpo = trl.GRPOConfig("out", use_cpu=True, per_device_train_batch_size=1, num_generations=8)
 
 ## Fix
 
@@ -47,6 +52,7 @@ OTHERS = ("generation_batch_size", "steps_per_generation", "auto_find_batch_size
 class UnevenGenerations(ArgumentsRule):
     level = Level.ERROR
     keywords = "GRPOConfig"
+    needs_training = False
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding]:
         if not arguments.path.endswith("GRPOConfig") or not arguments.is_complete:
