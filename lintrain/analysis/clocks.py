@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 
+from lintrain.analysis import script_text
 from lintrain.model.location import Location
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source
@@ -22,6 +25,10 @@ WAITS = lazy_pattern(
     r"|while |barrier|to\([\"']cpu|block_until"
 )
 """Code that waits until a tensor has been computed, or may do so."""
+
+
+MOVED = lazy_pattern(r"\.(?:cuda|to)\(|device|cuda")
+"""Code that chooses where a tensor is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ def unsynchronized(pipeline: Pipeline) -> Iterator[Timing]:
         for statement in block:
             for name, end in _differences(source, statement, clocks):
                 if name in started:
-                    yield from _judged(source, started[name], end, work)
+                    yield from _judged(pipeline, started[name], end, work)
             if _is_start(source, statement, clocks):
                 assert isinstance(statement, ast.Assign)
                 started[ast.unparse(statement.targets[0])] = statement
@@ -84,9 +91,45 @@ def _differences(source: Source, statement: ast.stmt, clocks: frozenset[Location
                 pass
 
 
-def _judged(source: Source, start: ast.Assign, end: Location, work: list[Location]) -> Iterator[Timing]:
-    first = source.location(start)
+def _judged(pipeline: Pipeline, start: ast.Assign, end: Location, work: list[Location]) -> Iterator[Timing]:
+    source, first = pipeline.source, pipeline.source.location(start)
     lines = source.lines[first.end_line : end.line - 1]
     done = [each for each in work if first.end_line < each.line and each.end_line < end.line]
-    if done and not WAITS.search("\n".join(line.partition("#")[0] for line in lines)):
+    if not done or WAITS.search("\n".join(line.partition("#")[0] for line in lines)):
+        return
+    scope = blocks.scope_of(pipeline, first)
+    used = {
+        each.id
+        for each in ast.walk(scope)
+        if isinstance(each, ast.Name) and first.end_line < each.lineno < end.line and isinstance(each.ctx, ast.Load)
+    }
+    if _may_be_on_gpu(source, scope, used):
         yield Timing(end, first, done[-1])
+
+
+def _may_be_on_gpu(source: Source, scope: ast.AST, used: set[str]) -> bool:
+    """Whether one of these names is moved in a scope, or made of something that is, or comes in from outside of it."""
+    neutral = script_text.imported_names(source) | set(dir(builtins))
+    made: dict[str, list[ast.expr]] = {}
+    moved: set[str] = set()
+    for node in ast.walk(scope):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for name in (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)):
+                    made.setdefault(name, []).append(value)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="to" | "cuda")):
+                moved.add(name)
+            case _:
+                pass
+    pending, seen = list(used), set[str]()
+    while pending:
+        name = pending.pop()
+        if name in seen or name in neutral:
+            continue
+        seen.add(name)
+        if name in moved or name not in made:
+            return True
+        if any(MOVED.search(ast.unparse(value)) for value in made[name]):
+            return True
+        pending.extend(each.id for value in made[name] for each in ast.walk(value) if isinstance(each, ast.Name))
+    return False

@@ -92,6 +92,11 @@ def _imports(source: Source) -> tuple[Import, ...]:
     return (*whole, *parts)
 
 
+def imported_names(source: Source) -> frozenset[str]:
+    """The names that the imports of a file bind."""
+    return frozenset((each.alias or each.name or each.module).partition(".")[0] for each in imports_of(source))
+
+
 def declared_names(source: Source) -> frozenset[str]:
     """The names of a file's functions, classes, parameters and imports."""
     found = {node.name for node in source.nodes_of(ast.FunctionDef)}
