@@ -56,7 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, is_missing
+from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Pipeline, Rule
 
@@ -89,4 +89,4 @@ def _lacks_metric(run: TrainerRun) -> bool:
     if settings is None or not settings.is_complete or not is_missing(settings.value("metric_for_best_model")):
         return False
     best = settings.value("load_best_model_at_end")
-    return is_missing(best) or (isinstance(best, Constant) and best.value is False and not best.may_differ)
+    return is_missing(best) or literal(best) is False

@@ -58,7 +58,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.pipeline.values.python import Value, literal, number_of
+from lintrain.pipeline.values.python import Value, literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Rule, dataclass, fixes
 
 WARMUPS = ("warmup_steps", "warmup_ratio")
@@ -104,5 +104,5 @@ class IgnoredWarmup(Rule[Claim]):
 
 
 def _is_positive(value: Value) -> bool:
-    number = number_of(value)
-    return number is not None and number > 0
+    number = literal(value)
+    return isinstance(number, int | float) and number > 0

@@ -1,0 +1,78 @@
+"""`backward` gets the loss itself as its gradient.
+
+The argument of `loss.backward(…)` multiplies all gradients. With the loss as the argument, the gradient is that of half
+its square: steps become smaller as the loss falls, and very large where it is large. No error appears.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward(loss)  # <- loss-as-gradient
+        optimizer.step()
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+## When it is fine
+
+A loss for each row needs a weight for each row:
+
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    for x, y in loader:
+        optimizer.zero_grad()
+        losses = criterion(net(x), y)
+        losses.backward(torch.ones_like(losses))
+        optimizer.step()
+
+## Fix
+
+Asks first: all gradients change.
+
+## References
+
+PyTorch documentation, `torch.Tensor.backward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import expressions
+from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The call without its argument."""
+
+    code: str
+
+
+class LossAsGradient(Rule[Claim]):
+    level = Level.WARNING
+    keywords = "backward"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for call in expressions.calls_of_method(pipeline.source, "backward"):
+            loss, given = call.called_on, call.arguments
+            if loss is None or len(given) != 1 or given[0].code != loss.code:
+                continue
+            shown = f"`{loss.code}`" if len(loss.code) <= 30 else "the loss"
+            yield self.finding(
+                call.location,
+                f"{shown} is passed to its own `backward`, which scales all gradients by it",
+                help="call `backward()` without an argument",
+                claim=Claim(f"{loss.written_code}.backward()"),
+            )
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        edit = fixes.Replace(finding.location, finding.claim.code)
+        return fixes.Fix.of("call it without an argument", edit, safe=False)
