@@ -30,6 +30,15 @@ A loss for each row needs a weight for each row:
         losses.backward(torch.ones_like(losses))
         optimizer.step()
 
+A value that is no loss, in a test of autograd:
+
+    output = net(torch.zeros(1, 8)).sum()
+    output.backward(output)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
 ## Fix
 
 Asks first: all gradients change.
@@ -41,10 +50,14 @@ PyTorch documentation, `torch.Tensor.backward`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions
-from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes
+from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, lazy_pattern
+
+LOSS = lazy_pattern(r"loss|cost|err|objective", re.IGNORECASE)
+"""Names of losses: another value may be its own gradient in a test of autograd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +74,7 @@ class LossAsGradient(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for call in expressions.calls_of_method(pipeline.source, "backward"):
             loss, given = call.called_on, call.arguments
-            if loss is None or len(given) != 1 or given[0].code != loss.code:
+            if loss is None or len(given) != 1 or given[0].code != loss.code or not LOSS.search(loss.code):
                 continue
             shown = f"`{loss.code}`" if len(loss.code) <= 30 else "the loss"
             yield self.finding(
