@@ -1,0 +1,1 @@
+"""How often lintrain knows what rules ask for, over public training code."""
