@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from benchmarks.sight.__main__ import document_of, main, read_clone
 from benchmarks.sight.clones import Folder, folders_in, half_of, read_repositories
-from benchmarks.sight.origins import Mechanism
+from benchmarks.sight.origins import Mechanism, Origins
 from benchmarks.sight.questions import (
     BATCH_SIZE,
     CHECKPOINT,
@@ -18,11 +19,19 @@ from benchmarks.sight.questions import (
     OTHER_TARGET,
     ROWS,
     TARGET,
+    Items,
     Question,
+    asked_in,
 )
+from benchmarks.sight.replacing import watched
 from benchmarks.sight.summary import Clone, Maker, answers_of, makers_of, shares_of
+from benchmarks.sight.tracing import traced
 from lintrain.interpreter.core import dispatch
+from lintrain.knowledge.versions import exactly
 from lintrain.pipeline.values import python
+from lintrain.read import load, read_pipeline
+from lintrain.source.project import Project
+from lintrain.source.reading import read_bytes
 
 ROWS_OF_THE_SCRIPT = """\
 import torch
@@ -187,6 +196,21 @@ def test_the_origin_of_a_part_of_a_batch_is_that_of_the_row(clone: Clone) -> Non
     maker: Maker = makers_of(answers_of([clone]))[0]
     assert maker.name == "torch.load()"
     assert maker.questions == {TARGET.name: 1, ROWS.name: 1}
+
+
+def levels_of(script: Path, observed: AbstractContextManager[Items | Origins]) -> dict[tuple[str, int], str]:
+    """The level of each question by line, from a reading while the interpreter is observed."""
+    load()
+    source = read_bytes(str(script), script.read_bytes())
+    with observed as kept:
+        pipeline = read_pipeline(source, exactly(), Project())
+    items = kept.items if isinstance(kept, Origins) else kept
+    return {(asked.question.name, asked.location.line): asked.level for asked in asked_in(pipeline, items)}
+
+
+@pytest.mark.parametrize("name", ["loop.py", "trainer.py"])
+def test_a_reading_for_the_origins_knows_as_much_as_an_ordinary_one(folder: Path, name: str) -> None:
+    assert levels_of(folder / name, traced()) == levels_of(folder / name, watched())
 
 
 def test_the_interpreter_is_as_before_after_a_reading(clone: Clone) -> None:
