@@ -104,7 +104,8 @@ from transformers import AutoModelForSequenceClassification, Trainer
 model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
 other = AutoModelForSequenceClassification.from_pretrained(sys.argv[1])
 Trainer(model, train_dataset=load_dataset("glue", "mrpc")["train"]).train()
-Trainer(other, train_dataset=read_rows()).train()
+data = load_dataset("glue", "sst2")["train"] if len(sys.argv) > 2 else read_rows()
+Trainer(other, train_dataset=data).train()
 """
 
 UNIT_TESTS = """\
