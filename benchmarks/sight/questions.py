@@ -102,7 +102,7 @@ def _level_of_data(pipeline: Pipeline, data: Value) -> str:
         case Dataset():
             return _level_of_columns(bool(data.columns), data.is_complete)
         case Instance():
-            own = next((rows for rows in pipeline.own_rows if rows.instance is data), None)
+            own = pipeline.rows_of(data)
             return _level_of_columns(bool(own and own.columns), bool(own and own.is_complete))
         case _:
             return "unknown" if _is_vague(data) else "data set only"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.leaks import LEARNERS, SPLIT
-from lintrain.analysis.training_loops import EVALUATION_WORDS, TRAINING_WORDS, words_of
+from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source

@@ -103,8 +103,6 @@ STOPS = {
 }
 """Calls that slow down a step, and what each of them does."""
 
-CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.perf_counter_ns", "timeit.default_timer"})
-
 FEWEST_STEPS = 2
 DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"})
 """Calls that enable anomaly detection."""
@@ -125,7 +123,6 @@ class SynchronizedEveryStep(Rule[Claim]):
         trainings = list(training_loops.training_loops(pipeline)) if training_loops.trains_by_hand(pipeline) else []
         found: dict[Location, Finding[Claim]] = {}
         run = _run_each_step(pipeline, trainings) if any(call.path in STOPS for call in pipeline.calls) else {}
-        clocks = [call.location for call in pipeline.calls if call.path in CLOCKS]
         for call in pipeline.calls if trainings else ():
             if call.path in STOPS:
                 training = run.get(call.location)
@@ -159,12 +156,6 @@ class SynchronizedEveryStep(Rule[Claim]):
         if times >= loop.steps - 1:
             return Verdict.confirmed(text, times=times)
         return Verdict.inconclusive(text, times=times) if times else Verdict.refuted(text, times=times)
-
-
-def _is_measured(call: LibraryCall, training: training_loops.TrainingLoop, clocks: Sequence[Location]) -> bool:
-    """Whether the loop reads a clock, which needs the device to be done: it measures how long its steps take."""
-    loop = training.loop.location
-    return call.path == "torch.cuda.synchronize" and any(loop.holds(clock) for clock in clocks)
 
 
 def _run_each_step(
