@@ -11,6 +11,9 @@ def accepted_names(constructors: Sequence[ast.FunctionDef]) -> list[str] | None:
 
     The first constructor's own parameters are not among them. Each passes its `**kwargs` on to the next.
     """
+    # `Model(*args, **kwargs)` makes another class, which takes `inputs` and `outputs`.
+    if not constructors or constructors[0].args.vararg is not None:
+        return None
     found: dict[str, None] = {}
     passed = set[str]()
     for position, node in enumerate(constructors):
