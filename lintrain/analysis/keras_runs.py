@@ -23,7 +23,7 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
-from lintrain.pipeline.values.training import KerasRun
+from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -157,6 +157,17 @@ def _layers_until_unknown(parts: Iterable[Value]) -> Iterator[Layer]:
         if not isinstance(part, Layer):
             return
         yield part
+
+
+def labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:
+    """The labels of every `fit` call of a run; None if their format is unknown or differs."""
+    found: list[KerasLabels | LabelledBatches] = []
+    for _, arguments in run.fits:
+        given = arguments.get("y") or arguments.get("x")
+        if given is None or not isinstance(given.value, KerasLabels | LabelledBatches):
+            return None
+        found.append(given.value)
+    return found[0] if found and len({(labels.is_one_hot, labels.classes) for labels in found}) == 1 else None
 
 
 def backbones(model: Value) -> list[Model]:

@@ -197,6 +197,8 @@ def name_rename(module: str, name: str) -> NameRename | None:
     package, _, rest = module.partition(".layers.")
     if package == "keras" and rest.partition(".")[0] in _LAYER_MODULES and f"{module}.{name}" not in NAMES:
         return _at("keras.layers", name)
+    if module.startswith("keras.optimizer_v"):
+        return _at("keras.optimizers", name)
     return NAMES.get(f"{module}.{name}")
 
 

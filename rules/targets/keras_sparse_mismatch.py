@@ -84,7 +84,7 @@ class KerasSparseMismatch(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
-            loss, labels = keras_runs.loss_of(run), _labels_of(run)
+            loss, labels = keras_runs.loss_of(run), keras_runs.labels_of(run)
             if loss is None or labels is None or loss.name not in EXPECTS_ONE_HOT:
                 continue
             if EXPECTS_ONE_HOT[loss.name] is not labels.is_one_hot:
@@ -119,14 +119,3 @@ class KerasSparseMismatch(Rule[Claim]):
         if not other:
             return None
         return fixes.Fix.of(f"use `{other}`", fixes.Replace(finding.location, f'"{other}"'), safe=False)
-
-
-def _labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:
-    """The labels of every `fit` call of a run; None if their format is unknown or differs."""
-    found: list[KerasLabels | LabelledBatches] = []
-    for _, arguments in run.fits:
-        given = arguments.get("y") or arguments.get("x")
-        if given is None or not isinstance(given.value, KerasLabels | LabelledBatches):
-            return None
-        found.append(given.value)
-    return found[0] if found and len({labels.is_one_hot for labels in found}) == 1 else None

@@ -13,6 +13,7 @@ from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Constant,
+    LibraryObject,
     Literal,
     Mapping,
     Sequence,
@@ -76,6 +77,29 @@ def _from_folder(call: Call) -> Value:
 @method(LabelledBatches, "cache", "prefetch", "shuffle", "take", "skip", "repeat")
 def _same_batches(call: Call) -> Value:
     return call.receiver
+
+
+@method(LibraryObject, "flow_from_directory", "flow_from_dataframe")
+def _from_image_folder(call: Call) -> Value:
+    """Batches of an `ImageDataGenerator`; their labels are one-hot rows unless `class_mode` differs."""
+    generator = call.receiver
+    if not isinstance(generator, LibraryObject) or not generator.path.endswith(".ImageDataGenerator"):
+        return UNKNOWN
+    mode = call.value("class_mode", 4 if call.path.endswith("_directory") else 8)
+    chosen = "categorical" if isinstance(mode, Absent) else literal(mode)
+    if chosen not in {"binary", "sparse", "categorical"}:
+        return UNKNOWN
+    return LabelledBatches(chosen == "categorical", 2 if chosen == "binary" else None, origin=call.location)
+
+
+@method(LibraryObject, "flow")
+def _augmented(call: Call) -> Value:
+    """Batches of arrays: the labels are those that the call gets."""
+    generator, labels = call.receiver, call.value("y", 1)
+    is_generator = isinstance(generator, LibraryObject) and generator.path.endswith(".ImageDataGenerator")
+    if not is_generator or not isinstance(labels, KerasLabels):
+        return UNKNOWN
+    return LabelledBatches(labels.is_one_hot, labels.classes, origin=labels.origin)
 
 
 def _batches(call: Call, mode: object) -> Value:

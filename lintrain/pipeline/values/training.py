@@ -213,6 +213,7 @@ class LabelledBatches(Value):
     """Batches of inputs with such labels, as the loaders of folders give them."""
 
     is_one_hot: bool = False
+    classes: int | None = None
 
 
 @dataclass(eq=False, slots=True)
