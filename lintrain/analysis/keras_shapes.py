@@ -1,0 +1,140 @@
+"""How many axes the tensors between the layers of a Keras network have, as far as the script says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain.pipeline.modules import MOST_PARTS
+from lintrain.pipeline.values.model import Layer, Network
+from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+RECURRENT = frozenset({"LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU"})
+KEEPING = frozenset(
+    {
+        *("Dense", "Dropout", "BatchNormalization", "LayerNormalization", "Activation", "LeakyReLU", "PReLU", "ELU"),
+        *("ReLU", "Softmax", "GaussianNoise", "GaussianDropout", "ActivityRegularization", "Rescaling"),
+    }
+)
+FEWEST_ROWS = 5000
+"""A first number in `input_shape` from here on counts the rows of the data; images and sequences are smaller."""
+
+_SPATIAL = lazy_pattern(
+    r"(?:Separable|Depthwise)?Conv([123])D(?:Transpose)?|(?:Max|Average)Pooling([123])D|UpSampling([123])D"
+    r"|ZeroPadding([123])D|Cropping([123])D|SpatialDropout([123])D"
+)
+_GLOBAL = lazy_pattern(r"Global(?:Max|Average)Pooling([123])D")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A layer with the number of axes that it gets and gives, the batch included; None if unknown."""
+
+    layer: Layer
+    given: int | None
+    result: int | None
+
+    @property
+    def expected(self) -> int | None:
+        """The number of axes that the layer accepts; None if it accepts several, or is not known."""
+        name = self.layer.name
+        if name in RECURRENT:
+            return 3
+        found = _SPATIAL.fullmatch(name) or _GLOBAL.fullmatch(name)
+        return _dimensions(found) + 2 if found is not None else None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the layer, or the first batch, certainly raises an error."""
+        if self.given is None or self.expected is None or self.given == self.expected:
+            return False
+        # With TensorFlow a convolution takes every further axis at the front for one of the batch.
+        is_open = "Conv" in self.layer.name and self.given > self.expected
+        return not is_open or _begins_with_batch(self.layer)
+
+
+def steps_of(run: KerasRun) -> list[Step]:
+    """The layers of a network, the first one first; empty if they are not known or form no chain."""
+    steps: list[Step] = []
+    axes: int | None = None
+    for position, layer in enumerate(_layers_of(run)):
+        given = axes if position else _axes_of_input(layer)
+        axes = given if layer.path == "keras.Input" else _result(layer, given)
+        steps.append(Step(layer, given, axes))
+    return steps
+
+
+def _layers_of(run: KerasRun) -> list[Layer]:
+    network = run.model
+    if not isinstance(network, Network) or not network.is_complete:
+        return []
+    if network.path == "keras.Sequential":
+        layers = [each for each in network.layers if isinstance(each, Layer)]
+        return layers if len(layers) == len(network.layers) else []
+    chain = list(_back_from(network.last))
+    return chain[::-1] if chain and chain[-1].path == "keras.Input" else []
+
+
+def _back_from(part: Value | None) -> Iterator[Layer]:
+    for _ in range(MOST_PARTS):
+        if not isinstance(part, Layer):
+            return
+        yield part
+        if len(part.inputs) != 1:
+            return
+        part = part.inputs[0]
+
+
+def _axes_of_input(layer: Layer) -> int | None:
+    """The axes of what the first layer gets, by the shape that it is made with."""
+    given = layer.arguments
+    if "**" in given:
+        return None
+    for name, batch in (("input_shape", 1), ("shape", 1), ("batch_shape", 0), ("batch_input_shape", 0)):
+        if name in given:
+            return _length(given[name], batch)
+    if layer.path == "keras.Input" and "0" in given:
+        return _length(given["0"], 1)
+    return 2 if "input_dim" in given and layer.name == "Dense" else None
+
+
+def _begins_with_batch(layer: Layer) -> bool:
+    """Whether `input_shape` begins with the number of all rows, or with None for the batch."""
+    shape = layer.arguments.get("input_shape")
+    first = shape.items[0] if isinstance(shape, Sequence) and shape.items else None
+    if not isinstance(first, Constant):
+        return False
+    return first.value is None or (isinstance(first.value, int) and first.value >= FEWEST_ROWS)
+
+
+def _length(shape: Value, batch: int) -> int | None:
+    return len(shape.items) + batch if isinstance(shape, Sequence) and shape.is_complete else None
+
+
+def _result(layer: Layer, given: int | None) -> int | None:
+    name, arguments = layer.name, layer.arguments
+    if "**" in arguments:
+        return None
+    if name in KEEPING or _SPATIAL.fullmatch(name):
+        return given
+    if name == "Flatten":
+        return 2
+    if name in RECURRENT:
+        return _after_recurrent(arguments)
+    if _GLOBAL.fullmatch(name):
+        return 2 if is_missing(arguments.get("keepdims", Constant(None))) else None
+    return _length(arguments["target_shape"], 1) if name == "Reshape" and "target_shape" in arguments else None
+
+
+def _after_recurrent(arguments: dict[str, Value]) -> int | None:
+    if "return_state" in arguments:
+        return None
+    every = literal(arguments.get("return_sequences", Constant(False)))
+    return {True: 3, False: 2}.get(every) if isinstance(every, bool) else None
+
+
+def _dimensions(found: re.Match[str]) -> int:
+    return int(next(each for each in found.groups() if each))

@@ -1,0 +1,91 @@
+"""A Keras layer gets a tensor with another number of axes than it accepts.
+
+`Conv2D` expects batch, height, width and channels; `LSTM` expects batch, time and features. `input_shape` is the shape
+of one row, without the batch. The network raises ValueError when it is built, or in the first batch.
+
+## Bad
+
+    network = keras.Sequential()
+    network.add(keras.Input((8,)))
+    network.add(keras.layers.LSTM(4))  # <- keras-input-rank
+    network.add(keras.layers.Dense(3, activation="softmax"))
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_train, verbose=0)
+    # raises expected ndim=3, found ndim=2
+
+## Good
+
+    network = keras.Sequential()
+    network.add(keras.Input((8, 1)))
+    network.add(keras.layers.LSTM(4))
+    network.add(keras.layers.Dense(3, activation="softmax"))
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train.reshape(-1, 8, 1), y_train, verbose=0)
+
+## When it is fine
+
+The shape of the data is known only when the script runs:
+
+    rows = x_train.reshape(-1, 8, 1)
+    network = keras.Sequential([keras.layers.Conv1D(4, 3, input_shape=rows.shape[1:]), keras.layers.Flatten()])
+    network.compile(optimizer="adam", loss="mse")
+
+## Fix
+
+None: the shape may be wrong, the layer, or a `Flatten` may be missing.
+
+## References
+
+Keras documentation, "Layer input shapes"; the errors of `InputSpec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import keras_shapes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+
+
+class KerasInputRank(Rule):
+    level = Level.ERROR
+    keywords = "compile"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[None]]:
+        seen = set[Location]()
+        for run in pipeline.keras_runs:
+            steps = keras_shapes.steps_of(run)
+            refused = next((each for each in steps if each.is_refused), None)
+            if refused is None or refused.layer.made is None or refused.layer.made in seen:
+                continue
+            seen.add(refused.layer.made)
+            first = steps[0].layer
+            shape = first.made or first.origin
+            related = (
+                [Related(shape, "the shape of a row is here", "shape")] if shape and first != refused.layer else []
+            )
+            yield self.finding(
+                refused.layer.made,
+                f"`{refused.layer.name}` expects {refused.expected} axes, but gets {refused.given}",
+                related=related,
+                help=_remedy(refused),
+                subject="layer",
+            )
+
+    def verify(self, finding: Finding[None], evidence: Evidence) -> Verdict:
+        failure = evidence.failed_with("expected ndim=", "expected min_ndim=", "must be a tuple of")
+        if failure is not None:
+            return Verdict.confirmed("Keras refuses the number of axes when the network is built", stage=failure.name)
+        keras = evidence.keras
+        if keras is None or not keras.output_shape:
+            return Verdict.inconclusive(evidence.not_reached("forward"))
+        return Verdict.refuted(f"the network gives outputs {list(keras.output_shape)}")
+
+
+def _remedy(step: keras_shapes.Step) -> str:
+    given, expected = step.given or 0, step.expected or 0
+    if given > expected:
+        return "leave out the batch in the shape, or reshape before the layer"
+    if step.layer.name in keras_shapes.RECURRENT:
+        return "pass `return_sequences=True` to the layer before, or reshape to (time, features)"
+    return "add the axis of the channels, or reshape before it"
