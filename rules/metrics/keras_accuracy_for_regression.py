@@ -87,5 +87,5 @@ class KerasAccuracyForRegression(Rule):
 
 def _accuracy_among(metrics: Value) -> str | None:
     items = metrics.items if isinstance(metrics, Sequence) else [metrics]
-    names = [item.value for item in items if isinstance(item, Constant) and not item.is_default]
+    names = [item.value for item in items if isinstance(item, Constant) and not item.may_differ]
     return next((name for name in names if isinstance(name, str) and name in ACCURACIES), None)
