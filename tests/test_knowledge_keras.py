@@ -78,3 +78,9 @@ def test_a_name_that_only_moved_can_be_imported_from_its_new_module(path: str) -
     assert rename.new_module
     assert rename.new_name
     assert api.name_state(rename.new_module, rename.new_name, INSTALLED).state == "present"
+
+
+def test_a_function_below_a_package_is_no_method() -> None:
+    assert api.name_state("lightning", "seed_everything", exactly(lightning="2.6.6")).state == "unknown"
+    assert api.name_state("keras.Model", "fit_generator", INSTALLED).state == "gone"
+    assert api.name_state("keras.Model", "fit", INSTALLED).state == "present"

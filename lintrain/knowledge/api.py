@@ -129,7 +129,9 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
 
 def _method_state(package: str, path: str, wanted: Sequence[int]) -> Known:
     """Whether a class has a method; of the classes whose methods the tables contain."""
-    if path not in tables.callable_names(package):
+    # What is right below a package may also be a function, of a module whose names are not listed.
+    is_method = path.split(".")[-2][:1].isupper()
+    if not is_method or path not in tables.callable_names(package):
         return Known("unknown", package)
     history = tables.history_of(package, path)
     return _judged(package, [at for at, items in enumerate(history) if items is not None], wanted)
