@@ -35,7 +35,9 @@ def _to_categorical(call: Call) -> Value:
     # Without `num_classes` the width is the largest label plus one, which only the data shows.
     given = call.argument("num_classes", 1) or call.argument("nb_classes")
     count = number_of(given.value) if given else None
-    return KerasLabels(True, int(count) if count else None, origin=call.location)
+    labels = call.value("x", 0)
+    known = labels.classes if isinstance(labels, KerasLabels) and given is None else None
+    return KerasLabels(True, int(count) if count else known, origin=call.location)
 
 
 @family("keras")
@@ -48,10 +50,14 @@ def _ready_data(path: str) -> Transfer | None:
 def _load_data(call: Call) -> Value:
     """`(x_train, y_train), (x_test, y_test)`."""
     count = CLASSES[call.path.split(".")[2]]
+    # `cifar100.load_data("coarse")` gives the 20 groups of classes.
+    mode = call.value("label_mode", 0) if count == 100 else Constant("fine")
+    if not isinstance(mode, Absent):
+        count = {"fine": count, "coarse": 20}.get(str(literal(mode)))
     return Sequence([_pair(call, count), _pair(call, count)], "tuple")
 
 
-def _pair(call: Call, count: int) -> Value:
+def _pair(call: Call, count: int | None) -> Value:
     return Sequence([Unknown(name="images"), KerasLabels(False, count, origin=call.location)], "tuple")
 
 
