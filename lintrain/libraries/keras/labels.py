@@ -49,7 +49,7 @@ def _ready_data(path: str) -> Transfer | None:
 
 def _load_data(call: Call) -> Value:
     """`(x_train, y_train), (x_test, y_test)`."""
-    count = CLASSES[call.path.split(".")[2]]
+    count: int | None = CLASSES[call.path.split(".")[2]]
     # `cifar100.load_data("coarse")` gives the 20 groups of classes.
     mode = call.value("label_mode", 0) if count == 100 else Constant("fine")
     if not isinstance(mode, Absent):
