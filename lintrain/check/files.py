@@ -106,11 +106,11 @@ class FileReader:
         folder = Path(source.path).absolute().parent
         targets = self.targets.get(folder, lambda: self.request.find_targets(folder))
         notes.update(dict.fromkeys(targets.notes))
-        if source.notebook is None:
-            return targets
-        from lintrain.knowledge.versions import with_installs
+        from lintrain.knowledge.versions import with_written
+        from lintrain.knowledge.written_versions import statements_in
 
-        return with_installs(targets, source.notebook.masked.values())
+        statements = statements_in(source)
+        return with_written(targets, statements) if statements else targets
 
 
 def _shown_modules(reading: Reading) -> Mapping[str, Source]:
@@ -125,9 +125,13 @@ def _shown_modules(reading: Reading) -> Mapping[str, Source]:
 
 @dataclass(eq=False)
 class Targets:
-    """The versions of the libraries that the scripts of a folder are written for; each folder is examined once."""
+    """The versions of the libraries that the scripts of a folder are written for; each folder is examined once.
+
+    `root` is the folder under check.
+    """
 
     settings: Settings
+    root: Path | None = None
     _finder: VersionFinder | None = None
 
     def __call__(self, folder: Path) -> TargetVersions:
@@ -135,7 +139,7 @@ class Targets:
         if self._finder is None:
             from lintrain.knowledge.versions import VersionFinder
 
-            self._finder = VersionFinder(self.settings.target_versions)
+            self._finder = VersionFinder(self.settings.target_versions, self.root)
         return self._finder.find(folder)
 
 

@@ -40,7 +40,7 @@ def request_of(
         files,
         rules,
         selection,
-        Targets(settings),
+        Targets(settings, common_folder(options.named)),
         {files[0]: read_stdin()} if options.reads_stdin and files else {},
         excludes_of(settings).leave_out_within,
         reports_modules=not options.reads_stdin,
@@ -67,7 +67,7 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - every check asks this
     with unrecorded():
         code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
-    around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()))  # noqa: PTH109 - every check asks this
+    around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()), str(common_folder(options.named)))  # noqa: PTH109 - every check asks this
     return Store(store_folder("files", options.cache_dir), repr(around))
 
 

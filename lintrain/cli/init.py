@@ -123,7 +123,8 @@ def _outermost(folders: set[str]) -> list[str]:
 def _versions(root: Path, text: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of the libraries that the scripts use: the known versions, and the names of the others."""
     from lintrain.knowledge.tables import COVERED_PACKAGES
-    from lintrain.knowledge.versions import NEWEST_KNOWN, find_versions
+    from lintrain.knowledge.target import NEWEST_KNOWN
+    from lintrain.knowledge.versions import find_versions
 
     targets = find_versions(root)
     used = [name for name in COVERED_PACKAGES if re.search(rb"\b%b\b" % name.replace("-", "_").encode(), text)]

@@ -31,13 +31,17 @@ PYTHONS = "python*"
 
 SPEAKING_NAMES = (
     "*requirements*",
-    *("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "environment.yml"),
+    *("*constraints*.txt", "*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml", "*Dockerfile*", "install*.sh"),
+    *("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "Pipfile"),
     *("pyproject.toml", "setup.py", "setup.cfg", "src", ".venv", "venv"),
 )
 """The file names that are searched for, and the requested packages."""
 
-PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning"}
-"""Other names under which packages are published."""
+PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning", "pytorch": "torch"}
+"""Other names under which packages are published; `pytorch` is conda's."""
+
+CONDA = ("*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml")
+"""The files of conda's environments."""
 
 
 TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tensorflow_gpu")
@@ -65,7 +69,7 @@ def _patterns(packages: tuple[str, ...]) -> _Patterns:
     names = "|".join(map(re.escape, packages))
     clause = r"[=<>!~]=?=?\s*[\w.*+!]+"
     return _Patterns(
-        re.compile(rf"^\s*(?:-\s*)?({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I),
+        re.compile(rf"^\s*(?:-\s*)?(?:[\w-]+::)?(?:install_requires\s*=\s*)?[\"']?({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I),
         re.compile(rf"[\"']({names})\s*(?:\[[^\]]*\])?\s*\(?([=<>!~][^;\"']*?)\)?\s*[;\"']", re.I),
         re.compile(rf"^\s*({names})\s*=\s*(?:\{{.*?version\s*=\s*)?[\"']([\^~=<>!\d][^\"']*)[\"']", re.I),
     )
@@ -89,25 +93,54 @@ class Reader:
             if text := self._text(name):
                 for package in self._names():
                     for found in re.finditer(rf'^name = "{package}"\r?\nversion = "([^"]+)"', text, re.MULTILINE):
-                        yield Statement(_package(package), f"=={found[1]}", f"{name}:{_line(text, found.end())}")
+                        yield Statement(package_named(package), f"=={found[1]}", f"{name}:{_line(text, found.end())}")
         if text := self._text("Pipfile.lock"):
             for package in self._names():
                 if (pinned := re.search(rf'"{package}":\s*\{{[^{{}}]*?"version":\s*"(==[^"]+)"', text)) is not None:
-                    yield Statement(_package(package), pinned[1], f"Pipfile.lock:{_line(text, pinned.end())}")
+                    yield Statement(package_named(package), pinned[1], f"Pipfile.lock:{_line(text, pinned.end())}")
 
     def requirements(self) -> Iterator[Statement]:
-        """The versions in `requirements*.txt` and a conda environment, the plain name first."""
-        names = [name for name in self._here if fnmatchcase(name, "*requirements*.txt")]
+        """The versions in requirements, constraints and environments of conda, the plain name first."""
+        names = [name for name in self._matching("*requirements*") if name.endswith((".txt", ".in"))]
         below = [f"requirements/{path.name}" for path in self._listed("requirements", "*.txt")]
-        for name in (
-            *sorted(names, key=lambda each: (each != "requirements.txt", each)),
-            *sorted(below),
-            "environment.yml",
-        ):
+        names.sort(key=lambda each: (each != "requirements.txt", each))
+        for name in (*names, *sorted(below), *self._matching("*constraints*.txt"), *self._matching(*CONDA)):
+            yield from self._required_in(name)
+
+    def setup(self) -> Iterator[Statement]:
+        """The requirements of `setup.py`, `setup.cfg` and a `Pipfile`."""
+        _, quoted, assigned = _patterns(tuple(self._names()))
+        for name, pattern in (("setup.py", quoted), ("Pipfile", assigned)):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
-                required = _patterns(tuple(self._names())).required
-                if len(line) <= _LONGEST_LINE and (found := required.match(line)):
-                    yield Statement(_package(found[1]), found[2], f"{name}:{number}")
+                for found in pattern.finditer(line) if len(line) <= _LONGEST_LINE else ():
+                    yield Statement(package_named(found[1]), found[2].strip(), f"{name}:{number}")
+        yield from self._required_in("setup.cfg")
+
+    def installs(self) -> Iterator[Statement]:
+        """What a Dockerfile or a script for the installation installs."""
+        from lintrain.knowledge.written_versions import requirements_in
+
+        for name in self._matching("*Dockerfile*", "install*.sh"):
+            for number, line in enumerate((self._text(name) or "").splitlines(), 1):
+                if len(line) <= _LONGEST_LINE and not line.lstrip().startswith("#"):
+                    yield from requirements_in(line, f"{name}:{number}")
+
+    def _required_in(self, name: str) -> Iterator[Statement]:
+        """The requirements of a file that has one in each line."""
+        from lintrain.knowledge.written_versions import installs_by_address
+
+        required = _patterns(tuple(self._names())).required
+        for number, line in enumerate((self._text(name) or "").splitlines(), 1):
+            if len(line) > _LONGEST_LINE or line.lstrip().startswith("#"):
+                continue
+            if found := required.match(line):
+                yield Statement(package_named(found[1]), found[2], f"{name}:{number}")
+            elif "git+" in line or ".whl" in line:
+                yield from installs_by_address(line, f"{name}:{number}")
+
+    def _matching(self, *patterns: str) -> list[str]:
+        """The names in the folder that match one of the patterns, in order."""
+        return sorted(name for name in self._here if any(fnmatchcase(name, pattern) for pattern in patterns))
 
     def pyproject(self) -> Iterator[Statement]:
         """The dependencies in pyproject.toml, in the standard form and in poetry's."""
@@ -119,7 +152,7 @@ class Reader:
             elif is_inside and len(line) <= _LONGEST_LINE:
                 for pattern in patterns:
                     for found in pattern.finditer(line):
-                        yield Statement(_package(found[1]), found[2].strip(), f"pyproject.toml:{number}")
+                        yield Statement(package_named(found[1]), found[2].strip(), f"pyproject.toml:{number}")
 
     def own_packages(self) -> Iterator[str]:
         """The packages whose source code is in this folder, next to their build configuration: their own repository."""
@@ -143,8 +176,8 @@ class Reader:
             for name in _names_in(folder, "*.dist-info"):
                 if name.endswith(".dist-info"):
                     package, _, version = name.removesuffix(".dist-info").partition("-")
-                    if _package(package) in self.packages:
-                        yield Statement(_package(package), f"=={version}", source)
+                    if package_named(package) in self.packages:
+                        yield Statement(package_named(package), f"=={version}", source)
 
     def _text(self, name: str) -> str | None:
         if name.partition("/")[0] not in self._here:
@@ -196,5 +229,6 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _package(name: str) -> str:
+def package_named(name: str) -> str:
+    """The package that is published under a name."""
     return PUBLISHED_AS.get(name.lower(), name.lower())

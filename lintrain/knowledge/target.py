@@ -6,6 +6,9 @@ from typing import Protocol
 
 from lintrain.startup.lazy_dataclass import dataclass
 
+NEWEST_KNOWN = "the newest version that lintrain knows"
+"""The source of a target that no file states."""
+
 Version = tuple[int, int]
 """A minor version, `(4, 46)`. The tables contain one patch version of each: patches do not change parameters."""
 
@@ -23,6 +26,11 @@ class Target:
     text: str
     source: str
     is_beyond: bool = False
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether nothing states a version, so that the newest is assumed."""
+        return self.source == NEWEST_KNOWN
 
 
 class Targets(Protocol):

@@ -1,15 +1,16 @@
 """Which versions of the libraries a project is written for.
 
-Sources in this order: the settings, lock files, requirements, pyproject, the project's environment, the interpreter
-that runs lintrain. The first that names a version decides; a range is narrowed by the sources that follow, as far as
-they agree with it. If no source names a package, the newest version in the tables is used. In the repository of a
-library itself, that library has no published version, and rules report nothing about it.
+Sources in this order: the settings; for each folder, the nearest to the script first, its lock files, requirements,
+build configuration, environment and what its Dockerfile installs; the interpreter that runs lintrain. The first that
+names a version decides; a range is narrowed by the sources that follow, as far as they agree with it. If no source
+names a package, the newest version in the tables is assumed. A version that is older than the tables is no target, and
+in the repository of a library itself that library has no published version: rules report nothing about either.
 
 Which minor versions a version specifier allows: `>=4.40,<5`, `~=4.46.1`, `==4.*`, and poetry's `^4.40` and `~4.40`.
 
 `packaging` is not used, because a minor version is allowed as soon as one of its patches is.
 
-Versions that a notebook installs: `!pip install transformers==4.56.2` in one of its cells.
+What a script or notebook itself installs or requires comes before its project's files: `with_written`.
 """
 
 from __future__ import annotations
@@ -25,18 +26,15 @@ from lintrain.cache.noted import Memory, note_asked
 from lintrain.knowledge.keras_versions import with_keras
 from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
-from lintrain.knowledge.target import Target, Version, written
+from lintrain.knowledge.target import NEWEST_KNOWN, Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 __all__ = ["Target", "TargetVersions", "Version", "VersionFinder", "exactly", "find_versions"]
 
-_MOST_FOLDERS_ABOVE = 6
+_MOST_FOLDERS_ABOVE = 10
 
 INTERPRETER = "the interpreter that runs lintrain"
-
-NEWEST_KNOWN = "the newest version that lintrain knows"
-"""The source of a target that no file states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +54,30 @@ class TargetVersions:
 
 @dataclass(frozen=True, slots=True)
 class _Requirements:
-    """The requirements of one folder: its lock files, requirements, pyproject and environment, in this order."""
+    """The requirements of one folder, the file that comes first in it first."""
 
-    ranks: tuple[tuple[Statement, ...], ...]
+    statements: tuple[Statement, ...]
     own_packages: frozenset[str]
     notes: tuple[str, ...]
 
     @classmethod
     def of(cls, folder: Path) -> _Requirements:
-        reader = Reader(folder, (*COVERED_PACKAGES, *TENSORFLOWS))
-        ranks = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.environment())
-        stated_by_folder = tuple(tuple(with_keras(rank)) for rank in ranks)
-        return cls(stated_by_folder, frozenset(reader.own_packages()), tuple(reader.notes))
+        reader = Reader(folder, COVERED_PACKAGES)
+        files = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.setup())
+        statements = tuple(each for file in (*files, reader.environment(), reader.installs()) for each in file)
+        return cls(statements, frozenset(reader.own_packages()), tuple(reader.notes))
 
 
 @dataclass(eq=False)
 class VersionFinder:
     """Finds the target versions of folders; each folder, and the interpreter, is read once.
 
-    `settings` maps packages to versions or specifiers and comes first.
+    `settings` maps packages to versions or specifiers and comes first. `root` is the folder under check: for a script
+    in no repository, the requirements up to there count.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    root: Path | None = None
     _requirements: Memory[Path, _Requirements] = field(default_factory=Memory[Path, _Requirements])
     _begins: Memory[Path, bool] = field(default_factory=Memory[Path, bool])
     _targets: dict[tuple[Statement, ...], TargetVersions] = field(
@@ -101,18 +101,17 @@ class VersionFinder:
     def _statements(self, stated_by_folder: list[_Requirements]) -> Iterator[Statement]:
         for package, version in self.settings.items():
             yield Statement(package.lower(), version if version[:1] in "=<>!~^" else f"=={version}", "settings")
-        for rank in zip(*(each.ranks for each in stated_by_folder), strict=True):
-            for statements in rank:
-                yield from statements
+        for each in stated_by_folder:
+            yield from each.statements
         yield from self._installed.get(None, _installed_beside_us)
 
     def _project_folders(self, folder: Path) -> list[Path]:
-        """The folder and those above it up to the one with `.git`; only the folder if there is none."""
+        """The folder and those above it up to the one with `.git`; if there is none, up to the one under check."""
         above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
         for location, each in enumerate(above):
             if self._begins.get(each, partial(_begins_at, each)):
                 return above[: location + 1]
-        return above[:1]
+        return above[: above.index(self.root) + 1] if self.root in above else above[:1]
 
 
 def _installed_beside_us() -> tuple[Statement, ...]:
@@ -149,12 +148,14 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
     """The versions that the requirements allow, taken in order; one that contradicts those before it is ignored."""
     covered = covered_versions(package)
     agreeing: list[Statement] = []
+    before: list[Statement] = []
     left = covered
     for location, group in enumerate(_by_rank(statements)):
         allowed = {version for statement in group for version in _allowed(package, statement)}
         narrowed = tuple(version for version in left if version in allowed)
-        if not narrowed and location == 0:
+        if not narrowed and (location == 0 or _names_unknown(group) or _agree_outside(before, group)):
             return None
+        before += group
         if narrowed and len(narrowed) < len(left):
             left = narrowed
             agreeing += group
@@ -165,6 +166,24 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
     text = ", ".join(dict.fromkeys(statement.specifier.removeprefix("==") for statement in agreeing))
     source = ", ".join(dict.fromkeys(statement.source for statement in agreeing))
     return Target(left, text, source, any(_is_beyond(covered, statement) for statement in agreeing))
+
+
+def _names_unknown(group: Iterable[Statement]) -> bool:
+    """Whether all that is said of a package is that it comes from a repository: it may be any version."""
+    return all(not statement.specifier for statement in group)
+
+
+def _agree_outside(before: Iterable[Statement], group: Iterable[Statement]) -> bool:
+    """Whether the versions that one source names, outside the tables, are among those that the sources before allow."""
+    named = [start for each in (*before, *group) for start in _named_versions(each.specifier)]
+    below = [(major, minor - 1) for major, minor in named if minor]
+    outside = {version for each in group for version in allowed_versions(each.specifier, (*named, *below))}
+    return any(all(allowed_versions(each.specifier, [version]) for each in before) for version in outside)
+
+
+def _named_versions(specifier: str) -> list[Version]:
+    releases = [found[2].split(".") for part in specifier.split(",") if (found := _CLAUSE.match(part.strip()))]
+    return [(int(release[0]), int(release[1]) if len(release) > 1 else 0) for release in releases]
 
 
 def _is_beyond(covered: tuple[Version, ...], statement: Statement) -> bool:
@@ -181,6 +200,8 @@ def _by_rank(statements: Iterable[Statement]) -> list[list[Statement]]:
 
 def _allowed(package: str, statement: Statement) -> tuple[Version, ...]:
     covered = covered_versions(package)
+    if not statement.specifier:
+        return ()
     if allowed := allowed_versions(statement.specifier, covered):
         return allowed
     lowest = lowest_version(statement.specifier)
@@ -225,36 +246,16 @@ def _allows(clause: re.Match[str], version: Version) -> bool:
             return version[0] == start[0] if clause[3] and len(release) == 1 else version == start
 
 
-_INSTALL = lazy_pattern(r"\s*[!%]?\s*(?:uv\s+)?(?:pip3?|mamba|conda)\s+install\b(?P<rest>.*)")
-_NAMES = "|".join((*reversed(TENSORFLOWS), *COVERED_PACKAGES))
-_PINNED = lazy_pattern(rf"(?<![\w./-])({_NAMES})(?:\[[^\]]*\])?\s*((?:[=<>!~]=?=?\s*[\w.*+!]+,?)+)", re.IGNORECASE)
-_FROM_SOURCE = lazy_pattern(rf"git\+\S*/({_NAMES})(?:\.git)?(?=[@#\s\"']|$)", re.IGNORECASE)
-
-
-def with_installs(targets: TargetVersions, lines: Iterable[str]) -> TargetVersions:
-    """The targets of a notebook: its installations override those of the project, and settings override both.
-
-    A package that is installed from its repository has no published version, and so no target.
-    """
+def with_written(targets: TargetVersions, statements: Iterable[Statement]) -> TargetVersions:
+    """The targets of one file: what it says itself overrides its project, and settings override both."""
     decisions = dict(targets.targets)
-    for statement in with_keras(installs_in(lines)):
+    for statement in statements:
         known = decisions.get(statement.package)
         if known is not None and known.source.startswith("settings"):
             continue
-        target = decided(statement.package, [statement]) if statement.specifier else None
+        target = decided(statement.package, [statement])
         if target is None:
             decisions.pop(statement.package, None)
-        else:
+        elif known is None or not target.is_assumed:
             decisions[statement.package] = target
     return replace(targets, targets=decisions)
-
-
-def installs_in(lines: Iterable[str]) -> Iterator[Statement]:
-    """The versions that lines of a notebook install; an empty specifier for an installation from a repository."""
-    for line in lines:
-        if found := _INSTALL.match(line):
-            wanted = found["rest"].replace('"', " ").replace("'", " ")
-            for pinned in _PINNED.finditer(wanted):
-                yield Statement(pinned[1].lower(), pinned[2].strip(","), "an install in this notebook")
-            for built in _FROM_SOURCE.finditer(wanted):
-                yield Statement(built[1].lower(), "", "an install in this notebook")

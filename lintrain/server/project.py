@@ -107,8 +107,8 @@ VERSION_FILES = (
     "pdm.lock",
     "Pipfile.lock",
     "requirements.txt",
-    "setup.cfg",
-    "environment.yml",
+    *("setup.cfg", "setup.py", "Pipfile", "Dockerfile"),
+    *("environment.yml", "environment.yaml"),
 )
 """Files that may determine the library versions of a project."""
 
