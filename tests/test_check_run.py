@@ -14,7 +14,9 @@ from lintrain.check.check_run import CheckRun
 from lintrain.check.fixing import FixedFiles, fix_files
 from lintrain.check.result import CheckResult
 from lintrain.check.selection import CheckRequest, Choice, choose, known_names
-from lintrain.knowledge.versions import TargetVersions, find_versions
+from lintrain.knowledge.tables import covered_versions
+from lintrain.knowledge.target import NEWEST_KNOWN, Target
+from lintrain.knowledge.versions import TargetVersions, exactly, find_versions
 from lintrain.pipeline.record import Pipeline
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
@@ -26,6 +28,9 @@ from tests.support.planted import CLUMSY, HEAD, ONLY_MEASURED, PLANTED, UNWELL
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+NEWEST = {"transformers": Target(covered_versions("transformers")[-1:], "5.23", NEWEST_KNOWN)}
 
 
 def request_of(
@@ -300,6 +305,20 @@ def test_each_folder_is_judged_by_the_versions_of_its_own_project(project: Path)
         ("!pip install -q git+https://github.com/huggingface/transformers.git", 0),
         ("!pip install -q transformers", 1),
         ("!echo transformers==4.46.3", 1),
+        ("!pip -q install transformers==4.37.2", 0),
+        ("!pip install -q \\\n    datasets \\\n    'transformers>=4.40,<4.47'", 0),
+        ("!python -m pip install transformers==4.46.3", 0),
+        ("!PIP_QUIET=1 pip install transformers==4.46.3", 0),
+        ("!conda install -y transformers=4.46.3", 0),
+        ("%%bash\ncd . && pip install transformers==4.46.3", 0),
+        ("%%writefile requirements.txt\ntransformers==4.46.3", 0),
+        ("get_ipython().system('pip install transformers==4.46.3')", 0),
+        ("import os\nos.system('pip install \"transformers>=4.40,<4.47\"')", 0),
+        ("# !pip install transformers==4.46.3", 0),
+        ("# fails since transformers==4.46.3", 1),
+        ("!pip uninstall -y transformers==4.46.3", 1),
+        ("!pip install git+https://github.com/huggingface/transformers.git@v4.46.3", 0),
+        ("!pip install git+https://github.com/huggingface/transformers.git@v5.2.0", 1),
     ],
 )
 def test_a_notebook_is_judged_by_the_versions_that_it_installs(install: str, expected: int) -> None:
@@ -309,3 +328,39 @@ def test_a_notebook_is_judged_by_the_versions_that_it_installs(install: str, exp
     request = request_of({"t.ipynb": notebook(*cells)}, rules, ["removed-argument"])
     outcome = CheckRun(replace(request, find_targets=lambda _: find_versions("/", {"datasets": "==5.2.0"}))).check()
     assert len(outcome.reported) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# transformers==4.46.3", 0),
+        ('"""Train.\n\nRequirements:\n    transformers==4.37.2\n"""', 0),
+        ('# /// script\n# dependencies = [\n#     "transformers>=4.40,<5",\n# ]\n# ///', 0),
+        ("# transformers>=4.40,<4.46 takes another name", 1),
+    ],
+)
+def test_a_script_is_judged_by_the_versions_in_its_comments(text: str, expected: int) -> None:
+    made = 'TrainingArguments("out", evaluation_strategy="epoch")'
+    rules = [rule for rule in load_rules() if rule.name == "removed-argument"]
+    texts = {"t.py": f"{text}\nfrom transformers import TrainingArguments\n\n{made}\n"}
+    request = replace(request_of(texts, rules, ["removed-argument"]), find_targets=lambda _: TargetVersions(NEWEST))
+    assert len(CheckRun(request).check().reported) == expected
+
+
+@pytest.mark.parametrize(("targets", "level", "is_safe"), [("assumed", "warning", False), ("stated", "error", True)])
+def test_an_assumed_version_makes_a_warning_and_no_safe_fix(targets: str, level: str, is_safe: bool) -> None:
+    names = ["removed-argument", "removed-name", "unknown-argument", "chat-template-return-type"]
+    rules = [rule for rule in load_rules() if rule.name in names]
+    texts = {
+        "t.py": "from transformers import TrainingArguments, AutoTokenizer\nfrom transformers import AdamW\n\n"
+        'TrainingArguments("out", evaluation_strategy="epoch")\nTrainingArguments("out", lerning_rate=1.0)\n'
+        'ids = AutoTokenizer.from_pretrained("gpt2").apply_chat_template([{"role": "user", "content": "a"}])\n'
+        "print(len(ids.tolist()))\n"
+    }
+    versions = NEWEST if targets == "assumed" else exactly(transformers="5.23.0").targets
+    request = replace(request_of(texts, rules, names), find_targets=lambda _: TargetVersions(versions))
+    found = CheckRun(request).check().reported
+    assert {one.finding.rule for one in found} == set(names)
+    assert {one.finding.level.value for one in found} == {level}
+    assert all("newest assumed" in one.finding.message for one in found) is not is_safe
+    assert any(one.fix is not None and one.fix.safe for one in found) is is_safe

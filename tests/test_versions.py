@@ -231,3 +231,53 @@ def test_in_its_own_repository_a_library_has_no_version(project: Path, location:
     (project / "setup.py").touch()
     assert find_versions(project / "examples").get("transformers") is None
     assert find_versions(project / "examples").get("datasets") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("setup.py", 'setup(\n    install_requires=["torch", "transformers[torch]==4.46.3"],\n)\n'),
+        ("setup.cfg", "[options]\ninstall_requires =\n    torch\n    transformers==4.46.3\n"),
+        ("Pipfile", '[packages]\ntransformers = "==4.46.3"\n'),
+        ("environment.yaml", "dependencies:\n  - conda-forge::transformers=4.46.3\n"),
+        ("conda_env.yml", "dependencies:\n  - pip:\n      - transformers==4.46.3\n"),
+        ("constraints.txt", "transformers==4.46.3\n"),
+        ("requirements.in", "transformers==4.46.3\n"),
+        ("Dockerfile", "FROM python:3.11\nRUN pip install torch \\\n    transformers==4.46.3\n"),
+        ("requirements.txt", "git+https://github.com/huggingface/transformers.git@v4.46.3\n"),
+    ],
+)
+def test_every_file_that_requires_a_version_counts(project: Path, name: str, content: str) -> None:
+    (project / name).write_text(content)
+    assert found(project)[0] == [(4, 46)]
+
+
+def test_an_install_from_a_repository_without_a_tag_is_unknown(project: Path) -> None:
+    (project / "requirements.txt").write_text("transformers @ git+https://github.com/huggingface/transformers\n")
+    assert find_versions(project).get("transformers") is None
+
+
+def test_the_folder_nearest_to_the_script_decides(project: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "uv.lock").write_text('[[package]]\nname = "transformers"\nversion = "4.57.6"\n')
+    (project / "old").mkdir()
+    (project / "old" / "requirements.txt").write_text("transformers==4.46.3\n")
+    assert found(project / "old")[0] == [(4, 46)]
+    (project / "old" / "requirements.txt").write_text("transformers==4.12.0\n")
+    assert find_versions(project / "old").get("transformers") is None
+
+
+def test_an_older_version_within_a_range_is_unknown(project: Path) -> None:
+    (project / "requirements.txt").write_text("transformers>=4.10\n")
+    (project / "environment.yml").write_text("dependencies:\n  - transformers=4.12\n")
+    assert find_versions(project).get("transformers") is None
+    (project / "requirements.txt").write_text("transformers>=4.45,<4.47\n")
+    assert found(project)[0] == [(4, 45), (4, 46)]
+
+
+def test_without_a_repository_the_folder_under_check_is_the_root(project: Path) -> None:
+    (project / "requirements.txt").write_text("transformers==4.46.3\n")
+    (project / "src" / "train").mkdir(parents=True)
+    target = versions.VersionFinder(root=project).find(project / "src" / "train").get("transformers")
+    assert target is not None
+    assert target.versions == ((4, 46),)

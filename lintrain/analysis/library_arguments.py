@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lintrain.knowledge.api import State, keyword_state, signature
 from lintrain.knowledge.renames import takes_calls
+from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import exactly
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddArgument, Fix, RemoveArgument
+from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import LibraryCall, Pipeline
@@ -105,7 +107,12 @@ def moved_argument(finding: Finding[Any], name: str, new_name: str, value: str) 
     if not calls or not takers:
         return None
     edits = (RemoveArgument(calls[0].location, name), AddArgument(takers[0].location, new_name, value))
-    return Fix.of(f"pass `{new_name}` to the configuration", *edits, safe=True)
+    return Fix.of(f"pass `{new_name}` to the configuration", *edits, safe=finding.level is Level.ERROR)
+
+
+def level_for(target: Target | None) -> Level:
+    """The level of what a version refuses: a warning where nothing states a version and the newest is assumed."""
+    return Level.WARNING if target is not None and target.is_assumed else Level.ERROR
 
 
 def verdict_on_keyword(finding: Finding[Any], evidence: Evidence, *states: State) -> Verdict:

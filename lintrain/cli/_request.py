@@ -67,7 +67,8 @@ def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - every check asks this
     with unrecorded():
         code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
-    around = (__version__, code, os.getcwd(), python_and_variables(), sorted(settings.target_versions.items()), str(common_folder(options.named)))  # noqa: PTH109 - every check asks this
+    versions = sorted(settings.target_versions.items()), str(common_folder(options.named))
+    around = (__version__, code, os.getcwd(), python_and_variables(), *versions)  # noqa: PTH109 - every check asks this
     return Store(store_folder("files", options.cache_dir), repr(around))
 
 

@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lintrain.cache.noted import note, note_asked, note_listed
+from lintrain.knowledge.requirement_lines import (
+    PUBLISHED_AS,
+    Statement,
+    installs_by_address,
+    package_named,
+    requirements_in,
+)
 from lintrain.source.reading import read_plain_text
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -37,23 +44,8 @@ SPEAKING_NAMES = (
 )
 """The file names that are searched for, and the requested packages."""
 
-PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning", "pytorch": "torch"}
-"""Other names under which packages are published; `pytorch` is conda's."""
-
 CONDA = ("*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml")
 """The files of conda's environments."""
-
-
-TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tensorflow_gpu")
-"""The packages whose version decides about `tf.keras`."""
-
-
-class Statement(NamedTuple):
-    """The requirement of one source for a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
-
-    package: str
-    specifier: str
-    source: str
 
 
 class _Patterns(NamedTuple):
@@ -67,9 +59,10 @@ class _Patterns(NamedTuple):
 @cache
 def _patterns(packages: tuple[str, ...]) -> _Patterns:
     names = "|".join(map(re.escape, packages))
+    begin = r"\s*(?:-\s*)?(?:[\w-]+::)?(?:install_requires\s*=\s*)?[\"']?"
     clause = r"[=<>!~]=?=?\s*[\w.*+!]+"
     return _Patterns(
-        re.compile(rf"^\s*(?:-\s*)?(?:[\w-]+::)?(?:install_requires\s*=\s*)?[\"']?({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I),
+        re.compile(rf"^{begin}({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I),
         re.compile(rf"[\"']({names})\s*(?:\[[^\]]*\])?\s*\(?([=<>!~][^;\"']*?)\)?\s*[;\"']", re.I),
         re.compile(rf"^\s*({names})\s*=\s*(?:\{{.*?version\s*=\s*)?[\"']([\^~=<>!\d][^\"']*)[\"']", re.I),
     )
@@ -89,15 +82,15 @@ class Reader:
 
     def lock_files(self) -> Iterator[Statement]:
         """The versions that lock files pin."""
+        pinned = re.compile(rf'^name = "({"|".join(self._names())})"\r?\nversion = "([^"]+)"', re.MULTILINE)
         for name in ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"):
-            if text := self._text(name):
-                for package in self._names():
-                    for found in re.finditer(rf'^name = "{package}"\r?\nversion = "([^"]+)"', text, re.MULTILINE):
-                        yield Statement(package_named(package), f"=={found[1]}", f"{name}:{_line(text, found.end())}")
+            text = self._text(name) or ""
+            for found in pinned.finditer(text):
+                yield Statement(package_named(found[1]), f"=={found[2]}", f"{name}:{_line(text, found.end())}")
         if text := self._text("Pipfile.lock"):
             for package in self._names():
-                if (pinned := re.search(rf'"{package}":\s*\{{[^{{}}]*?"version":\s*"(==[^"]+)"', text)) is not None:
-                    yield Statement(package_named(package), pinned[1], f"Pipfile.lock:{_line(text, pinned.end())}")
+                if (one := re.search(rf'"{package}":\s*\{{[^{{}}]*?"version":\s*"(==[^"]+)"', text)) is not None:
+                    yield Statement(package_named(package), one[1], f"Pipfile.lock:{_line(text, one.end())}")
 
     def requirements(self) -> Iterator[Statement]:
         """The versions in requirements, constraints and environments of conda, the plain name first."""
@@ -118,8 +111,6 @@ class Reader:
 
     def installs(self) -> Iterator[Statement]:
         """What a Dockerfile or a script for the installation installs."""
-        from lintrain.knowledge.written_versions import requirements_in
-
         for name in self._matching("*Dockerfile*", "install*.sh"):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
                 if len(line) <= _LONGEST_LINE and not line.lstrip().startswith("#"):
@@ -127,8 +118,6 @@ class Reader:
 
     def _required_in(self, name: str) -> Iterator[Statement]:
         """The requirements of a file that has one in each line."""
-        from lintrain.knowledge.written_versions import installs_by_address
-
         required = _patterns(tuple(self._names())).required
         for number, line in enumerate((self._text(name) or "").splitlines(), 1):
             if len(line) > _LONGEST_LINE or line.lstrip().startswith("#"):
@@ -227,8 +216,3 @@ def _names_in(folder: Path, *patterns: str) -> list[str]:
 
 def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
-
-
-def package_named(name: str) -> str:
-    """The package that is published under a name."""
-    return PUBLISHED_AS.get(name.lower(), name.lower())

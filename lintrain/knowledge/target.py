@@ -32,6 +32,11 @@ class Target:
         """Whether nothing states a version, so that the newest is assumed."""
         return self.source == NEWEST_KNOWN
 
+    @property
+    def shown(self) -> str:
+        """The version as messages name it."""
+        return f"newest assumed: {self.text}" if self.is_assumed else f"here: {self.text}"
+
 
 class Targets(Protocol):
     """Returns the target of a package by its name; None if its version is outside the tables. A plain dict is one."""

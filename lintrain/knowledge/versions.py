@@ -25,6 +25,8 @@ from pathlib import Path
 from lintrain.cache.noted import Memory, note_asked
 from lintrain.knowledge.keras_versions import with_keras
 from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
+from lintrain.knowledge.requirement_lines import Statement
+from lintrain.knowledge.statements import Reader, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import NEWEST_KNOWN, Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass
@@ -169,7 +171,7 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
 
 
 def _names_unknown(group: Iterable[Statement]) -> bool:
-    """Whether all that is said of a package is that it comes from a repository: it may be any version."""
+    """Whether a package is installed from a repository, and so in any version."""
     return all(not statement.specifier for statement in group)
 
 

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.knowledge.statements import PUBLISHED_AS, Statement, package_named
-from lintrain.knowledge.tables import COVERED_PACKAGES
+from lintrain.knowledge.requirement_lines import Statement, requirements_in
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -20,18 +19,12 @@ if TYPE_CHECKING:
 INSTALL = "an install in this file"
 COMMENT = "a comment in this file"
 
-_NAMES = "|".join(sorted((*COVERED_PACKAGES, *PUBLISHED_AS), key=len, reverse=True))
-_CLAUSE = r"(?:===?|[~!<>]=|[<>=])\s*v?\d[\w.*+!]*"
-_PINNED = lazy_pattern(
-    rf"(?<![\w./-])(?P<name>{_NAMES})(?:\[[^\]]*\])?\s*(?P<specifier>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", re.IGNORECASE
-)
-_FROM_SOURCE = lazy_pattern(
-    rf"git\+\S*/(?P<name>{_NAMES})(?:\.git)?(?:@(?P<tag>[\w.-]+))?(?=[@#\s\"',)]|$)", re.IGNORECASE
-)
-_FROM_WHEEL = lazy_pattern(rf"/(?P<name>{_NAMES})-(?P<version>\d+(?:\.\d+)+)[^/\s]*\.whl", re.IGNORECASE)
-_TAG = lazy_pattern(r"v?(\d+(?:\.\d+)+)$")
 _HINT = lazy_pattern(r"[=~<>]=\s*v?\d|[=<>]\d|git\+|\.whl")
 """What every line that names a version holds."""
+
+_LONGEST_LINE = 4000
+_SHOWN = lazy_pattern(r"\s*!\s*echo\b[^>]*$")
+"""A line of a shell that only shows what it says."""
 
 _EXACT = lazy_pattern(r"(?:===?|~=)\s*v?\d+\.\d")
 _REQUIRES = lazy_pattern(r"\b(?:install|pip|conda|requires?|requirements?|dependenc(?:y|ies))\b", re.IGNORECASE)
@@ -42,7 +35,7 @@ _DOUBTS = lazy_pattern(
 )
 """Words with which a comment speaks about a version that the script is not written for."""
 
-_LIST_ITEM = lazy_pattern(r"\s*#?\s*(?:-\s+)?[\"']?[\w.\[\]-]+\s*[=~<>][^\"'#;]*[\"']?,?\s*$")
+_LIST_ITEM = lazy_pattern(r"\s*#?\s*(?:-\s+)?[\"']?[\w.\[\]-]+\s*[=~<>!\d.*,\s]+[\"']?,?\s*$")
 
 
 def statements_in(source: Source) -> tuple[Statement, ...]:
@@ -85,7 +78,7 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _in_line(line: str, *, is_shell: bool) -> Iterator[Statement]:
-    if len(line) > _LONGEST_LINE or not _HINT.search(line) or "uninstall" in line:
+    if len(line) > _LONGEST_LINE or not _HINT.search(line) or "uninstall" in line or _SHOWN.match(line):
         return
     is_comment = line.lstrip().startswith("#") or not (is_shell or _REQUIRES.search(line))
     if is_comment and _DOUBTS.search(line):
@@ -97,20 +90,3 @@ def _in_line(line: str, *, is_shell: bool) -> Iterator[Statement]:
 
 
 _LONGEST_LINE = 4000
-
-
-def requirements_in(line: str, source: str) -> Iterator[Statement]:
-    """The requirements in a line of a shell or of prose; an empty specifier for an install without a known version."""
-    plain = line.replace('"', " ").replace("'", " ")
-    for pinned in _PINNED.finditer(plain):
-        yield Statement(package_named(pinned["name"]), pinned["specifier"].replace(" ", ""), source)
-    yield from installs_by_address(plain, source)
-
-
-def installs_by_address(line: str, source: str) -> Iterator[Statement]:
-    """The packages that a line takes from a repository or a wheel; a tag or the wheel's name is their version."""
-    for wheel in _FROM_WHEEL.finditer(line):
-        yield Statement(package_named(wheel["name"]), f"=={wheel['version']}", source)
-    for built in _FROM_SOURCE.finditer(line):
-        tag = _TAG.match(built["tag"] or "")
-        yield Statement(package_named(built["name"]), f"=={tag[1]}" if tag else "", source)

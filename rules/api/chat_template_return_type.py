@@ -66,7 +66,7 @@ Code that supports several versions checks the type:
 
 ## Fix
 
-Safe: a dictionary that is used as a list or a tensor of ids raises an error.
+Safe: a dictionary that is used as a list or a tensor of ids raises an error. Asks first where the version is assumed.
 
 ## References
 
@@ -79,6 +79,7 @@ import ast  # the rule is about the expression that contains the result
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import library_arguments
 from lintrain.knowledge import api
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Verdict, fixes
@@ -109,15 +110,18 @@ class ChatTemplateReturnType(Rule):
         for chat in chats:
             use = _wrong_use(pipeline, chat.origin) if chat.origin else None
             if use is not None and chat.origin is not None:
-                found.setdefault(chat.origin, self._report(chat.origin, *use))
+                found.setdefault(chat.origin, self._report(pipeline, chat.origin, *use))
         yield from found.values()
 
-    def _report(self, call: Location, use: Location, usage: str) -> Finding:
+    def _report(self, pipeline: Pipeline, call: Location, use: Location, usage: str) -> Finding:
+        target = pipeline.targets.get("transformers")
+        assumed = f" ({target.shown})" if target and target.is_assumed else ""
         return self.finding(
             call,
-            f"`apply_chat_template` returns a dict, but is used {usage}",
+            f"`apply_chat_template` returns a dict, but is used {usage}{assumed}",
             related=[Related(use, f"used {usage}", "use")] if not call.holds(use) else [],
             help='pass `return_dict=False`, or read `["input_ids"]` from the result',
+            level=library_arguments.level_for(target),
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -135,9 +139,8 @@ class ChatTemplateReturnType(Rule):
         return Verdict.inconclusive(f"only some of {len(chats)} kinds of calls returned a dictionary", type=first.type)
 
     def fix(self, finding: Finding) -> fixes.Fix:
-        return fixes.Fix.of(
-            "pass `return_dict=False`", fixes.AddArgument(finding.location, "return_dict", "False"), safe=True
-        )
+        edit = fixes.AddArgument(finding.location, "return_dict", "False")
+        return fixes.Fix.of("pass `return_dict=False`", edit, safe=finding.level is Level.ERROR)
 
 
 def _returns_default_type(pipeline: Pipeline, encoding: Encoding) -> bool:

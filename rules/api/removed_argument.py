@@ -30,12 +30,13 @@ A script that checks the version or catches the error runs with both versions:
         args = TrainingArguments(output_dir="out", eval_strategy="epoch")
 
 lintrain uses the version that the project requires: in its lock file, its requirements or its environment. If these pin
-`transformers==4.40`, `evaluation_strategy` is correct.
+`transformers==4.40`, `evaluation_strategy` is correct. Where nothing states a version, the newest one is assumed: the
+finding is a warning that says so.
 
 ## Fix
 
 Safe for plain renames and for arguments without effect: the current call raises an error. Asks first where the new
-argument has another unit or another meaning.
+argument has another unit or another meaning, and where the version is assumed.
 
 ## References
 
@@ -91,11 +92,12 @@ class RemovedArgument(Rule[Claim]):
             reasons += [Related(taker.location, f"accepts `{rename.new}`", "taker", taker.text)] if taker else []
         return self.finding(
             keyword.location,
-            f"`{name}` was removed after {known.package} {known.last_with} (here: {version})",
+            f"`{name}` was removed after {known.package} {known.last_with} ({target.shown if target else ''})",
             related=reasons,
             help=rename.advice if rename is not None else "see the release notes for the replacement",
             subject=name,
-            claim=_claim(keyword, rename),
+            level=library_arguments.level_for(target),
+            claim=_claim(keyword, rename, is_assumed=target is not None and target.is_assumed),
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -118,7 +120,9 @@ class RemovedArgument(Rule[Claim]):
         return fixes.Fix.of(f"write `{claim.new_name}`", edit, *imports, safe=claim.is_safe)
 
 
-def _claim(keyword: library_arguments.KeywordArgument, rename: renames.ArgumentRename | None) -> Claim:
+def _claim(
+    keyword: library_arguments.KeywordArgument, rename: renames.ArgumentRename | None, *, is_assumed: bool
+) -> Claim:
     """The claim about an argument, with an edit where one replacement is right for every script."""
     call, name = keyword.call, keyword.name
     plain = Claim(call.path, name, call.is_certain)
@@ -135,5 +139,5 @@ def _claim(keyword: library_arguments.KeywordArgument, rename: renames.ArgumentR
         new_name=edit.name or "",
         new_value=edit.value or "",
         imports=rename.brings or "",
-        is_safe=edit.is_safe,
+        is_safe=edit.is_safe and not is_assumed,
     )

@@ -37,13 +37,14 @@ A script that catches the error or checks the version runs with both versions:
 
     slow = AdamW(model.parameters(), lr=5e-5)
 
-lintrain uses the version that the project requires: in its lock file, its requirements or its environment.
+lintrain uses the version that the project requires: in its lock file, its requirements or its environment. Where
+nothing states one, the newest is assumed: the finding is a warning that says so.
 
 ## Fix
 
 Safe where the name only moved to another module: without the fix the import fails. Asks first where another class or
-function replaces it, which may have other defaults. There is no fix if a call passes arguments that the replacement
-does not accept.
+function replaces it, which may have other defaults, and where the version is assumed. There is no fix if a call passes
+arguments that the replacement does not accept.
 
 ## References
 
@@ -122,12 +123,13 @@ class RemovedName(Rule[Claim]):
         rename = successors.name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
             used.location,
-            f"`{used.name}` was removed after {known.package} {known.last_with} (here: {version})",
+            f"`{used.name}` was removed after {known.package} {known.last_with} ({target.shown if target else ''})",
             related=[Related(location, "used here", "use", used.bound_as) for location in uses],
-            why=f"{source} requires {known.package} {version}" if target else "",
+            why=f"{source} requires {known.package} {version}" if target and not target.is_assumed else "",
             help=rename.advice if rename else "see the release notes for the replacement",
             subject=used.name,
-            claim=_claim(pipeline, used, uses, rename),
+            level=library_arguments.level_for(target),
+            claim=_claim(pipeline, used, uses, rename, is_assumed=target is not None and target.is_assumed),
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -166,7 +168,14 @@ class RemovedName(Rule[Claim]):
         return fixes.Fix.of(title, fixes.RemoveImport(claim.module, claim.name), added, *uses, safe=claim.is_safe)
 
 
-def _claim(pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: renames.NameRename | None) -> Claim:
+def _claim(
+    pipeline: Pipeline,
+    used: LibraryName,
+    uses: list[Location],
+    rename: renames.NameRename | None,
+    *,
+    is_assumed: bool,
+) -> Claim:
     """The claim about a removed name, with its replacement where there is one."""
     new_module, new_name = (rename.new_module or "", rename.new_name or "") if rename else ("", "")
     is_same_name = used.bound_as in ("", used.name)
@@ -178,7 +187,7 @@ def _claim(pipeline: Pipeline, used: LibraryName, uses: list[Location], rename: 
         statements.is_plain_at_module_level(pipeline, used.location),
         new_module,
         new_name,
-        rename.is_safe if rename else False,
+        rename is not None and rename.is_safe and not is_assumed,
         bool(new_module and new_name) and accepts and not used.name.startswith(OTHER_FRAMEWORKS),
     )
 

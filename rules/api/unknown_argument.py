@@ -132,10 +132,11 @@ class UnknownArgument(Rule[Claim]):
         is_written = keyword.argument.keyword is not None
         return self.finding(
             keyword.location,
-            _message(keyword, known, version),
+            _message(keyword, known, version) + (" (newest assumed)" if target and target.is_assumed else ""),
             related=reasons,
             help=f"pass it to `{config.rpartition('.')[2]}`" if belongs_to_config else _help(known, near),
             subject=name,
+            level=library_arguments.level_for(target),
             claim=Claim(
                 call.path,
                 name,
