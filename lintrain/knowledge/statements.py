@@ -84,9 +84,9 @@ class Reader:
         """The versions that lock files pin."""
         pinned = re.compile(rf'^name = "({"|".join(self._names())})"\r?\nversion = "([^"]+)"', re.MULTILINE)
         for name in ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"):
-            text = self._text(name) or ""
-            for found in pinned.finditer(text):
-                yield Statement(package_named(found[1]), f"=={found[2]}", f"{name}:{_line(text, found.end())}")
+            locked = self._text(name) or ""
+            for found in pinned.finditer(locked):
+                yield Statement(package_named(found[1]), f"=={found[2]}", f"{name}:{_line(locked, found.end())}")
         if text := self._text("Pipfile.lock"):
             for package in self._names():
                 if (one := re.search(rf'"{package}":\s*\{{[^{{}}]*?"version":\s*"(==[^"]+)"', text)) is not None:
