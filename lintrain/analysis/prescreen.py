@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from lintrain.analysis.removed_methods import may_use_removed_method
 from lintrain.knowledge import tables
 from lintrain.knowledge.api import State, gone_names, keyword_state
 from lintrain.knowledge.target import Targets
@@ -24,7 +25,9 @@ MOST_ROUNDS = 3
 
 
 def may_use_removed_name(source: Source, targets: Targets) -> bool:
-    """Whether the file imports a removed name, or reads an attribute of this name and imports the library."""
+    """Whether the file imports a removed name, or reads a removed attribute of a library or a tokenizer."""
+    if may_use_removed_method(source, targets):
+        return True
     whole = set[str]()
     for node in imports(source):
         if isinstance(node, ast.Import):

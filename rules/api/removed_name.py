@@ -1,7 +1,7 @@
 """A name is imported from a library that no longer has it in the installed version.
 
 The import raises ImportError in the first lines of the script. An attribute such as `transformers.AdamW` raises
-AttributeError where it is used.
+AttributeError where it is used, and so does a method such as `encode_plus` of a tokenizer.
 
 ## Bad
 
@@ -15,6 +15,11 @@ AttributeError where it is used.
         optimizer.zero_grad()
     # raises ImportError: cannot import name 'AdamW' from 'transformers'
 
+A method that tokenizers no longer have:
+
+    encoded = tokenizer.encode_plus("a good film", truncation=True)  # <- removed-name
+    # raises AttributeError: DistilBertTokenizer has no attribute encode_plus
+
 ## Good
 
     from torch.optim import AdamW
@@ -25,6 +30,10 @@ AttributeError where it is used.
         model(**batch).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+
+The tokenizer itself is called:
+
+    encoded = tokenizer("a good film", truncation=True)
 
 ## When it is fine
 
@@ -55,7 +64,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import library_arguments, prescreen, script_text, statements
+from lintrain.analysis import library_arguments, prescreen, removed_methods, script_text, statements
 from lintrain.knowledge import api, renames, successors, versions
 from lintrain.pipeline.record import LibraryName
 from lintrain.rule import (
@@ -67,6 +76,7 @@ from lintrain.rule import (
     Related,
     Rule,
     Source,
+    Target,
     Targets,
     Verdict,
     dataclass,
@@ -115,17 +125,35 @@ class RemovedName(Rule[Claim]):
             if known.state == "gone":
                 seen.add(used.location)
                 yield self._report(pipeline, used, known)
+        yield from self._methods(pipeline)
+
+    def _methods(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The removed methods and attributes of tokenizers."""
+        target = pipeline.targets.get(removed_methods.PACKAGE)
+        for used in removed_methods.removed_methods(pipeline.source, pipeline.targets):
+            name, location = used.node.attr, pipeline.source.location(used.node)
+            if target is None or library_arguments.requires_version(pipeline, location, removed_methods.PACKAGE):
+                continue
+            is_certain = statements.is_plain_at_module_level(pipeline, location)
+            yield self.finding(
+                location,
+                f"tokenizers lost `{name}` after transformers {used.last_with} ({target.shown})",
+                why=_why(target, removed_methods.PACKAGE),
+                help=removed_methods.ADVICE.get(name, "see the release notes for the replacement"),
+                subject=name,
+                level=library_arguments.level_for(target),
+                claim=Claim(removed_methods.PACKAGE, name, is_import=False, is_certain=is_certain),
+            )
 
     def _report(self, pipeline: Pipeline, used: LibraryName, known: api.Known) -> Finding[Claim]:
         target = pipeline.targets.get(known.package)
-        version, source = (target.text, target.source) if target else ("", "")
         uses = _uses(pipeline, used)
         rename = successors.name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
             used.location,
             f"`{used.name}` was removed after {known.package} {known.last_with} ({target.shown if target else ''})",
             related=[Related(location, "used here", "use", used.bound_as) for location in uses],
-            why=f"{source} requires {known.package} {version}" if target and not target.is_assumed else "",
+            why=_why(target, known.package),
             help=rename.advice if rename else "see the release notes for the replacement",
             subject=used.name,
             level=library_arguments.level_for(target),
@@ -139,7 +167,8 @@ class RemovedName(Rule[Claim]):
         module, name = claim.module, claim.name
         package = module.partition(".")[0]
         version = evidence.versions.get(package, "")
-        if evidence.failed_with(f"cannot import name '{name}'", f"has no attribute '{name}'") is not None:
+        failures = (f"cannot import name '{name}'", f"has no attribute '{name}'", f"has no attribute {name}")
+        if evidence.failed_with(*failures) is not None:
             return Verdict.confirmed(f"{package} {version} has no `{name}`: the script fails here", version=version)
         if evidence.ran(finding.location) or evidence.call is not None:
             if claim.is_certain:
@@ -166,6 +195,11 @@ class RemovedName(Rule[Claim]):
         uses = [] if code == claim.name else [fixes.Replace(use.location, code) for use in finding.with_role("use")]
         added = fixes.AddImport(new_module) if by_module else fixes.AddImport(new_module, new_name)
         return fixes.Fix.of(title, fixes.RemoveImport(claim.module, claim.name), added, *uses, safe=claim.is_safe)
+
+
+def _why(target: Target | None, package: str) -> str:
+    """Who requires the version; empty where it is assumed."""
+    return f"{target.source} requires {package} {target.text}" if target and not target.is_assumed else ""
 
 
 def _claim(

@@ -1,0 +1,138 @@
+"""Methods and attributes of tokenizers that a version of transformers no longer has, found by how they are written.
+
+Most tokenizers come from another file, as a parameter or an attribute, so that their value is unknown. The names are
+enough: in a script that imports transformers, `tokenizer.encode_plus` is the library's.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from lintrain.knowledge import tables
+from lintrain.knowledge.target import Targets, Version, written
+from lintrain.source.source import Source
+from lintrain.source.training_syntax import imports
+
+PACKAGE = "transformers"
+_OWNER = "transformers.PreTrainedTokenizerBase"
+_SINCE_5 = ("additional_special_tokens", "additional_special_tokens_ids", "all_special_tokens_extended")
+_LAST: dict[str, Version] = {
+    "max_len": (3, 5),
+    "special_tokens_map_extended": (4, 57),
+    **dict.fromkeys(_SINCE_5, (4, 57)),
+}
+"""The last versions with an attribute that is no method: the tables contain methods alone."""
+
+_KEPT_BY_SLOW = frozenset(
+    {"prepare_for_model", "build_inputs_with_special_tokens", "create_token_type_ids_from_sequences"}
+    | {"truncate_sequences", "clean_up_tokenization"}
+)
+"""Methods that tokenizers written in Python still have: which kind a script loads is seldom known."""
+
+ADVICE = {
+    "encode_plus": "call the tokenizer itself: `tokenizer(text)`",
+    "batch_encode_plus": "call the tokenizer itself: `tokenizer(texts)`",
+    "prepare_seq2seq_batch": "call the tokenizer itself: `tokenizer(texts, text_target=targets)`",
+    "as_target_tokenizer": "pass the targets to the tokenizer: `tokenizer(text_target=targets)`",
+    "max_len": "write `model_max_length`",
+    "additional_special_tokens": "write `extra_special_tokens`",
+    "additional_special_tokens_ids": "write `extra_special_tokens_ids`",
+}
+
+
+class RemovedMethod(NamedTuple):
+    """An access to a method or attribute that the target versions no longer have, and their last with it."""
+
+    node: ast.Attribute
+    last_with: str
+
+
+def removed_methods(source: Source, targets: Targets) -> Iterator[RemovedMethod]:
+    """The accesses in a file; none where the file itself defines or asks for the name."""
+    gone = _gone(targets)
+    used = [node for node in source.nodes_of(ast.Attribute) if node.attr in gone] if gone else []
+    if not used or not any(_names_package(node) for node in imports(source)):
+        return
+    own, guarded = source.cached(_defined), source.cached(_guarded)
+    loaded = source.cached(_loaded)
+    for node in used:
+        receiver = _last_name(node.value)
+        is_tokenizer = receiver in loaded if node.attr == "max_len" else "tok" in receiver.lower()
+        if is_tokenizer and node.attr not in own and node not in guarded:
+            yield RemovedMethod(node, gone[node.attr])
+
+
+def may_use_removed_method(source: Source, targets: Targets) -> bool:
+    """Whether a file accesses a removed method or attribute of a tokenizer."""
+    return next(removed_methods(source, targets), None) is not None
+
+
+def _gone(targets: Targets) -> dict[str, str]:
+    target = targets.get(PACKAGE)
+    return _gone_in(target.versions) if target is not None and target.versions else {}
+
+
+@cache
+def _gone_in(versions: tuple[Version, ...]) -> dict[str, str]:
+    """The removed names of tokenizers, with the last version that has each."""
+    covered = tables.covered_versions(PACKAGE)
+    first = covered.index(versions[0])
+    found = {name: written(last) for name, last in _LAST.items() if last < versions[0]}
+    for path in tables.callable_names(PACKAGE):
+        owner, _, name = path.rpartition(".")
+        history = tables.history_of(PACKAGE, path) if owner == _OWNER and name not in _KEPT_BY_SLOW else ()
+        having = [at for at, signature in enumerate(history) if signature is not None]
+        if having and having[-1] < first:
+            found[name] = written(covered[having[-1]])
+    return found
+
+
+def _names_package(node: ast.Import | ast.ImportFrom) -> bool:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return any(name.partition(".")[0] == PACKAGE for name in names)
+
+
+def _last_name(node: ast.expr) -> str:
+    """The last name of an object's code: `tokenizer` for `self.tokenizer`."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    if isinstance(node, ast.Attribute):
+        owner = node.value
+        is_loader = node.attr == "from_pretrained"
+        return _last_name(owner) if is_loader else node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _defined(source: Source) -> frozenset[str]:
+    """The names that a file defines or sets as attributes, and the strings with which it may ask for one."""
+    found = {node.name for node in source.nodes_of(ast.FunctionDef)}
+    found.update(node.attr for node in source.nodes_of(ast.Attribute) if not isinstance(node.ctx, ast.Load))
+    found.update(node.value for node in source.nodes_of(ast.Constant) if isinstance(node.value, str))
+    return frozenset(found)
+
+
+def _guarded(source: Source) -> frozenset[ast.AST]:
+    """The nodes in a `try` that handles a missing attribute."""
+    tried = (node for node in source.nodes_of(ast.Try) if any(map(_handles, node.handlers)))
+    return frozenset(inner for node in tried for statement in node.body for inner in ast.walk(statement))
+
+
+def _handles(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or _last_name(kind) in ("AttributeError", "Exception", "BaseException") for kind in kinds)
+
+
+def _loaded(source: Source) -> frozenset[str]:
+    """The names that a file binds to a tokenizer which it loads."""
+    return frozenset(
+        _last_name(target)
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Attribute)
+        and node.value.func.attr == "from_pretrained"
+        and "Tokenizer" in _last_name(node.value.func.value)
+        for target in node.targets
+    )
