@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.check import one_file
 from lintrain.cli import run
-from tests.support.planted import PLANTED, UNWELL
-from tests.test_cli_check import BAD, ROOT, project, use_rules
+from tests.support.planted import PLANTED, SLOW, UNWELL
+from tests.test_cli_check import BAD, CLEAN, ROOT, project, use_rules
 
 __all__ = ["project"]
 
@@ -29,6 +30,28 @@ def test_a_rule_that_fails_is_named_and_the_exit_code_is_2(
         "lintrain: `unwell` failed on t.py: ValueError: no luck today; this is a bug in lintrain: report it as an "
         "issue, with the file, reduced as far as it still fails; `--ignore unwell` runs without the rule\n"
     )
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 1), (["--strict"], 3), (["--strict", "--exit-zero"], 3)])
+def test_a_rule_that_takes_too_long_is_named_and_the_others_go_on(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], code: int
+) -> None:
+    monkeypatch.setattr(one_file, "RULE_SECONDS", 0.3)
+    use_rules(monkeypatch, SLOW, PLANTED)
+    (project / "t.py").write_text(BAD)
+    assert run(["check", "--no-cache", *options]) == code
+    shown = capsys.readouterr()
+    assert "planted" in shown.out
+    assert shown.err == "lintrain: t.py: not judged by `slow`: the rule's 2 seconds of CPU time are spent\n"
+
+
+@pytest.mark.parametrize(("text", "code"), [(CLEAN, 0), (BAD, 1), ("x = (", 3)])
+def test_strict_tells_a_file_that_was_not_read_from_findings(project: Path, text: str, code: int) -> None:
+    (project / "t.py").write_text(text)
+    assert run(["check", "--strict"]) == code
+    (project / "lintrain.toml").write_text("strict = true\n")
+    assert run(["check"]) == code
+    assert run(["check", "--no-strict"]) == min(code, 1)
 
 
 def test_a_rule_that_fails_on_many_files_is_named_once_with_the_first_of_them(

@@ -43,6 +43,16 @@ def test_work_within_its_time_is_not_touched() -> None:
     assert not clock.is_spent
 
 
+def test_a_part_that_takes_too_long_is_ended_alone() -> None:
+    with Clock(20) as clock:
+        clock.begin_part(0.2)
+        with pytest.raises(TimeSpentError):
+            spin(20)
+        assert not clock.is_over
+        clock.begin_part()
+        assert spin(0.5)
+
+
 def test_sleep_costs_nothing() -> None:
     with Clock(0.2) as clock:
         time.sleep(1)

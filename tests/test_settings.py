@@ -46,6 +46,7 @@ respect-gitignore = false
 force-exclude = true
 output-format = "json"
 preview = true
+strict = true
 jobs = 3
 baseline = "known.json"
 
@@ -73,6 +74,7 @@ trl = ">=0.20,<1"
         force_exclude=True,
         output_format="json",
         preview=True,
+        strict=True,
         jobs=3,
         baseline="known.json",
         levels={"raw-dataset": "note"},

@@ -11,7 +11,7 @@ from lintrain.cache.noted import Noted
 from lintrain.cache.store import Store
 from lintrain.cache.whole_files import digest
 from lintrain.check.files import ReadFile
-from lintrain.check.one_file import NO_TIME, Reading
+from lintrain.check.one_file import NO_RULE_TIME, NO_TIME, Reading
 from lintrain.check.result import Unjudged
 from lintrain.source.project import as_shown
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
@@ -100,7 +100,7 @@ def is_lasting(reading: Reading) -> bool:
 
     Not if lintrain failed, if its time was over, or if the file could not be read.
     """
-    is_cut = any(one.spent == NO_TIME for one in reading.unjudged)
+    is_cut = any(one.spent in (NO_TIME, NO_RULE_TIME) for one in reading.unjudged)
     return (
         not reading.crashes
         and not is_cut

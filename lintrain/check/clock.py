@@ -30,10 +30,10 @@ class Clock:
         self._seconds = seconds
         self._thread = threading.get_ident()
         self._time = _cpu_time_of(self._thread)
-        self._until = 0.0
+        self._until = self._end = 0.0
 
     def __enter__(self) -> Clock:
-        self._until = self._time() + self._seconds
+        self._until = self._end = self._time() + self._seconds
         _watchdog().start(self)
         return self
 
@@ -51,6 +51,18 @@ class Clock:
                 self.is_spent = True
                 if is_stopped:  # this was the last one: the watchdog sends no more
                     return
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of the whole block is over, not only that of a part."""
+        return self._time() > self._end
+
+    def begin_part(self, seconds: float = float("inf")) -> None:
+        """Give what follows at most so many seconds of the time that is left; the error ends it alone if it is caught.
+
+        Without a number the part before is over, and only the time of the block counts.
+        """
+        self._until = min(self._end, self._time() + seconds)
 
     def look(self) -> None:
         """End the work if its time is over; called by the watchdog, again and again where code swallowed the error."""

@@ -35,6 +35,10 @@ READER = "reader"
 SECONDS = 6.0
 """CPU time that the interpreter, the rules and their fixes share on one file."""
 
+RULE_SECONDS = 2.0
+"""CPU time of one rule on one file: after it the rule is stopped, and the others go on."""
+
+NO_RULE_TIME = f"the rule's {RULE_SECONDS:g} seconds of CPU time are spent"
 NO_STEPS = "it exceeds the number of steps that a file may take"
 NO_TIME = f"its {SECONDS:g} seconds of CPU time are spent"
 TOO_LARGE = f"it has more than {LARGEST_CODE // 2**20} million characters of code"
@@ -80,7 +84,7 @@ def check_source(
     if source.is_too_large:
         return _unjudged(source, rules, TOO_LARGE)
     sofar = _SoFar(source)
-    with suppress(TimeSpentError), Clock(SECONDS):
+    with suppress(TimeSpentError), Clock(SECONDS) as sofar.clock:
         sofar.check(rules, find_targets, project, check_cancelled)
     return sofar.reading()
 
@@ -99,6 +103,9 @@ class _SoFar:
     spent: str = NO_TIME
     is_broken: bool = False
     was_read: bool = False
+    clock: Clock | None = None
+    stopped: list[RuleFile] = field(default_factory=list["RuleFile"])
+    """The rules that took too long, each for itself."""
 
     def check(
         self,
@@ -149,13 +156,28 @@ class _SoFar:
             check_cancelled()
             rule = self.left[-1]
             try:
-                self.reported.extend(list(_ask(rule, pipeline)))
+                self._ask_one(rule, pipeline)
             except StepsSpentError:
                 self.spent = NO_STEPS
                 return
             except Exception as error:  # noqa: BLE001 - a rule that fails is reported, and the others still run
                 self.crashes.append(Crash(self.source.path, rule.name, f"{type(error).__name__}: {error}"))
             self.left.pop()
+
+    def _ask_one(self, rule: RuleFile, pipeline: Pipeline) -> None:
+        """The findings of one rule; none if its own time is spent before."""
+        if (clock := self.clock) is None:
+            self.reported.extend(list(_ask(rule, pipeline)))
+            return
+        try:
+            clock.begin_part(RULE_SECONDS)
+            self.reported.extend(list(_ask(rule, pipeline)))
+            clock.begin_part()
+        except TimeSpentError:
+            if clock.is_over:
+                raise
+            clock.begin_part()
+            self.stopped.append(rule)
 
     def reading(self) -> Reading:
         """The result so far."""
@@ -166,7 +188,10 @@ class _SoFar:
             is_broken=self.is_broken,
             modules=self.modules,
             training=self.training,
-            unjudged=tuple(Unjudged(self.source.path, rule.name, self.spent) for rule in reversed(self.left)),
+            unjudged=(
+                *(Unjudged(self.source.path, rule.name, NO_RULE_TIME) for rule in self.stopped),
+                *(Unjudged(self.source.path, rule.name, self.spent) for rule in reversed(self.left)),
+            ),
         )
 
 

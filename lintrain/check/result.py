@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE
 from lintrain.model import fixes
 from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
@@ -46,6 +47,9 @@ class Silenced:
 NO_RULES = frozenset({"reader", "lintrain"})
 """What may fail on a file besides a rule, and cannot be ignored."""
 
+
+NOT_READ = frozenset({SYNTAX_ERROR.name, UNREADABLE_FILE.name})
+"""The findings about files on which no rule ran."""
 
 RULES_NAMED = 5
 """Rules that are listed for one file on standard error; reports for programs list all."""
@@ -155,6 +159,13 @@ class CheckResult:
     def unjudged(self) -> list[Unjudged]:
         """Every rule that has not judged a file because its budget was spent."""
         return [one for file in self.files for one in file.unjudged]
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether a file was not read, or not judged by every rule; a comment or a baseline hides nothing of that."""
+        hidden = (one for file in self.files for one in (*file.known, *(each.reported for each in file.silenced)))
+        unread = any(one.finding.rule in NOT_READ for one in (*self.reported, *hidden))
+        return unread or bool(self.unjudged or self.crashes)
 
     @property
     def sources(self) -> dict[str, Source]:

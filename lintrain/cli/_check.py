@@ -24,7 +24,7 @@ from lintrain.settings.settings import FOR_PEOPLE, Settings, UsageError
 from lintrain.source.discovery import MissingPathError
 from lintrain.text.shown import shown
 
-CLEAN, FOUND, FAILED = 0, 1, 2
+CLEAN, FOUND, FAILED, NOT_JUDGED = 0, 1, 2, 3
 
 
 def check(options: CheckOptions) -> int:
@@ -81,7 +81,7 @@ def _finish(
     if options.fixes:
         return _fix(options, settings, request, outcome, started)
     _write(options, settings, report_text(options, settings, outcome, request.rules))
-    return _close(options, request, outcome, started)
+    return _close(options, settings, request, outcome, started)
 
 
 def _write(options: CheckOptions, settings: Settings, text: str) -> None:
@@ -107,17 +107,19 @@ def _fix(options: CheckOptions, settings: Settings, request: CheckRequest, outco
     exits_non_zero = options.exit_non_zero_on_fix and bool(fixed.contents) and not options.exit_zero
     if options.fix_only:
         _write_remarks(options, fixed.outcome, time.perf_counter() - started)
-        return FAILED if fixed.outcome.crashes else FOUND if exits_non_zero else CLEAN
+        return _failure(settings, fixed.outcome) or (FOUND if exits_non_zero else CLEAN)
     text = report_text(options, settings, fixed.outcome, request.rules, fixed.fixed.total())
     if options.reads_stdin and not options.output_file:
         write_to_stderr(text.removesuffix("\n"))
     else:
         _write(options, settings, text)
-    code = _close(options, request, fixed.outcome, started)
+    code = _close(options, settings, request, fixed.outcome, started)
     return code or (FOUND if exits_non_zero else CLEAN)
 
 
-def _close(options: CheckOptions, request: CheckRequest, outcome: CheckResult, started: float) -> int:
+def _close(
+    options: CheckOptions, settings: Settings, request: CheckRequest, outcome: CheckResult, started: float
+) -> int:
     """Report everything that is not a finding, and return the exit code."""
     if request.baseline and not options.quiet:
         from lintrain.cli._baseline import remarks
@@ -125,9 +127,14 @@ def _close(options: CheckOptions, request: CheckRequest, outcome: CheckResult, s
         for remark in remarks(request, options, outcome):
             say(f"lintrain: {remark}")
     _write_remarks(options, outcome, time.perf_counter() - started)
+    return _failure(settings, outcome) or (FOUND if outcome.reported and not options.exit_zero else CLEAN)
+
+
+def _failure(settings: Settings, outcome: CheckResult) -> int:
+    """The exit code for a run that has not judged every file, which `strict` asks for; 0 for any other."""
     if outcome.crashes:
         return FAILED
-    return FOUND if outcome.reported and not options.exit_zero else CLEAN
+    return NOT_JUDGED if settings.strict and outcome.is_incomplete else CLEAN
 
 
 def report_text(

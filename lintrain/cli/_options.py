@@ -57,6 +57,7 @@ class CheckOptions:
     isolated: bool = False
     stdin_filename: str | None = None
     exit_zero: bool = False
+    strict: bool | None = None
     show_files: bool = False
     show_settings: bool = False
     cache_dir: str | None = None
@@ -152,6 +153,7 @@ def settings_of(options: CheckOptions) -> Settings:
         else options.respect_gitignore,
         jobs=options.jobs or settings.jobs,
         preview=settings.preview if options.preview is None else options.preview,
+        strict=settings.strict if options.strict is None else options.strict,
         output_format=options.output_format or settings.output_format,
         target_versions={**settings.target_versions, **_targets(options.targets)},
     )

@@ -58,6 +58,7 @@ def _rules_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callab
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--stdin-filename", metavar="NAME", help="File name of the code on standard input (PATHS is `-`).")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--strict/--no-strict", default=None, help="Exit with 3 if a file was not judged by every rule.")
 @click.option("--show-files", is_flag=True, help="List the files that would be checked.")
 @click.option("--show-settings", is_flag=True, help="Show the settings that would be used.")
 @click.option("--cache-dir", metavar="FOLDER", help="Cache folder to use.")

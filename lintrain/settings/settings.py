@@ -37,6 +37,7 @@ class Settings:
     force_exclude: bool = False
     output_format: str | None = None
     preview: bool = False
+    strict: bool = False
     jobs: int | None = None
     baseline: str | None = None
     documentation: str | None = None

@@ -37,6 +37,7 @@ class Table(BaseModel):
     force_exclude: bool | None = None
     output_format: Format | None = None
     preview: bool | None = None
+    strict: bool | None = None
     jobs: Annotated[int, Field(ge=1, le=MOST_JOBS)] | None = None
     baseline: str | None = None
     documentation: Annotated[str, AfterValidator(checked_address)] | None = None

@@ -18,6 +18,12 @@ AttributeError where it is used, and so does a method such as `encode_plus` of a
 A method that tokenizers no longer have:
 
     encoded = tokenizer.encode_plus("a good film", truncation=True)  # <- removed-name
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    model.train()
+    for batch in train_loader:
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
     # raises AttributeError: DistilBertTokenizer has no attribute encode_plus
 
 ## Good
@@ -34,6 +40,12 @@ A method that tokenizers no longer have:
 The tokenizer itself is called:
 
     encoded = tokenizer("a good film", truncation=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    model.train()
+    for batch in train_loader:
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 ## When it is fine
 

@@ -46,6 +46,15 @@ class Unwell(Planted):
         yield from ()
 
 
+class Slow(Planted):
+    name = "slow"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for _ in iter(int, 1):
+            pass
+        yield from ()
+
+
 class Clumsy(Planted):
     """Its fix of `gamble()` is one that cannot be written."""
 
@@ -81,5 +90,6 @@ def rule_file(kind: type[Rule]) -> RuleFile:
 
 PLANTED = rule_file(Planted)
 UNWELL = rule_file(Unwell)
+SLOW = rule_file(Slow)
 CLUMSY = rule_file(Clumsy)
 ONLY_MEASURED = rule_file(OnlyMeasured)
