@@ -25,6 +25,8 @@ def found(code: str, version: str = "5.23.0") -> list[str]:
         ('tok = AutoTokenizer.from_pretrained("gpt2")\nprint(tok.max_len)', ["max_len 3.5"]),
         ("print(tokenizer.max_len)", []),
         ('model.encode_plus("a")', []),
+        ('tokenizer.prepare_seq2seq_batch(["a"])', []),
+        ('from transformers import TapasTokenizer\ntokenizer.encode_plus("a")', []),
         ('tokenizer.build_inputs_with_special_tokens("a")', []),
         ('def encode_plus(text): ...\ntokenizer.encode_plus("a")', []),
         ('if hasattr(tokenizer, "encode_plus"):\n    tokenizer.encode_plus("a")', []),

@@ -15,6 +15,7 @@ from lintrain.knowledge import tables
 from lintrain.knowledge.target import Targets, Version, written
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 PACKAGE = "transformers"
 _OWNER = "transformers.PreTrainedTokenizerBase"
@@ -27,15 +28,22 @@ _LAST: dict[str, Version] = {
 """The last versions with an attribute that is no method: the tables contain methods alone."""
 
 _KEPT_BY_SLOW = frozenset(
-    {"prepare_for_model", "build_inputs_with_special_tokens", "create_token_type_ids_from_sequences"}
+    {
+        "prepare_for_model",
+        "prepare_seq2seq_batch",
+        "build_inputs_with_special_tokens",
+        "create_token_type_ids_from_sequences",
+    }
     | {"truncate_sequences", "clean_up_tokenization"}
 )
-"""Methods that tokenizers written in Python still have: which kind a script loads is seldom known."""
+"""Methods that tokenizers in Python, or those of some models, still have: which a script loads is seldom known."""
+
+_WITH_OWN = lazy_pattern(r"(?i)layoutlm|layoutxlm|markuplm|tapas|udop|roc_?bert|pop2piano")
+"""Models whose tokenizers still have an `encode_plus` of their own."""
 
 ADVICE = {
     "encode_plus": "call the tokenizer itself: `tokenizer(text)`",
     "batch_encode_plus": "call the tokenizer itself: `tokenizer(texts)`",
-    "prepare_seq2seq_batch": "call the tokenizer itself: `tokenizer(texts, text_target=targets)`",
     "as_target_tokenizer": "pass the targets to the tokenizer: `tokenizer(text_target=targets)`",
     "max_len": "write `model_max_length`",
     "additional_special_tokens": "write `extra_special_tokens`",
@@ -54,7 +62,7 @@ def removed_methods(source: Source, targets: Targets) -> Iterator[RemovedMethod]
     """The accesses in a file; none where the file itself defines or asks for the name."""
     gone = _gone(targets)
     used = [node for node in source.nodes_of(ast.Attribute) if node.attr in gone] if gone else []
-    if not used or not any(_names_package(node) for node in imports(source)):
+    if not used or not any(map(_names_package, imports(source))) or source.contains(_WITH_OWN.pattern):
         return
     own, guarded = source.cached(_defined), source.cached(_guarded)
     loaded = source.cached(_loaded)

@@ -108,6 +108,10 @@ def declared_names(source: Source) -> frozenset[str]:
 
 def attribute_names(source: Source) -> frozenset[str]:
     """The attributes that a file reads or sets, of any object."""
+    return source.cached(_attribute_names)
+
+
+def _attribute_names(source: Source) -> frozenset[str]:
     return frozenset(node.attr for node in source.nodes_of(ast.Attribute))
 
 
@@ -148,6 +152,10 @@ def _uses(source: Source) -> dict[str, list[NameUse]]:
 
 def variables(source: Source) -> frozenset[str]:
     """The names of a file, without attributes, keywords and definitions."""
+    return source.cached(_variables)
+
+
+def _variables(source: Source) -> frozenset[str]:
     return frozenset(node.id for node in source.nodes_of(ast.Name))
 
 

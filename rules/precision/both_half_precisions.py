@@ -74,10 +74,12 @@ class BothHalfPrecisions(ArgumentsRule):
     keywords = "Arguments|Config"
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding]:
-        certain = {call.location for call in pipeline.calls if call.is_certain and not call.is_guarded}
         is_both = is_true(arguments.value("fp16")) and is_true(arguments.value("bf16"))
         location, made = arguments.locations.get("fp16"), arguments.origin
-        if not is_both or location is None or made not in certain or blocks.expects_error(pipeline.source, location):
+        if not is_both or location is None:
+            return
+        certain = {call.location for call in pipeline.calls if call.is_certain and not call.is_guarded}
+        if made not in certain or blocks.expects_error(pipeline.source, location):
             return
         # the library does not check values that are set on the object later
         if made.holds(location) and made.holds(arguments.locations.get("bf16", location)):
