@@ -347,6 +347,15 @@ def test_a_script_is_judged_by_the_versions_in_its_comments(text: str, expected:
     assert len(CheckRun(request).check().reported) == expected
 
 
+@pytest.mark.parametrize(("is_known", "expected"), [(True, 1), (False, 0)])
+def test_an_open_range_in_a_script_leaves_a_version_outside_the_tables_unknown(is_known: bool, expected: int) -> None:
+    rules = [rule for rule in load_rules() if rule.name == "removed-name"]
+    texts = {"t.py": "# requires transformers>=4.20\nfrom transformers import AdamW\n"}
+    targets = TargetVersions(NEWEST if is_known else {})
+    request = replace(request_of(texts, rules, ["removed-name"]), find_targets=lambda _: targets)
+    assert len(CheckRun(request).check().reported) == expected
+
+
 @pytest.mark.parametrize(("targets", "level", "is_safe"), [("assumed", "warning", False), ("stated", "error", True)])
 def test_an_assumed_version_makes_a_warning_and_no_safe_fix(targets: str, level: str, is_safe: bool) -> None:
     names = ["removed-argument", "removed-name", "unknown-argument", "chat-template-return-type"]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from lintrain.check import one_file
+from lintrain.knowledge.versions import find_versions
+from lintrain.rulebook import load_rules
+from lintrain.source.source import Source
 from tests.growth import measure
 from tests.growth.__main__ import all_forms
 from tests.growth.form import Form, blocks, repeated
@@ -61,3 +67,46 @@ def test_a_square_cost_is_found_with_the_function_that_takes_it(monkeypatch: pyt
 def _pairs(raw: bytes) -> list[int]:
     lines = raw.splitlines()
     return [sum(map(len, lines)) for _ in lines]
+
+
+SECTION = """
+def encode$(batch):
+    return tok(batch["text"], truncation=True)
+
+data = raw.map(encode$, batched=True)
+data$ = data.remove_columns(["text"])
+model = AutoModelForSequenceClassification.from_pretrained("gpt2")
+args = TrainingArguments("out$", learning_rate=0.1, num_train_epochs=$)
+trainer = Trainer(model=model, args=args, train_dataset=data["train"], eval_dataset=data["test"])
+trainer.train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+loader = DataLoader(data$["train"], batch_size=8)
+for batch in loader:
+    loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+model.eval()
+for batch in loader:
+    out = model(**batch)
+    print(out.logits.argmax(-1))
+"""
+
+
+@pytest.mark.slow
+def test_a_script_of_twenty_times_the_lines_takes_at_most_twenty_five_times_as_long(
+    forms: dict[str, Form], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert forms
+    monkeypatch.setattr(one_file, "SECONDS", 100.0)
+    sections = repeated("sections", SECTION)
+    targets, rules = find_versions("/"), load_rules()
+
+    def seconds(count: int) -> float:
+        source = Source("train.py", sections.text(count))
+        began = time.thread_time()
+        reading = one_file.check_source(source, rules, lambda: targets)
+        assert len(reading.reported) > count
+        return time.thread_time() - began
+
+    seconds(20)
+    assert min(seconds(400) for _ in range(2)) < 25 * max(seconds(20) for _ in range(3))

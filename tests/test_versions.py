@@ -244,6 +244,7 @@ def test_in_its_own_repository_a_library_has_no_version(project: Path, location:
         ("constraints.txt", "transformers==4.46.3\n"),
         ("requirements.in", "transformers==4.46.3\n"),
         ("Dockerfile", "FROM python:3.11\nRUN pip install torch \\\n    transformers==4.46.3\n"),
+        ("README.md", "# Train\n\n    pip install torch transformers==4.46.3\n"),
         ("requirements.txt", "git+https://github.com/huggingface/transformers.git@v4.46.3\n"),
     ],
 )

@@ -39,6 +39,7 @@ PYTHONS = "python*"
 SPEAKING_NAMES = (
     "*requirements*",
     *("*constraints*.txt", "*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml", "*Dockerfile*", "install*.sh"),
+    *("README.md", "README.rst", "README.txt", "readme.md"),
     *("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "Pipfile"),
     *("pyproject.toml", "setup.py", "setup.cfg", "src", ".venv", "venv"),
 )
@@ -110,10 +111,14 @@ class Reader:
         yield from self._required_in("setup.cfg")
 
     def installs(self) -> Iterator[Statement]:
-        """What a Dockerfile or a script for the installation installs."""
+        """What a Dockerfile or a script for the installation installs, and what a README pins."""
         for name in self._matching("*Dockerfile*", "install*.sh"):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
                 if len(line) <= _LONGEST_LINE and not line.lstrip().startswith("#"):
+                    yield from requirements_in(line, f"{name}:{number}")
+        for name in self._matching("README.*", "readme.md"):
+            for number, line in enumerate((self._text(name) or "").splitlines(), 1):
+                if "==" in line and len(line) <= _LONGEST_LINE:
                     yield from requirements_in(line, f"{name}:{number}")
 
     def _required_in(self, name: str) -> Iterator[Statement]:

@@ -1,10 +1,11 @@
 """Which versions of the libraries a project is written for.
 
 Sources in this order: the settings; for each folder, the nearest to the script first, its lock files, requirements,
-build configuration, environment and what its Dockerfile installs; the interpreter that runs lintrain. The first that
-names a version decides; a range is narrowed by the sources that follow, as far as they agree with it. If no source
-names a package, the newest version in the tables is assumed. A version that is older than the tables is no target, and
-in the repository of a library itself that library has no published version: rules report nothing about either.
+build configuration, environment and what its Dockerfile or README installs; the interpreter that runs lintrain. The
+first that names a version decides; a range is narrowed by the sources that follow, as far as they agree with it. If no
+source names a package, the newest version in the tables is assumed. A version that is older than the tables is no
+target, and in the repository of a library itself that library has no published version: rules report nothing about
+either.
 
 Which minor versions a version specifier allows: `>=4.40,<5`, `~=4.46.1`, `==4.*`, and poetry's `^4.40` and `~4.40`.
 
@@ -258,6 +259,6 @@ def with_written(targets: TargetVersions, statements: Iterable[Statement]) -> Ta
         target = decided(statement.package, [statement])
         if target is None:
             decisions.pop(statement.package, None)
-        elif known is None or not target.is_assumed:
+        elif not target.is_assumed:
             decisions[statement.package] = target
     return replace(targets, targets=decisions)
