@@ -316,6 +316,7 @@ def test_each_folder_is_judged_by_the_versions_of_its_own_project(project: Path)
         ("import os\nos.system('pip install \"transformers>=4.40,<4.47\"')", 0),
         ("# !pip install transformers==4.46.3", 0),
         ("# fails since transformers==4.46.3", 1),
+        ("!pip install --no-index --find-links=../wheels transformers", 0),
         ("!pip uninstall -y transformers==4.46.3", 1),
         ("!pip install git+https://github.com/huggingface/transformers.git@v4.46.3", 0),
         ("!pip install git+https://github.com/huggingface/transformers.git@v5.2.0", 1),

@@ -12,6 +12,7 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 PLAIN_TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
@@ -191,10 +192,13 @@ def tokenizer_name(pipeline: Pipeline, location: Location) -> str | None:
 
 def is_visible(pipeline: Pipeline, bound: Location, location: Location) -> bool:
     """Whether a name that is bound at one location is visible at another, as no function contains only the first."""
-    source = pipeline.source_of(bound)
-    functions = source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
-    around = [source.location(node) for node in functions]
+    around = pipeline.source_of(bound).cached(_functions)
     return all(each.holds(location) for each in around if each.holds(bound))
+
+
+def _functions(source: Source) -> list[Location]:
+    """Where the functions of a file are."""
+    return [source.location(node) for node in source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)]
 
 
 def last_map(dataset: Dataset, note: str = "the rows are made here") -> tuple[Related, ...]:

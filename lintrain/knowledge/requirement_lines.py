@@ -21,6 +21,7 @@ _FROM_SOURCE = lazy_pattern(
     rf"git\+\S*/(?P<name>{_NAMES})(?:\.git)?(?:@(?P<tag>[\w.-]+))?(?=[@#\s\"',)]|$)", re.IGNORECASE
 )
 _FROM_WHEEL = lazy_pattern(rf"/(?P<name>{_NAMES})-(?P<version>\d+(?:\.\d+)+)[^/\s]*\.whl", re.IGNORECASE)
+_NAMED = lazy_pattern(rf"(?<![\w./-])(?P<name>{_NAMES})(?=\s|$)", re.IGNORECASE)
 _TAG = lazy_pattern(r"v?(\d+(?:\.\d+)+)$")
 
 
@@ -37,6 +38,8 @@ def requirements_in(line: str, source: str) -> Iterator[Statement]:
     plain = line.replace('"', " ").replace("'", " ")
     for pinned in _PINNED.finditer(plain):
         yield Statement(package_named(pinned["name"]), pinned["specifier"].replace(" ", ""), source)
+    for named in _NAMED.finditer(plain) if "--no-index" in line else ():
+        yield Statement(package_named(named["name"]), "", source)  # from a folder of wheels, in any version
     yield from installs_by_address(plain, source)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 INSTALL = "an install in this file"
 COMMENT = "a comment in this file"
 
-_HINT = lazy_pattern(r"[=~<>]=\s*v?\d|[=<>]\d|git\+|\.whl")
+_HINT = lazy_pattern(r"[=~<>]=\s*v?\d|[=<>]\d|git\+|\.whl|--no-index")
 """What every line that names a version holds."""
 
 _LONGEST_LINE = 4000
