@@ -26,6 +26,7 @@ LEADING_OUT: dict[str, str] = {
     "force-exclude": '"../outside/theirs.py"',
     "output-format": '"../outside/theirs.py"',
     "preview": '"../outside/theirs.py"',
+    "strict": '"../outside/theirs.py"',
     "jobs": '"../outside/theirs.py"',
     "baseline": '"../outside/theirs.py"',
     "documentation": '"https://{outside}/theirs.py"',

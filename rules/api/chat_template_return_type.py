@@ -66,7 +66,8 @@ Code that supports several versions checks the type:
 
 ## Fix
 
-Safe: a dictionary that is used as a list or a tensor of ids raises an error. Asks first where the version is assumed.
+Safe where a version is stated: a dictionary that is used as a list or a tensor of ids raises an error. Asks first where
+the newest version is assumed.
 
 ## References
 
