@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lintrain.knowledge import api, keras_successors
-from lintrain.knowledge.versions import exactly, find_versions, with_installs
+from lintrain.knowledge.requirement_lines import requirements_in
+from lintrain.knowledge.versions import exactly, find_versions, with_written
 
 keras: Any = pytest.importorskip("keras")
 INSTALLED = exactly(keras=keras.__version__)
@@ -39,7 +40,7 @@ def test_keras_3_comes_with_tensorflow_from_2_16_on(tmp_path: Path) -> None:
 
 
 def test_an_install_of_tensorflow_in_a_notebook_counts() -> None:
-    target = with_installs(INSTALLED, ["!pip install -q tensorflow==2.9.1"]).get("keras")
+    target = with_written(INSTALLED, requirements_in("!pip install -q tensorflow==2.9.1", "a cell")).get("keras")
     assert target is not None
     assert target.versions == ((2, 9),)
 

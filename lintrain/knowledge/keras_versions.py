@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lintrain.knowledge.statements import TENSORFLOWS, Statement
+from lintrain.knowledge.requirement_lines import TENSORFLOWS, Statement
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 _CLAUSE = lazy_pattern(r"\s*(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+)(?:\.(\d+))?")

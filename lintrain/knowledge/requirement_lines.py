@@ -12,7 +12,10 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning", "pytorch": "torch"}
 """Other names under which packages are published; `pytorch` is conda's."""
 
-_NAMES = "|".join(sorted((*COVERED_PACKAGES, *PUBLISHED_AS), key=len, reverse=True))
+TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tensorflow_gpu")
+"""The packages whose version decides about `tf.keras`."""
+
+_NAMES = "|".join(sorted((*COVERED_PACKAGES, *PUBLISHED_AS, *TENSORFLOWS), key=len, reverse=True))
 _CLAUSE = r"(?:===?|[~!<>]=|[<>=])\s*v?\d[\w.*+!]*"
 _PINNED = lazy_pattern(
     rf"(?<![\w./-])(?P<name>{_NAMES})(?:\[[^\]]*\])?\s*(?P<specifier>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", re.IGNORECASE

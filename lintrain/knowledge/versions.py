@@ -25,8 +25,7 @@ from pathlib import Path
 
 from lintrain.cache.noted import Memory, note_asked
 from lintrain.knowledge.keras_versions import with_keras
-from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
-from lintrain.knowledge.requirement_lines import Statement
+from lintrain.knowledge.requirement_lines import TENSORFLOWS, Statement
 from lintrain.knowledge.statements import Reader, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import NEWEST_KNOWN, Target, Version, written
@@ -65,10 +64,10 @@ class _Requirements:
 
     @classmethod
     def of(cls, folder: Path) -> _Requirements:
-        reader = Reader(folder, COVERED_PACKAGES)
+        reader = Reader(folder, (*COVERED_PACKAGES, *TENSORFLOWS))
         files = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.setup())
         statements = tuple(each for file in (*files, reader.environment(), reader.installs()) for each in file)
-        return cls(statements, frozenset(reader.own_packages()), tuple(reader.notes))
+        return cls(tuple(with_keras(statements)), frozenset(reader.own_packages()), tuple(reader.notes))
 
 
 @dataclass(eq=False)
@@ -252,7 +251,7 @@ def _allows(clause: re.Match[str], version: Version) -> bool:
 def with_written(targets: TargetVersions, statements: Iterable[Statement]) -> TargetVersions:
     """The targets of one file: what it says itself overrides its project, and settings override both."""
     decisions = dict(targets.targets)
-    for statement in statements:
+    for statement in with_keras(statements):
         known = decisions.get(statement.package)
         if known is not None and known.source.startswith("settings"):
             continue
