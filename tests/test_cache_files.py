@@ -15,7 +15,7 @@ import pytest
 from lintrain.cache import runs, store, whole_files
 from lintrain.cache.whole_files import SEAL, SECOND, make_folder, sealed, unsealed
 from lintrain.check import executor
-from lintrain.check.result import as_plain, from_plain
+from lintrain.check.plain_values import as_plain, from_plain
 from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location

@@ -158,7 +158,7 @@ def test_a_crash_a_slow_rule_and_a_broken_fix_are_faults(monkeypatch: pytest.Mon
         (fault,) = tried(given).faults
         assert fault == "`reader` failed: ZeroDivisionError: by design"
         keep_smallest(given, 5, fault, tmp_path)
-    assert (tmp_path / "5" / "train.py").read_bytes() == b"from transformers import TrainingArguments"
+    assert (tmp_path / "5" / "train.py").read_bytes() == b"TrainingArguments('o', lerning_rate=1)"
 
     def forever(*_: object) -> object:
         while True:

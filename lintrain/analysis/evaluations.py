@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lintrain.analysis import modes, training_loops
+from lintrain.analysis import expressions, modes, training_loops
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
@@ -103,7 +103,13 @@ def is_in_eval_mode(pipeline: Pipeline, forward: Event) -> bool:
 
 def is_trained(pipeline: Pipeline, model: Value) -> bool:
     """Whether the script certainly trains a model: `backward` follows a forward pass of it that records gradients."""
-    return any(training_loops.touches(forward, model) for forward in pipeline.cached(_training_passes, pipeline))
+    trained = pipeline.cached(_trained_parts, pipeline)
+    return not trained.isdisjoint(expressions.touched_by(pipeline, model))
+
+
+def _trained_parts(pipeline: Pipeline, _: Pipeline) -> frozenset[int]:
+    passes = pipeline.cached(_training_passes, pipeline)
+    return frozenset[int]().union(*(expressions.touched_by(pipeline, forward.subject) for forward in passes))
 
 
 def is_loaded(pipeline: Pipeline, model: Value) -> bool:
@@ -126,8 +132,11 @@ def _training_passes(pipeline: Pipeline, _: Pipeline) -> list[Event]:
 
 def _is_learned_from(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a later `backward` of the same iteration may use what a forward pass in an inner loop gave."""
-    around = set(map(id, forward.loops[:-1]))
-    return any(
-        backward.order > forward.order and around.issuperset(map(id, backward.loops))
-        for backward in pipeline.acts(Act.BACKWARD)
-    )
+    last, around = pipeline.cached(_last_backwards, pipeline), forward.loops[:-1]
+    # Loops nest: a backward pass of the same iteration is in the first of these loops, as many as there are.
+    return any(last.get(frozenset(map(id, around[:count])), -1) > forward.order for count in range(len(around) + 1))
+
+
+def _last_backwards(pipeline: Pipeline, _: Pipeline) -> dict[frozenset[int], int]:
+    """The order of the last backward pass inside exactly these loops."""
+    return {frozenset(map(id, each.loops)): each.order for each in pipeline.acts(Act.BACKWARD)}

@@ -93,14 +93,35 @@ def _find_inside(_: Pipeline, module: Value) -> frozenset[int]:
 
 def passes_of(pipeline: Pipeline, backward: Event) -> Sequence[Event]:
     """The forward passes since the last backward call before, in the innermost loop around a backward call."""
-    inside = events_in(pipeline, backward.loops[-1]) if backward.loops else pipeline.events
+    around = _around(pipeline, backward)
     passes: list[Event] = []
-    for event in inside[: bisect_left(inside, backward.order, key=_order_of)]:
+    # From the backward call upwards, to the one before: a loop may hold thousands of them.
+    for index in reversed(range(bisect_left(around, backward.order, key=_order_of))):
+        event = around[index]
         if event.act is Act.BACKWARD and event.location != backward.location:
-            passes.clear()
-        elif event.act is Act.FORWARD and event.records_for(backward):
+            break
+        if event.act is Act.FORWARD and event.records_for(backward):
             passes.append(event)
-    return passes
+    return passes[::-1]
+
+
+def _around(pipeline: Pipeline, backward: Event) -> Sequence[Event]:
+    """The forward and backward passes of the innermost loop around a backward call, in order."""
+    return pipeline.cached(_passes_in, backward.loops[-1]) if backward.loops else pipeline.cached(_all_passes, pipeline)
+
+
+def _passes_in(pipeline: Pipeline, loop: Loop) -> Sequence[Event]:
+    return [event for event in events_in(pipeline, loop) if event.act in (Act.FORWARD, Act.BACKWARD)]
+
+
+def _all_passes(pipeline: Pipeline, _: Pipeline) -> Sequence[Event]:
+    return pipeline.acts(Act.FORWARD, Act.BACKWARD)
+
+
+def _keeps_graphs(pipeline: Pipeline, loop: Loop) -> bool:
+    """Whether a loop detaches or retains graphs, so that a backward call may leave some of them."""
+    code = pipeline.code(loop.location)
+    return "detach" in code or "retain_graph" in code
 
 
 def reaches(pipeline: Pipeline, backward: Event, optimizer: Value) -> bool | None:
@@ -126,11 +147,10 @@ def _graphs_of(pipeline: Pipeline, backward: Event) -> Sequence[Event]:
     detached, so that it may not have gone through all, or graphs are retained.
     """
     since = passes_of(pipeline, backward)
-    code = pipeline.code(backward.loops[-1].location) if backward.loops else "detach"
-    if since and "detach" not in code and "retain_graph" not in code:
+    if since and backward.loops and not pipeline.cached(_keeps_graphs, backward.loops[-1]):
         return since
-    inside = events_in(pipeline, backward.loops[-1]) if backward.loops else pipeline.events
-    earlier = inside[: bisect_left(inside, backward.order, key=_order_of)]
+    around = _around(pipeline, backward)
+    earlier = around[: bisect_left(around, backward.order, key=_order_of)]
     return [event for event in earlier if event.act is Act.FORWARD and event.records_for(backward)]
 
 

@@ -184,16 +184,27 @@ def name_of(pipeline: Pipeline, value: Value) -> str | None:
 
 def tokenizer_name(pipeline: Pipeline, location: Location) -> str | None:
     """The name of the script's only tokenizer if it is visible at a location, else None."""
+    name, around = pipeline.cached(_only_tokenizer, pipeline)
+    return name if all(each.holds(location) for each in around) else None
+
+
+def _only_tokenizer(pipeline: Pipeline, _: Pipeline) -> tuple[str | None, list[Location]]:
+    """The name of the only tokenizer, None if there are several, and the functions around where it is bound."""
     names = {name_of(pipeline, each) for each in pipeline.tokenizers}
     name = names.pop() if len(names) == 1 else None
     bound = [binding for binding in pipeline.bindings if binding.name == name and isinstance(binding.value, Tokenizer)]
-    return name if bound and all(is_visible(pipeline, binding.location, location) for binding in bound) else None
+    around = [each for binding in bound for each in functions_around(pipeline, binding.location)]
+    return name if bound else None, around
 
 
 def is_visible(pipeline: Pipeline, bound: Location, location: Location) -> bool:
     """Whether a name that is bound at one location is visible at another, as no function contains only the first."""
-    around = pipeline.source_of(bound).cached(_functions)
-    return all(each.holds(location) for each in around if each.holds(bound))
+    return all(each.holds(location) for each in functions_around(pipeline, bound))
+
+
+def functions_around(pipeline: Pipeline, location: Location) -> list[Location]:
+    """The functions that a location is in."""
+    return [each for each in pipeline.source_of(location).cached(_functions) if each.holds(location)]
 
 
 def _functions(source: Source) -> list[Location]:

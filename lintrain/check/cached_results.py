@@ -79,7 +79,7 @@ class CachedResults:
         }
         if is_silent:
             return result
-        from lintrain.check.result import as_plain
+        from lintrain.check.plain_values import as_plain
 
         words = (reading.reported, reading.training, file.suppressions, file.names, file.notes)
         return {**result, "modules": list(reading.modules), "words": as_plain(words)}
@@ -120,7 +120,7 @@ def _file(path: str, result: Any) -> ReadFile:
     if "words" not in result:
         reading = Reading(is_exhausted=result["is_exhausted"], is_broken=result["is_broken"], unjudged=unjudged)
         return ReadFile(path, reading, source)
-    from lintrain.check.result import from_plain
+    from lintrain.check.plain_values import from_plain
 
     reported, training, suppressions, names, notes = from_plain(result["words"])
     modules = {each: read_bytes(each, load_bytes(each)) for each in result["modules"]}

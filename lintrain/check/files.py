@@ -315,7 +315,7 @@ def _relative(path: str, folder: str) -> str:
 
 def _moved(known: Known, path: str) -> Reading | None:
     """The reading of a notebook with its places in a copy; None if a rule put something else into a finding."""
-    from lintrain.check.result import as_plain, from_plain
+    from lintrain.check.plain_values import as_plain, from_plain
 
     try:
         words = as_plain((known.reading.reported, known.reading.training))

@@ -10,7 +10,6 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
-from lintrain.check import assumptions
 from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
@@ -237,6 +236,8 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
+    from lintrain.check import assumptions
+
     source = pipeline.source
     for finding in assumptions.findings(rule.rule, pipeline):
         # The places of a fix are looked up in a text that parses.

@@ -14,8 +14,8 @@ from lintrain.check.selection import CheckRequest
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
 from lintrain.report.text.diff import diff
-from lintrain.report.text.judgement import count, shown_fixes
 from lintrain.report.text.style import Style, style_of
+from lintrain.report.text.summary import count, shown_fixes
 from lintrain.source.reading import read_bytes
 
 

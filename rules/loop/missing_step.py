@@ -201,7 +201,10 @@ def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
         return clears
     number = training_loops.index_of(clears, backward)
     last = clears[max(number - 1, 0) : number]
-    return [*last, *(event for event in clears if iterations.reaches(pipeline, backward, event.subject))]
+    first: dict[int, Event] = {}
+    for event in clears:
+        first.setdefault(id(event.subject), event)
+    return [*last, *(event for event in first.values() if iterations.reaches(pipeline, backward, event.subject))]
 
 
 def _clears_in(pipeline: Pipeline, loop: Loop) -> list[Event]:

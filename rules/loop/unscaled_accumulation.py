@@ -170,7 +170,8 @@ class Window:
 def _window(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Window | None:
     """What makes the loop step and clear once every few batches, with `backward` in each."""
     step = iterations.step_of(pipeline, training)
-    own = [event for event in training.inside if not iterations.is_of_other(pipeline, event, step.subject)]
+    counted = (event for event in training.inside if event.act in (Act.ZERO_GRAD, Act.STEP))
+    own = [event for event in counted if not iterations.is_of_other(pipeline, event, step.subject)]
     clears = [event for event in own if event.act is Act.ZERO_GRAD]
     if not clears or sum(event.act is Act.STEP for event in own) != 1:
         return None

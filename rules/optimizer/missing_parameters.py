@@ -199,9 +199,10 @@ def _is_left_out(
 
 def _may_run_otherwise(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
     """Whether a loop that calls no trained module may run one by another method, or train something else."""
-    own = [step.subject for step in training.steps]
+    # A loop may step thousands of times; its optimizers are few.
+    own = {id(step.subject): step.subject for step in training.steps}.values()
     modules_of = [module for each in own if isinstance(each, model.Optimizer) for module in each.trains]
-    names = [binding.name for module in modules_of for binding in pipeline.names_of(module)]
+    names = dict.fromkeys(binding.name for module in modules_of for binding in pipeline.names_of(module))
     code = pipeline.code(training.loop.location)
     uses = (re.search(rf"\b{re.escape(name)}\b(?!\.({MODES})\()", code) for name in names)
     return not names or any(uses)
