@@ -49,8 +49,8 @@ def statements_in(source: Source) -> tuple[Statement, ...]:
 
 
 def _named(source: Source) -> tuple[Statement, ...]:
-    masked = source.notebook.masked if source.notebook is not None else {}
-    texts = (*((text, True) for text in _joined(masked.values())), *((text, False) for text in _hints(source.text)))
+    shell = source.notebook.masked.values() if source.notebook is not None else ()
+    texts = (*((text, True) for text in _joined(shell)), *((text, False) for text in _hints(source.text)))
     return tuple(statement for text, is_shell in texts for statement in _in_line(text, is_shell=is_shell))
 
 
@@ -87,6 +87,3 @@ def _in_line(line: str, *, is_shell: bool) -> Iterator[Statement]:
     for statement in requirements_in(line, COMMENT if is_comment else INSTALL):
         if is_requirement or _EXACT.match(statement.specifier):
             yield statement
-
-
-_LONGEST_LINE = 4000

@@ -10,7 +10,6 @@ from the days of Python 2. Of a notebook, a cell that does not parse is left out
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -111,9 +110,10 @@ def _repaired_lines(lines: list[str]) -> tuple[list[str], list[SyntaxError], lis
 def _without_quotation(lines: list[str]) -> list[str]:
     """The code in fences of Markdown, or behind the prompts of an interpreter; blank lines for what is around it."""
     if any(line.startswith(FENCE) for line in lines):
-        is_inside = list(accumulate((line.startswith(FENCE) for line in lines), operator.xor))
-        pairs = zip(lines, is_inside, strict=True)
-        lines = [line if is_code and not line.startswith(FENCE) else "" for line, is_code in pairs]
+        fences = list(accumulate(int(line.startswith(FENCE)) for line in lines))
+        pairs = zip(lines, fences, strict=True)
+        # Code is below an odd number of fences.
+        lines = [line if count % 2 and not line.startswith(FENCE) else "" for line, count in pairs]
     if PROMPT.match(next(filter(str.strip, lines), "")):
         # The prompt becomes a margin, so that all columns stay.
         lines = [f"    {line[4:]}" if PROMPT.match(line) else "" for line in lines]

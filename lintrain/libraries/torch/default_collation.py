@@ -63,7 +63,8 @@ def _kind_of_number(part: Value) -> str:
         case ColumnValues(column=column, dataset=dataset) if not isinstance(dataset, Encoding):
             return NUMBERS.get(column.kind, "")
         case Constant(value=plain) | OneOf(literals=(plain, *_)):
-            return "" if isinstance(plain, bool) else {int: "int", float: "float"}.get(type(plain), "")
+            is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
+            return type(plain).__name__ if is_number else ""
         case Either(options=options):
             kinds = {_kind_of_number(option) for option in options}
             return kinds.pop() if len(kinds) == 1 else ""

@@ -6,7 +6,7 @@ and `without` makes one of them unknown: a finding that then disappears rests on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -67,7 +67,7 @@ def note_read(default: Default) -> Reading | None:
 
 
 @contextmanager
-def recorded_defaults(changed: Default | None = None, *, is_passed: bool = False) -> Iterator[Reading]:
+def recorded_defaults(changed: Default | None = None, *, is_passed: bool = False) -> Generator[Reading]:
     """Record the options whose defaults are read inside; `changed` is unknown there, or a switch that is passed."""
     reading = Reading({}, changed, is_passed)
     token = _READING.set(reading)
