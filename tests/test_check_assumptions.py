@@ -7,6 +7,7 @@ import pytest
 from lintrain.check.one_file import check_source
 from lintrain.check.result import Reported
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
 
@@ -111,3 +112,23 @@ class Options:
 TrainingArguments("out", fp16=options.half, bf16=True)
 """
     assert messages("both-half-precisions", code) == [f"{BOTH} (with the default `--half True`)"]
+
+
+def test_a_data_set_that_an_option_names_is_an_assumption() -> None:
+    code = """
+from datasets import load_dataset
+parser.add_argument("--data", default="glue")
+raw = load_dataset(parser.parse_args().data, "mnli")
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-cased", num_labels=2)
+Trainer(model, train_dataset=raw["train"]).train()
+"""
+    (message,) = messages("missing-num-labels", code)
+    assert message.endswith("(with the default `--data glue`)")
+
+
+def test_what_a_rule_learns_without_an_option_is_forgotten() -> None:
+    pipeline = read_pipeline(Source("train.py", "import torch\n"), TargetVersions())
+    with pipeline.apart():
+        assert pipeline.cached(lambda *_: "unknown", pipeline.runs) == "unknown"
+        inside = len(pipeline._answers)  # pyright: ignore[reportPrivateUsage]
+    assert (inside, len(pipeline._answers)) == (1, 0)  # pyright: ignore[reportPrivateUsage]

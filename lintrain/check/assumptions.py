@@ -36,7 +36,7 @@ def findings(rule: Rule, pipeline: Pipeline) -> Iterator[Finding]:
         return
     rest: dict[tuple[Location, str], list[Default]] = {_key(finding): [] for finding in found}
     for option in options if found else ():
-        with recorded_defaults(option):
+        with recorded_defaults(option), pipeline.apart():
             left = {_key(finding) for finding in rule.check(pipeline)}
         for key in rest.keys() - left:
             rest[key].append(option)
@@ -65,7 +65,7 @@ def _with_switches(
     for option in options:
         if not option.is_switch:
             continue
-        with recorded_defaults(option, is_passed=True):
+        with recorded_defaults(option, is_passed=True), pipeline.apart():
             found = list(rule.check(pipeline))
         for finding in found:
             if finding.location not in known:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field, fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -244,10 +245,19 @@ class Pipeline:
         """The file of a location: the script, or a module that was read for it."""
         return self.sources.get(location.path, self.source)
 
+    @contextmanager
+    def apart(self) -> Generator[None]:
+        """Answers that are cached inside are forgotten after it: they were given while a value counted as unknown."""
+        answers, self._answers = self._answers, {}
+        try:
+            yield
+        finally:
+            self._answers = answers
+
     def rows_of(self, value: Value) -> Dataset | None:
         """The rows of a data set: of a library, of the script's own class, or a list; None if they are not known."""
         if isinstance(value, Dataset):
-            return value
+            return None if value.is_withheld else value
         # A `Subset` and the parts of `random_split` have the rows of the data set that they were taken from.
         if isinstance(value, TorchDataset) and value.name in {"Subset", "random_split"} and value.parts:
             return self.rows_of(value.parts[0])

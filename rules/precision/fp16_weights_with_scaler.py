@@ -50,7 +50,7 @@ The weights of adapters are kept in float32:
     model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", target_modules=["q_lin", "v_lin"]))
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-There is no scaler if nobody passes the option:
+Without the option there is no scaler:
 
     import argparse
 

@@ -110,7 +110,7 @@ MOST_COMPARED = 5_000
 """Names of one file that an undefined name is compared with."""
 
 WHY = "the run ends with NameError at this line"
-MISSING_WHY = "the code is checked as a part of a script: each of them is taken for what it usually stands for"
+MISSING_WHY = "The code is checked as part of a script: each name is taken for what it usually stands for."
 LOCAL_WHY = "the run ends with UnboundLocalError at this line"
 COMPILER_WHY = "Python does not run a file that contains this"
 

@@ -68,6 +68,11 @@ class Dataset(Value):
         return is_uncertain(self.default)
 
     @property
+    def is_withheld(self) -> bool:
+        """Whether a rule is asked what it finds without the option that names the data set."""
+        return self.default is not None and bool(self.default.option) and self.may_differ
+
+    @property
     def is_tokenized(self) -> bool:
         """Whether it certainly has a column of token ids."""
         return any(column.kind is Kind.TOKENS for column in (self.columns or {}).values())

@@ -175,7 +175,7 @@ class TrainerRun(Value):
     def dataset(self, argument: str) -> Dataset | None:
         """The data set that it was given by an argument, where that is understood."""
         dataset = self.value(argument)
-        return dataset if isinstance(dataset, Dataset) else None
+        return dataset if isinstance(dataset, Dataset) and not dataset.is_withheld else None
 
 
 @dataclass(eq=False, slots=True)
