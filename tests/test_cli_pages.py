@@ -13,7 +13,7 @@ from lintrain.cli import run
 from lintrain.report.text.pages import page_text, pages, table
 from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
-from lintrain.text.shown import for_terminal
+from lintrain.text import for_terminal
 from tests.support.planted import ONLY_MEASURED, PLANTED
 
 

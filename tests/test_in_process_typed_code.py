@@ -11,7 +11,7 @@ import pytest
 
 import lintrain
 from lintrain.model.location import NOWHERE
-from lintrain.runtime.child.typed_cells import cell_name, is_typed
+from lintrain.runtime.child.frames import cell_name, is_typed
 from tests.support.probing import path_for_lintrain
 
 PARTS = """

@@ -10,10 +10,10 @@ import pytest
 
 from lintrain.knowledge import checkpoint_facts as checkpoints
 from lintrain.knowledge import dataset_facts as data_sets
-from lintrain.knowledge import optimizers
+from lintrain.knowledge import trainers
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
+from lintrain.knowledge.data_files import hub_cache
 from lintrain.knowledge.dataset_facts import dataset_facts
-from lintrain.knowledge.files import hub_cache
 from lintrain.knowledge.versions import exactly
 
 KINDS = {"text", "integer", "float", "class label", "list", "image", "audio", "unknown"}
@@ -217,20 +217,20 @@ def test_relative_positions_have_no_limit(tmp_path: Path) -> None:
     assert facts.max_positions is None
 
 
-@pytest.mark.parametrize("name", list(optimizers._TORCH_RATES))
+@pytest.mark.parametrize("name", list(trainers._TORCH_RATES))
 def test_the_default_learning_rate_of_torch_is_the_real_one(name: str) -> None:
     optim = pytest.importorskip("torch.optim")
     parameters = inspect.signature(getattr(optim, name)).parameters
     path = f"torch.optim.{name}"
-    assert optimizers.default_learning_rate(path, exactly()) == parameters["lr"].default
+    assert trainers.default_learning_rate(path, exactly()) == parameters["lr"].default
     if "weight_decay" in parameters and name != "LBFGS":
-        assert optimizers.default_weight_decay(path, exactly()) == parameters["weight_decay"].default
+        assert trainers.default_weight_decay(path, exactly()) == parameters["weight_decay"].default
 
 
 def test_the_default_learning_rate_of_keras_comes_from_its_table() -> None:
-    assert optimizers.default_learning_rate("keras.optimizers.Adam", exactly(keras="3.15.1")) == 1e-3
-    assert optimizers.default_learning_rate("keras.optimizers.Adam", exactly()) is None
-    assert optimizers.default_learning_rate("keras.optimizers.Nonsense", exactly(keras="3.15.1")) is None
+    assert trainers.default_learning_rate("keras.optimizers.Adam", exactly(keras="3.15.1")) == 1e-3
+    assert trainers.default_learning_rate("keras.optimizers.Adam", exactly()) is None
+    assert trainers.default_learning_rate("keras.optimizers.Nonsense", exactly(keras="3.15.1")) is None
 
 
 @pytest.mark.parametrize(

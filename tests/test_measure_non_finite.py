@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch, first_non_finite
+from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite
 from lintrain.runtime.measure.weights import Frozen, snapshot, updates
 from tests.support.recorded import RecordedRun
 

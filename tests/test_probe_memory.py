@@ -13,7 +13,7 @@ from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.run import Evidence, MemoryEvidence
 from lintrain.rulebook import load_rules
 from lintrain.runtime.measure.projection import Projection, Training
-from lintrain.text.shown import read_size, show_size
+from lintrain.text import read_size, show_size
 from tests.support.probing import probe, probe_file
 
 MIB = 2**20

@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 
-from lintrain.analysis.special_tokens import parts_of
+from lintrain.analysis.token_feeds import parts_of
 from lintrain.interpreter.core import dispatch, operations, registry, storing
 from lintrain.interpreter.core.arithmetic import LONGEST
 from lintrain.interpreter.core.reader import DEEPEST, ITEMS_A_STEP, Frame, Reader, weighed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.analysis.special_tokens import is_handed_over, lacks_pad, location_in_data, padding_by_eos, parts_of
+from lintrain.analysis.token_feeds import is_handed_over, lacks_pad, location_in_data, padding_by_eos, parts_of
 from lintrain.knowledge.versions import exactly
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset

@@ -11,8 +11,8 @@ from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.text.findings import concise, full
+from lintrain.report.text.frame import statistics, summary
 from lintrain.report.text.style import Style, clip, columns, printable, window, wrap
-from lintrain.report.text.summary import statistics, summary
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
 from tests.support.notebooks import notebook

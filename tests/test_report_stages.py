@@ -24,7 +24,7 @@ from lintrain.evidence.run import (
 from lintrain.report.text.stage_numbers import numbers
 from lintrain.report.text.stages import failure_lines, run_lines, samples
 from lintrain.report.text.style import Style, columns
-from lintrain.text.shown import for_terminal
+from lintrain.text import for_terminal
 
 LONG = "The size of tensor a (1202) must match the size of tensor b (512) at non-singleton dimension 1 of the input"
 

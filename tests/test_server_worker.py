@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lintrain.server import worker
-from lintrain.server.worker import Urgency, Worker
+from lintrain.server import checking
+from lintrain.server.checking import Urgency, Worker
 
 
 class Knot:
@@ -48,12 +48,12 @@ def test_what_a_job_left_is_collected_when_nobody_waits(gone: threading.Event) -
 def test_what_many_jobs_left_is_collected_though_the_next_one_waits(
     gone: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "BREATH", 3600)
+    monkeypatch.setattr(checking, "BREATH", 3600)
 
     async def many() -> list[weakref.ref[Knot]]:
         busy = Worker()
-        return [await busy.do(Urgency.NOW, lambda: weakref.ref(Knot())) for _ in range(worker.MOST_LEFT)]
+        return [await busy.do(Urgency.NOW, lambda: weakref.ref(Knot())) for _ in range(checking.MOST_LEFT)]
 
     left = asyncio.run(many())
     assert gone.wait(30)
-    assert [knot() for knot in left] == [None] * worker.MOST_LEFT
+    assert [knot() for knot in left] == [None] * checking.MOST_LEFT

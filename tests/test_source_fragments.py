@@ -11,11 +11,10 @@ from lintrain.check.one_file import Reading, check_source
 from lintrain.check.tiers import names_library
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import find_rules
-from lintrain.source.fragments import meanings, packages_meant
+from lintrain.source.fragments import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES, meanings, packages_meant
 from lintrain.source.pasted import is_pasted
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
-from lintrain.source.usual_names import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES
 from tests.support.notebooks import notebook
 
 LOOP = "for x, y in loader:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimizer.step()\n"

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lintrain.text.shown import rounded, show_number, show_share
+from lintrain.text import rounded, show_number, show_share
 
 
 @pytest.mark.parametrize(

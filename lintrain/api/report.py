@@ -22,12 +22,12 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.report.text.judgement import judgement_json, judgement_text
 from lintrain.report.text.style import style_of
-from lintrain.runtime.child.typed_cells import called
+from lintrain.runtime.child.frames import called
 from lintrain.runtime.in_process.session import InProcessSession
 from lintrain.runtime.parent.events import Assembly
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.source.source import Source
-from lintrain.text.shown import for_terminal
+from lintrain.text import for_terminal
 from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings
 

@@ -106,8 +106,8 @@ class FileReader:
         folder = Path(source.path).absolute().parent
         targets = self.targets.get(folder, lambda: self.request.find_targets(folder))
         notes.update(dict.fromkeys(targets.notes))
+        from lintrain.knowledge.requirement_lines import statements_in
         from lintrain.knowledge.versions import with_written
-        from lintrain.knowledge.written_versions import statements_in
 
         statements = statements_in(source)
         return with_written(targets, statements) if statements else targets

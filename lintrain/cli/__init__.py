@@ -30,7 +30,7 @@ def run_or_repeat(arguments: list[str]) -> int:
             return run(arguments)
         return kept[0]
     try:
-        from lintrain.cli._cached import run_and_cache
+        from lintrain.cli.check import run_and_cache
 
         return run_and_cache(arguments, key, run)
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from lintrain.check.selection import CheckRequest
 from lintrain.cli._options import CheckOptions, selection_of, settings_of
 from lintrain.cli._output import CommandError, say, write_report
 from lintrain.cli._request import files_of, request_of
-from lintrain.report.text.summary import count
+from lintrain.report.text.frame import count
 from lintrain.rulebook import RuleFileError, find_rules
 from lintrain.settings.loading import BASELINE_FILE, find_baseline
 from lintrain.settings.settings import Settings, UsageError

@@ -17,12 +17,12 @@ from lintrain.check.selection import CheckRequest, Selection
 from lintrain.cli._options import CheckOptions, check_consistency, selection_of, settings_of
 from lintrain.cli._output import CommandError, say, write_document, write_for_people, write_report, write_to_stderr
 from lintrain.cli._request import files_of, request_of
+from lintrain.report.text.frame import count, statistics, statistics_json, summary
 from lintrain.report.text.style import Style, style_of, wrap
-from lintrain.report.text.summary import count, statistics, statistics_json, summary
 from lintrain.rulebook import RuleFile, RuleFileError, find_rules
 from lintrain.settings.settings import FOR_PEOPLE, Settings, UsageError
 from lintrain.source.discovery import MissingPathError
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 CLEAN, FOUND, FAILED, NOT_JUDGED = 0, 1, 2, 3
 

@@ -1,10 +1,12 @@
-"""What `lintrain check` does with `--fix`, `--diff` and `--add-ignores`."""
+"""What `lintrain check` does with `--fix`, `--diff` and `--add-ignores`; a diff of a notebook has one part per cell."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from difflib import unified_diff
 
 from lintrain.check.check_run import CheckRun
 from lintrain.check.fixing import FixedFiles, fix_files
@@ -13,10 +15,11 @@ from lintrain.check.result import CheckResult
 from lintrain.check.selection import CheckRequest
 from lintrain.cli._options import CheckOptions
 from lintrain.cli._output import say, write_bytes, write_contents, write_document, write_for_people
-from lintrain.report.text.diff import diff
+from lintrain.report.text.frame import count, shown_fixes
 from lintrain.report.text.style import Style, style_of
-from lintrain.report.text.summary import count, shown_fixes
 from lintrain.source.reading import read_bytes
+from lintrain.source.source import Source
+from lintrain.text import shown
 
 
 def show_diff(options: CheckOptions, request: CheckRequest, outcome: CheckResult) -> int:
@@ -76,3 +79,27 @@ def write_ignores(request: CheckRequest, outcome: CheckResult, reason: str) -> C
     silenced = count(ignored.silenced, "finding")
     say(f"lintrain: suppressed {silenced} in {count(len(ignored.contents), 'file')}")
     return CheckRun(replace(request, given=ignored.contents)).check() if ignored.contents else outcome
+
+
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def diff(before: Source, after: Source, style: Style) -> Iterator[str]:
+    """The lines of the diff of a file."""
+    old, new = _parts(before), _parts(after)
+    for name in new:
+        lines = unified_diff(old.get(name, []), new[name], shown(name), shown(name), lineterm="")
+        for number, line in enumerate(lines):
+            yield style.paint(line, bold=True) if number < 2 else style.paint(line, COLOURS.get(line[:1]))
+
+
+def _parts(source: Source) -> dict[str, list[str]]:
+    """The code of a script under its name, or of each cell of a notebook under the cell's name."""
+    if source.notebook is None:
+        return {source.path: source.text.removesuffix("\n").split("\n")}
+    return {
+        f"{source.path}:cell {cell.number}": [
+            source.shown_line(line) for line in range(cell.first_line, cell.last_line + 1)
+        ]
+        for cell in source.notebook.cells
+    }

@@ -22,7 +22,7 @@ from typing import TextIO
 
 from lintrain.source.bounds import project_around, way_out
 from lintrain.source.reading import read_start
-from lintrain.text.shown import for_terminal
+from lintrain.text import for_terminal
 
 
 class CommandError(Exception):

@@ -31,7 +31,7 @@ from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import Record, record_json
 from lintrain.source.reading import UnreadableError
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import read_size
+from lintrain.text import read_size
 from lintrain.verdicts.conclusion import NOT_JUDGED
 from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.static_findings import StaticFindings, start_check

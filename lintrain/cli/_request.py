@@ -22,7 +22,7 @@ from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Discovery, Excludes
 from lintrain.source.reading import LARGEST_FILE
-from lintrain.text.shown import trusted
+from lintrain.text import trusted
 
 if TYPE_CHECKING:
     from lintrain.cache.store import Store

@@ -10,7 +10,7 @@ import click
 from lintrain.cache.folder import FOLDER_VARIABLE, cache_folder
 from lintrain.cache.removal import remove_all, remove_old
 from lintrain.cli._output import CommandError, say
-from lintrain.report.text.summary import count
+from lintrain.report.text.frame import count
 
 
 def clean(named: Path | None) -> None:

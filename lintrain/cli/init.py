@@ -17,7 +17,7 @@ import click
 from lintrain.check.tiers import names_library
 from lintrain.cli._output import CommandError, write_contents, write_report
 from lintrain.knowledge.plain_yaml import NotPlainError, read_yaml
-from lintrain.report.text.summary import count
+from lintrain.report.text.frame import count
 from lintrain.settings.loading import LARGEST_FILE, OWN_FILES, PROJECT_FILE, has_table
 from lintrain.settings.settings import UsageError
 from lintrain.source.discovery import Discovery

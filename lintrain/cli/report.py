@@ -15,8 +15,8 @@ from lintrain.report.machine.document import FORMAT, CheckReport, without_suppre
 from lintrain.report.machine.merging import join, open_sources, reopened
 from lintrain.report.machine.wording import unjudged_files
 from lintrain.report.text.findings import people_blocks
+from lintrain.report.text.frame import summary
 from lintrain.report.text.style import Style, style_of
-from lintrain.report.text.summary import summary
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import LARGEST_EVIDENCE
 from lintrain.settings.loading import load_settings

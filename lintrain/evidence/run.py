@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import field
 
 from lintrain.evidence.data import ColumnEvidence as ColumnEvidence
+from lintrain.evidence.data import CopiedRows as CopiedRows
 from lintrain.evidence.data import EdgeEvidence as EdgeEvidence
+from lintrain.evidence.data import EncodedChat as EncodedChat
 from lintrain.evidence.data import LabelConflicts as LabelConflicts
 from lintrain.evidence.data import LabelEvidence as LabelEvidence
+from lintrain.evidence.data import LearnedRows as LearnedRows
+from lintrain.evidence.data import MadeLoader as MadeLoader
+from lintrain.evidence.data import MovedModel as MovedModel
+from lintrain.evidence.data import ObjectEvidence as ObjectEvidence
 from lintrain.evidence.data import Sample as Sample
 from lintrain.evidence.data import ScoredTokens as ScoredTokens
 from lintrain.evidence.data import SharedRows as SharedRows
 from lintrain.evidence.data import SplitEvidence as SplitEvidence
+from lintrain.evidence.data import SplitRows as SplitRows
+from lintrain.evidence.data import StateLoad as StateLoad
+from lintrain.evidence.data import StepStop as StepStop
 from lintrain.evidence.data import TokenizerEvidence as TokenizerEvidence
 from lintrain.evidence.loop import LoaderUse as LoaderUse
 from lintrain.evidence.loop import LoopEvidence as LoopEvidence
@@ -25,15 +34,6 @@ from lintrain.evidence.memory import DeviceEvidence as DeviceEvidence
 from lintrain.evidence.memory import MemoryEvidence as MemoryEvidence
 from lintrain.evidence.memory import ResidentModel as ResidentModel
 from lintrain.evidence.memory import ThroughputEvidence as ThroughputEvidence
-from lintrain.evidence.objects import CopiedRows as CopiedRows
-from lintrain.evidence.objects import EncodedChat as EncodedChat
-from lintrain.evidence.objects import LearnedRows as LearnedRows
-from lintrain.evidence.objects import MadeLoader as MadeLoader
-from lintrain.evidence.objects import MovedModel as MovedModel
-from lintrain.evidence.objects import ObjectEvidence as ObjectEvidence
-from lintrain.evidence.objects import SplitRows as SplitRows
-from lintrain.evidence.objects import StateLoad as StateLoad
-from lintrain.evidence.objects import StepStop as StepStop
 from lintrain.evidence.repeats import CheckpointEvidence as CheckpointEvidence
 from lintrain.evidence.repeats import DeterminismEvidence as DeterminismEvidence
 from lintrain.evidence.repeats import RankGather as RankGather

@@ -1,15 +1,26 @@
-"""The stages of a probe: their names, how each ended, and the error of one that failed.
+"""The stages of a probe: their names, how each ended and by which error, and how the script came to its end.
 
-How a probed script came to its end.
+`StrEnum` is defined here for Python 3.10, on which a probed script may run; lintrain itself does not.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.startup.str_enum import StrEnum
+
+if sys.version_info >= (3, 11):  # noqa: UP036 - lintrain's minimum is not that of a probed script
+    from enum import StrEnum as StrEnum
+else:
+    from enum import Enum
+
+    class StrEnum(str, Enum):  # noqa: UP042 - the class that it would be replaced by
+        """A text that is one of several known ones; it is written as its value."""
+
+        __str__ = str.__str__
+        __format__ = str.__format__
 
 
 class StageName(StrEnum):

@@ -1,14 +1,17 @@
-"""Loops: run once, with what happens in them marked as repeated; those over a few names are unrolled.
+"""Loops: run once, with what happens in them marked as repeated.
 
-Comprehensions: item by item where the items are known and few, else once for all of them.
+Comprehensions run item by item where the items are known and few, else once for all of them. So do loops over a few
+names that choose what is done (`for split in ("train", "test")`, `for phase in ["train", "val"]`): read once for all
+iterations, such a loop would make one object for all splits, and each `if phase == "train"` in it would be open.
+Unrolled, it counts as no loop: what it holds is no epoch and no batch.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections import abc
+from collections.abc import Iterator
 
-from lintrain.interpreter import unrolling
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import expression, statement
@@ -18,8 +21,8 @@ from lintrain.interpreter.retention import rebound
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Unknown, Value
-from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Range, Sequence, Unknown, Value
+from lintrain.source.nodes import children, walk
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -27,9 +30,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
     """`for`: its element bound to the target, its body run once; one over a few names runs for each of them."""
     over = dispatch.evaluate(reader, node.iter, scope)
-    items = unrolling.items_to_unroll(reader, node, over)
+    items = items_to_unroll(reader, node, over)
     if items is not None:
-        return unrolling.unroll(reader, node, items, scope)
+        return unroll(reader, node, items, scope)
     each = dispatch.element(reader, over)
     header = reader.code(reader.source.location(node.iter))
     loop = Loop(
@@ -66,15 +69,15 @@ def execute_while(reader: Reader, node: ast.While, scope: Scope) -> Flow:
     return _execute_loop(reader, loop, node.body, node.orelse, scope, len(scope.journal))
 
 
-def _body_location(reader: Reader, body: Sequence[ast.stmt]) -> Location:
+def _body_location(reader: Reader, body: abc.Sequence[ast.stmt]) -> Location:
     return reader.source.location(body[0])
 
 
 def _execute_loop(
     reader: Reader,
     loop: Loop,
-    body: Sequence[ast.stmt],
-    orelse: Sequence[ast.stmt],
+    body: abc.Sequence[ast.stmt],
+    orelse: abc.Sequence[ast.stmt],
     scope: Scope,
     start: int,
 ) -> Flow:
@@ -98,7 +101,7 @@ def _execute_loop(
     return dispatch.execute_block(reader, orelse, scope)
 
 
-def _without_body(scope: Scope, ends: Sequence[Changes]) -> Changes:
+def _without_body(scope: Scope, ends: abc.Sequence[Changes]) -> Changes:
     """What a loop leaves that never runs: a body that bound a name over `None` is taken to have run."""
     # `best = None` before the loop and `best = model` in it: taken literally, every later use of `best`
     # might be None. `loss = 0` before it and `loss += criterion(…)` in it: `loss.backward()` needs a
@@ -150,7 +153,7 @@ class _Passes:
     """The scopes in which a comprehension's element is evaluated; `is_complete` while those are certainly all."""
 
     reader: Reader
-    generators: Sequence[ast.comprehension]
+    generators: abc.Sequence[ast.comprehension]
     is_complete: bool = True
     count: int = 0
 
@@ -195,7 +198,7 @@ def evaluate_items(reader: Reader, node: ast.ListComp | ast.SetComp | ast.Genera
     """The sequence that a comprehension makes; complete where every item is known."""
     passes = _Passes(reader, node.generators)
     items = [dispatch.evaluate(reader, node.elt, inner) for inner in passes.scopes(scope)]
-    return SequenceValue(items, "list", passes.is_complete, origin=reader.source.location(node))
+    return Sequence(items, "list", passes.is_complete, origin=reader.source.location(node))
 
 
 @expression(ast.DictComp)
@@ -212,3 +215,94 @@ def evaluate_mapping(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
         else:
             keys_are_known = False
     return Mapping(entries, passes.is_complete and keys_are_known, origin=reader.source.location(node))
+
+
+MOST_UNROLLED = 4
+"""Items of a loop that is unrolled."""
+
+DEEPEST = 2
+"""Loops inside each other that are unrolled: more would multiply the steps of reading."""
+
+FOR = ast.For | ast.AsyncFor
+
+
+def items_to_unroll(reader: Reader, node: FOR, over: Value) -> list[Value] | None:
+    """The items of a loop that is to be read once for each of them; None for all other loops."""
+    if reader.unrolled >= DEEPEST:
+        return None
+    items = _named_items(over)
+    is_short = items is not None and 1 < len(items) <= MOST_UNROLLED
+    return items if is_short and reader.once(_chooses_by_target, node) else None
+
+
+def _named_items(over: Value) -> list[Value] | None:
+    """All items of a list, tuple or dictionary if each is a text, or begins with one."""
+    match over:
+        case Mapping(entries=entries, is_complete=True):
+            items: list[Value] = [Constant(key) for key in entries]
+        case Sequence(items=items, is_complete=True) if not isinstance(over, Range):
+            pass
+        case _:
+            return None
+    return items if all(_is_named(item) for item in items) else None
+
+
+def _is_named(item: Value) -> bool:
+    first = item.items[0] if isinstance(item, Sequence) and item.kind == "tuple" and item.items else item
+    return isinstance(first, Constant) and isinstance(first.value, str | bool)
+
+
+def _chooses_by_target(node: FOR) -> bool:
+    """Whether the body takes an item or a branch by what the loop binds, and goes through all items."""
+    names = {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
+    # Where a `break` ends the loop early, which iterations there are is not known.
+    return not any(_breaks(statement) for statement in node.body) and any(
+        isinstance(each, ast.Name) and each.id in names for each in _deciding(node)
+    )
+
+
+def _deciding(node: FOR) -> Iterator[ast.AST]:
+    """The keys in brackets and the sides of comparisons in the body of a loop."""
+    for part in node.body:
+        for each in walk(part):
+            if isinstance(each, ast.Subscript):
+                yield from walk(each.slice)
+            elif isinstance(each, ast.Compare):
+                yield from (each.left, *each.comparators)
+
+
+def _breaks(node: ast.AST) -> bool:
+    """Whether code may leave the loop around it."""
+    if isinstance(node, ast.Break):
+        return True
+    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        return any(_breaks(each) for each in node.orelse)
+    return any(_breaks(each) for each in children(node))
+
+
+def unroll(reader: Reader, node: FOR, items: list[Value], scope: Scope) -> Flow:
+    """Run a loop once for each item; what one iteration binds, the next one sees."""
+    reader.unrolled += 1
+    frame = reader.frame
+    outer = (frame.exits, frame.loop_start)
+    flow = Flow.ON
+    for item in items:
+        # Kept for the loop outside: `continue` belongs to this loop, and goes on with its next item.
+        frame.exits, frame.loop_start = [], len(scope.journal)
+        assign(reader, node.target, item, scope)
+        flow = _run_once(reader, node, scope)
+        if flow is Flow.LEAVE_FUNCTION:
+            break
+    frame.exits, frame.loop_start = outer
+    reader.unrolled -= 1
+    return flow if flow is Flow.LEAVE_FUNCTION else dispatch.execute_block(reader, node.orelse, scope)
+
+
+def _run_once(reader: Reader, node: FOR, scope: Scope) -> Flow:
+    start = reader.frame.loop_start
+    flow = dispatch.execute_block(reader, node.body, scope)
+    exits = reader.frame.exits
+    changes = reader.undo(scope, start)
+    ends = [*exits, changes] if flow is Flow.ON else exits
+    scope.apply(scope.joined(ends) if ends else changes)
+    return Flow.ON if ends else flow

@@ -8,7 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain.knowledge.files import Json, as_int, as_object, as_text, as_texts, cached_snapshots, is_folder, read_json
+from lintrain.knowledge.data_files import (
+    Json,
+    as_int,
+    as_object,
+    as_text,
+    as_texts,
+    cached_snapshots,
+    is_folder,
+    read_json,
+)
 from lintrain.knowledge.tables import CheckpointFacts
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_source_positions")

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain.knowledge.files import (
+from lintrain.knowledge.data_files import (
     Json,
     as_int,
     as_object,

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from lintrain.cache.noted import note
-from lintrain.knowledge.data_files import LABELS, MOST_ROWS, Peek, facts_of_peek
+from lintrain.knowledge.data_files import LABELS, MOST_ROWS, Peek, as_object, facts_of_peek
 from lintrain.knowledge.dataset_facts import columns_of_info
-from lintrain.knowledge.files import as_object
 from lintrain.knowledge.tables import ColumnFacts, DatasetFacts
 
 LARGEST = 64 * 1024 * 1024

@@ -1,17 +1,15 @@
 """Which versions of the libraries a project is written for.
 
-Sources in this order: the settings; for each folder, the nearest to the script first, its lock files, requirements,
-build configuration, environment and what its Dockerfile or README installs; the interpreter that runs lintrain. The
-first that names a version decides; a range is narrowed by the sources that follow, as far as they agree with it. If no
-source names a package, the newest version in the tables is assumed. A version that is older than the tables is no
-target, and in the repository of a library itself that library has no published version: rules report nothing about
-either.
+Sources in this order: what a script or notebook installs or requires itself (`with_written`); the settings; for each
+folder, the nearest to the script first, its lock files, requirements, build configuration, environment and what its
+Dockerfile or README installs; the interpreter that runs lintrain. The first that names a version decides; a range is
+narrowed by the sources that follow, as far as they agree with it. If no source names a package, the newest version in
+the tables is assumed. A version that is older than the tables is no target, and in the repository of a library itself
+that library has no published version: rules report nothing about either. Up to TensorFlow 2.15 Keras has its number,
+from 2.16 on it is Keras 3.
 
-Which minor versions a version specifier allows: `>=4.40,<5`, `~=4.46.1`, `==4.*`, and poetry's `^4.40` and `~4.40`.
-
-`packaging` is not used, because a minor version is allowed as soon as one of its patches is.
-
-What a script or notebook itself installs or requires comes before its project's files: `with_written`.
+Specifiers (`>=4.40,<5`, `~=4.46.1`, `==4.*`, and poetry's `^4.40` and `~4.40`) are read without `packaging`, because a
+minor version is allowed as soon as one of its patches is.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from functools import partial
 from pathlib import Path
 
 from lintrain.cache.noted import Memory, note_asked
-from lintrain.knowledge.keras_versions import with_keras
 from lintrain.knowledge.requirement_lines import TENSORFLOWS, Statement
 from lintrain.knowledge.statements import Reader, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
@@ -261,3 +258,31 @@ def with_written(targets: TargetVersions, statements: Iterable[Statement]) -> Ta
         elif not target.is_assumed:
             decisions[statement.package] = target
     return replace(targets, targets=decisions)
+
+
+_KERAS_CLAUSE = lazy_pattern(r"\s*(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+)(?:\.(\d+))?")
+_FIRST_WITH_KERAS_3 = (2, 16)
+
+
+def with_keras(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements, with those about TensorFlow as statements about the Keras that it contains."""
+    for statement in statements:
+        if statement.package not in TENSORFLOWS:
+            yield statement
+        elif specifier := ",".join(_clauses(statement.specifier)):
+            yield Statement("keras", specifier, statement.source)
+
+
+def _clauses(specifier: str) -> Iterator[str]:
+    for clause in specifier.split(","):
+        found = _KERAS_CLAUSE.match(clause)
+        if found is None:
+            continue
+        version = int(found[2]), int(found[3] or 0)
+        is_bound = found[1] in ("<", "<=", "!=")
+        if version < _FIRST_WITH_KERAS_3:
+            yield clause.strip()
+        elif not is_bound:
+            yield ">=3.0"
+        elif version == _FIRST_WITH_KERAS_3 and found[1] == "<":
+            yield "<3.0"

@@ -53,7 +53,7 @@ class Finding(Generic[ClaimT]):
     related: tuple[Related, ...] = ()
     subject: str | None = None
     code: str = ""
-    """The code at the location of what a run showed, set while its fix is requested (`lintrain.source.calls`)."""
+    """The code at the location of what a run showed, set while its fix is requested (`lintrain.source.nodes`)."""
     claim: ClaimT | None = None
 
     def with_role(self, role: str) -> tuple[Related, ...]:

@@ -14,7 +14,7 @@ from textwrap import dedent
 from lintrain.check.names.ruff import find_ruff
 from lintrain.report.text.pages import Page
 from lintrain.startup.lazy_pattern import lazy_pattern
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 SIGNS = lazy_pattern(r"[!-/:-@\[-`{-~]")
 """ASCII punctuation, which Markdown shows literally after a backslash."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from lintrain.evidence.run import BatchEvidence, Evidence, TensorEvidence
 from lintrain.report.markdown import formatted, in_docstring, literal
 from lintrain.runtime.parent.record import Record
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 HEAD = '''"""Tests of the batches and the forward pass of {script}.
 

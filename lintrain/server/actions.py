@@ -13,14 +13,13 @@ from lintrain.check.ignoring import BEYOND_COMMENTS, Comments
 from lintrain.check.result import Reported
 from lintrain.check.selection import CheckRequest
 from lintrain.model.verdict import Outcome
-from lintrain.server.checking import Checked, request_of
+from lintrain.server.checking import Checked, Urgency, request_of
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.open_text import Document
 from lintrain.server.positions import Units, line_edits
-from lintrain.server.worker import Urgency
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 EXPLAIN = "lintrain.explain"
 FIX_ALL = "source.fixAll"

@@ -10,7 +10,7 @@ from pygls.lsp.server import LanguageServer
 
 from lintrain.server.positions import Units
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import inert
+from lintrain.text import inert
 
 LONGEST_MESSAGE = 2_000
 

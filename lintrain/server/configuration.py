@@ -15,14 +15,14 @@ from typing import Any, cast
 from lsprotocol import types as lsp
 
 from lintrain.runtime.parent.environment import planned_interpreter
+from lintrain.server.checking import Urgency
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.positions import file_of, uri_of
 from lintrain.server.project import CONFIGURATION_FILES, SECTION, VERSION_FILES, read_client_settings
 from lintrain.server.publishing import Publisher
-from lintrain.server.worker import Urgency
 from lintrain.source.bounds import find_program
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "csv", "tsv", "parquet")
 """Extensions of scripts and of files that they read."""

@@ -18,7 +18,7 @@ from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import TextRange
 from lintrain.server.positions import Units, lsp_range, uri_of
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 SOURCE = "lintrain"
 NOT_JUDGED = "not-judged"

@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 from lintrain.check.result import Reported
-from lintrain.server.checking import Checked, OutdatedError, Snapshot, check, digest_of
+from lintrain.server.checking import Checked, OutdatedError, Snapshot, Urgency, Worker, check, digest_of
 from lintrain.server.client import Client
 from lintrain.server.diagnostics import Viewer
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import Document
 from lintrain.server.project import ClientSettings, Projects
-from lintrain.server.worker import Urgency, Worker
 from lintrain.startup.lazy_dataclass import dataclass
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
+from lintrain.server.checking import Urgency
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.open_text import Document
 from lintrain.server.positions import uri_of
-from lintrain.server.worker import Urgency
 from lintrain.startup.lazy_dataclass import dataclass
 
 BURST = 0.05

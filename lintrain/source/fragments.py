@@ -1,12 +1,17 @@
-"""What a partial text takes for granted: the names that it uses and binds nowhere, and what they usually stand for."""
+"""Partial texts: the names that they use and bind nowhere, and what these usually stand for.
+
+`nn` is `torch.nn`, as training scripts import it; where a name has two meanings, the rest of the text decides.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
+from functools import cache
 
 from lintrain.source.source import Source
-from lintrain.source.usual_names import TORCH, meaning_of
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 BINDING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -36,3 +41,208 @@ def _free_names(source: Source) -> set[str]:
     bound.update(node.name for node in source.nodes if isinstance(node, BINDING))
     bound.update((node.asname or node.name).partition(".")[0] for node in source.nodes_of(ast.alias))
     return {node.id for node in names} - bound
+
+
+MODULES: Mapping[str, str] = {
+    "F": "torch.nn.functional",
+    "K": "keras.backend",
+    "L": "lightning",
+    "hvd": "horovod.torch",
+    "keras": "keras",
+    "lr_scheduler": "torch.optim.lr_scheduler",
+    "nn": "torch.nn",
+    "np": "numpy",
+    "optim": "torch.optim",
+    "pd": "pandas",
+    "pl": "pytorch_lightning",
+    "plt": "matplotlib.pyplot",
+    "sns": "seaborn",
+    "tf": "tensorflow",
+    "dist": "torch.distributed",
+    "transforms": "torchvision.transforms",
+    **{
+        name: name
+        for name in (
+            *(
+                "accelerate",
+                "argparse",
+                "collections",
+                "copy",
+                "cv2",
+                "datasets",
+                "evaluate",
+                "functools",
+                "gc",
+                "glob",
+            ),
+            *("itertools", "json", "logging", "lightning", "math", "numpy", "os", "pandas", "peft", "pickle", "random"),
+            *("re", "scipy", "shutil", "sklearn", "sys", "tensorflow", "time", "torch", "torchaudio", "torchmetrics"),
+            *("torchvision", "transformers", "trl", "tqdm", "wandb", "warnings", "yaml"),
+        )
+    },
+}
+"""Names of modules, which are followed by a dot: `nn.Linear`."""
+
+CALLED_MODULES = {"tqdm": "tqdm.tqdm", "copy": "copy.copy", "glob": "glob.glob"}
+"""Names that are a module before a dot, and elsewhere what is imported from it."""
+
+NAMES = {
+    "accelerate": "Accelerator notebook_launcher",
+    "collections": "Counter OrderedDict defaultdict deque namedtuple",
+    "copy": "deepcopy",
+    "dataclasses": "dataclass field",
+    "datasets": "Audio ClassLabel DatasetDict Features Value concatenate_datasets interleave_datasets load_dataset "
+    "load_from_disk load_metric",
+    "functools": "partial lru_cache",
+    "lightning.fabric": "Fabric seed_everything",
+    "pathlib": "Path",
+    "peft": "LoraConfig PeftConfig PeftModel PrefixTuningConfig PromptTuningConfig TaskType get_peft_config "
+    "get_peft_model prepare_model_for_int8_training prepare_model_for_kbit_training",
+    "PIL": "Image",
+    "sentence_transformers": "InputExample SentenceTransformer SentenceTransformerTrainer",
+    "setfit": "SetFitModel SetFitTrainer",
+    "sklearn.decomposition": "PCA",
+    "sklearn.ensemble": "RandomForestClassifier",
+    "sklearn.feature_extraction.text": "CountVectorizer TfidfVectorizer",
+    "sklearn.feature_selection": "SelectKBest",
+    "sklearn.impute": "SimpleImputer",
+    "sklearn.linear_model": "LinearRegression LogisticRegression",
+    "sklearn.metrics": "accuracy_score classification_report confusion_matrix f1_score mean_squared_error "
+    "precision_recall_fscore_support precision_score recall_score roc_auc_score",
+    "sklearn.model_selection": "GridSearchCV KFold StratifiedKFold cross_val_score train_test_split",
+    "sklearn.pipeline": "Pipeline make_pipeline",
+    "sklearn.preprocessing": "LabelEncoder MinMaxScaler OneHotEncoder StandardScaler",
+    "tensorflow.keras.preprocessing.image": "ImageDataGenerator",
+    "tensorflow.keras.preprocessing.sequence": "pad_sequences",
+    "tensorflow.keras.utils": "to_categorical",
+    "pytorch_lightning": "LightningDataModule LightningModule",
+    "torch": "Tensor no_grad",
+    "torch.autograd": "Variable",
+    "torch.cuda.amp": "GradScaler autocast",
+    "torch.distributed": "init_process_group",
+    "torch.nn": "BCELoss BCEWithLogitsLoss CrossEntropyLoss DataParallel MSELoss Module ModuleDict ModuleList NLLLoss "
+    "Parameter",
+    "torch.nn.parallel": "DistributedDataParallel",
+    "torch.nn.utils": "clip_grad_norm_ clip_grad_value_",
+    "torch.nn.utils.rnn": "pack_padded_sequence pack_sequence pad_packed_sequence pad_sequence",
+    "torch.optim.lr_scheduler": "CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR LambdaLR MultiStepLR "
+    "OneCycleLR StepLR",
+    "torch.optim": "AdamW",
+    "torch.utils.data": "BatchSampler ConcatDataset DataLoader RandomSampler SequentialSampler Subset "
+    "Sampler SubsetRandomSampler TensorDataset WeightedRandomSampler random_split",
+    "torch.utils.data.distributed": "DistributedSampler",
+    "torch.utils.tensorboard": "SummaryWriter",
+    "tqdm": "trange",
+    "transformers": "AdapterConfig BitsAndBytesConfig EarlyStoppingCallback EvalPrediction GenerationConfig "
+    "HfArgumentParser PreTrainedModel Seq2SeqTrainer Seq2SeqTrainingArguments TrainerCallback TrainingArguments "
+    "default_data_collator get_scheduler pipeline set_seed",
+    "typing": "Any Callable Dict Iterable Iterator List Mapping Optional Sequence Tuple Union",
+}
+"""Names that are imported from a module, each with one meaning."""
+
+KERAS_NAMES = {
+    "keras.callbacks": "EarlyStopping LearningRateScheduler ModelCheckpoint ReduceLROnPlateau TensorBoard",
+    "keras.layers": "Activation BatchNormalization Bidirectional Concatenate Conv1D Conv2D Dense Dropout Embedding "
+    "Flatten GRU GlobalAveragePooling2D GlobalMaxPooling1D LSTM LayerNormalization MaxPooling1D MaxPooling2D Reshape "
+    "SimpleRNN TimeDistributed",
+    "keras.losses": "BinaryCrossentropy CategoricalCrossentropy SparseCategoricalCrossentropy",
+    "keras.optimizers": "Adam Nadam RMSprop SGD",
+    "keras": "Input Model Sequential applications callbacks datasets layers losses metrics models optimizers "
+    "regularizers utils",
+}
+"""Names of Keras, some of which PyTorch has as well."""
+
+TORCH_NAMES = {
+    "pytorch_lightning.callbacks": "EarlyStopping ModelCheckpoint",
+    "torch.nn": "Conv1d Conv2d Dropout Embedding Flatten GRU LSTM LayerNorm Linear ReLU Sequential Sigmoid Softmax",
+    "torch.optim": "Adam RMSprop SGD",
+    "torch.optim.lr_scheduler": "ReduceLROnPlateau",
+    "torchvision": "models",
+}
+"""Names of PyTorch, some of which Keras has as well."""
+
+LONGEST = 80
+"""Characters of a name of theirs."""
+
+HUB_NAMES: Mapping[str, re.Pattern[str]] = {
+    "trl": re.compile(r"(?:CPO|DPO|GRPO|KTO|ORPO|PPO|RLOO|Reward|SFT)(?:Config|Trainer)"),
+    "transformers": re.compile(
+        r"Auto[A-Z]\w+|(?:[A-Z]\w*)?[a-z\d]\w*For[A-Z]\w+|[A-Z]\w+(?:Tokenizer|TokenizerFast)|DataCollator\w*"
+        r"|(?:Bert|Roberta|DistilBert|GPT2|T5|Bart|ViT|Albert|Electra|XLNet)(?:Model|Config|LMHeadModel)"
+        r"|get_\w*schedule\w*"
+    ),
+}
+"""Names of the libraries of the Hub, which are too many for a list."""
+
+KERAS = lazy_pattern(r"\btf\.|\bkeras\b|\bDense\(|\b(?:Conv2D|MaxPooling2D)\(|\.compile\((?!r?[\"'])|\bK\.\w")
+TORCH = lazy_pattern(
+    r"\btorch\b|\bnn\.|\bF\.[a-z]|\boptim\.|\.backward\(|zero_grad|\.parameters\(|requires_grad|\.detach\(|no_grad"
+    r"|\bDataLoader\b|\bVariable\(|load_state_dict|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
+)
+LIGHTNING = lazy_pattern(r"\bLightning|\bpl\.|\btrainer\.(?:fit|validate|test)\(|\bTrainer\([^)]{0,500}\bmax_epochs=")
+HUB_ROWS = lazy_pattern(r"\b(?:Iterable)?Dataset\.(?:from_|load_)")
+HUB_DATASETS = lazy_pattern(
+    r"\bdatasets\.(?:load_|Dataset|Features|Value|ClassLabel|concatenate_|Audio|Image\(|logging)"
+)
+HUB_METRICS = lazy_pattern(r"\bevaluate\.(?:load|combine|evaluator)\(")
+
+
+def meaning_of(name: str, text: str) -> str | None:
+    """The dotted path that a name without an import usually stands for in such a text; None if it has no usual one."""
+    if name in MODULES:
+        return _module_of(name, text)
+    return _decided(name, text) or plain_names().get(name) or _of_framework(name, text) or _of_hub(name)
+
+
+def _module_of(name: str, text: str) -> str | None:
+    if re.search(rf"\b{name}\s*\.", text) is None:
+        return CALLED_MODULES.get(name)
+    if name == "datasets" and not HUB_DATASETS.search(text):
+        return "keras.datasets" if KERAS.search(text) and not TORCH.search(text) else "torchvision.datasets"
+    if name == "evaluate" and not HUB_METRICS.search(text):
+        return None
+    return MODULES[name]
+
+
+def _decided(name: str, text: str) -> str | None:
+    """The names that two libraries have, decided by what they are given."""
+    if name == "Trainer":
+        return "pytorch_lightning.Trainer" if LIGHTNING.search(text) else "transformers.Trainer"
+    if name in {"Dataset", "IterableDataset"}:
+        return f"{'datasets' if HUB_ROWS.search(text) else 'torch.utils.data'}.{name}"
+    return None
+
+
+def _of_framework(name: str, text: str) -> str | None:
+    if name not in torch_names() and name not in keras_names():
+        return None
+    if TORCH.search(text):
+        return torch_names().get(name)
+    return keras_names().get(name) if KERAS.search(text) else None
+
+
+def _of_hub(name: str) -> str | None:
+    found = (package for package, names in HUB_NAMES.items() if len(name) <= LONGEST and names.fullmatch(name))
+    return next((f"{package}.{name}" for package in found), None)
+
+
+@cache
+def plain_names() -> Mapping[str, str]:
+    """The path of each name with one meaning."""
+    return _by_name(NAMES)
+
+
+@cache
+def torch_names() -> Mapping[str, str]:
+    """The path of each name that Keras may have as well, in PyTorch."""
+    return _by_name(TORCH_NAMES)
+
+
+@cache
+def keras_names() -> Mapping[str, str]:
+    """The path of each name of Keras."""
+    return _by_name(KERAS_NAMES)
+
+
+def _by_name(table: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: f"{module}.{name}" for module, names in table.items() for name in names.split()}

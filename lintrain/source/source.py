@@ -18,7 +18,7 @@ from lintrain.source.parsing import tree_of
 from lintrain.source.pasted import is_pasted
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 if TYPE_CHECKING:
     from lintrain.source.magics import CellLocation, Notebook

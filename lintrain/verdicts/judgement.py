@@ -16,7 +16,7 @@ from lintrain.check.result import Reported
 from lintrain.model.finding import Finding
 from lintrain.model.verdict import Outcome
 from lintrain.runtime.parent.record import Record
-from lintrain.source.calls import callee_in
+from lintrain.source.nodes import callee_in
 from lintrain.source.source import Source, line_of
 from lintrain.source.writing import editable_text
 from lintrain.startup.lazy_dataclass import dataclass

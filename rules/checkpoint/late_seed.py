@@ -128,7 +128,7 @@ from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Model, Module, Task
 from lintrain.pipeline.values.python import Instance, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.text.shown import show_number
+from lintrain.text import show_number
 
 SEEDS = r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_seed|lightning\.seed_everything"
 OF_OTHERS = frozenset({"random.seed", "numpy.random.seed"})

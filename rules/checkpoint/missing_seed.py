@@ -65,7 +65,7 @@ from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
-from lintrain.text.shown import show_number
+from lintrain.text import show_number
 
 
 class MissingSeed(Rule):

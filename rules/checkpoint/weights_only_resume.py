@@ -109,7 +109,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
-from lintrain.text.shown import show_number
+from lintrain.text import show_number
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import CheckpointEvidence

@@ -35,7 +35,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
-from lintrain.text.shown import show_number, show_share
+from lintrain.text import show_number, show_share
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import OverfitEvidence

@@ -100,7 +100,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from lintrain.analysis import evaluation_schedule, expressions, gradient_accumulation, trainer_methods
+from lintrain.analysis import evaluation_schedule, expressions, gradients, trainer_methods
 from lintrain.pipeline.values.python import Function
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -124,7 +124,7 @@ class ComputeLossSignature(Rule[Claim]):
     keywords = "Trainer & compute_loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not gradient_accumulation.is_since(pipeline.targets, "transformers", (4, 46)):
+        if not gradients.is_since(pipeline.targets, "transformers", (4, 46)):
             return
         seen = set[int]()
         for run in pipeline.runs:

@@ -92,7 +92,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import expressions, modes, training_loops
+from lintrain.analysis import evaluations, expressions, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Optimizer, Task
@@ -266,7 +266,7 @@ def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
 def _switches_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
     """The calls in a loop that put something into eval mode, and not only for a while."""
     inside = training_loops.events_in(pipeline, loop)
-    return [each for each in inside if each.act is Act.EVAL_MODE and not modes.is_undone(each, inside)]
+    return [each for each in inside if each.act is Act.EVAL_MODE and not evaluations.is_undone(each, inside)]
 
 
 def _ignores_mode(_: Pipeline, value: Value) -> bool:
@@ -276,7 +276,8 @@ def _ignores_mode(_: Pipeline, value: Value) -> bool:
 def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) -> bool:
     """Whether something in the loop puts the model into train mode, or may do so."""
     return any(
-        event.act in {Act.TRAIN_MODE, Act.ESCAPE} and modes.may_change_mode(pipeline, event, model) for event in inside
+        event.act in {Act.TRAIN_MODE, Act.ESCAPE} and evaluations.may_change_mode(pipeline, event, model)
+        for event in inside
     )
 
 
@@ -309,8 +310,8 @@ def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
     """Whether the script sets the mode anywhere, or may put the model into train mode."""
     # An explicit `eval()` may be meant to last, unless the mode of before is restored.
     switches, restoring = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE, Act.ESCAPE), pipeline.acts(Act.RESTORE_MODE)
-    lasting = (each for each in switches if not modes.is_undone(each, restoring))
-    return any(modes.may_change_mode(pipeline, event, model) for event in lasting)
+    lasting = (each for each in switches if not evaluations.is_undone(each, restoring))
+    return any(evaluations.may_change_mode(pipeline, event, model) for event in lasting)
 
 
 def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:

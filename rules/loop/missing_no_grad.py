@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluations, modes, statements, training_loops
+from lintrain.analysis import evaluations, statements, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown
@@ -130,7 +130,7 @@ def _is_switched_off(pipeline: Pipeline) -> bool:
 
 def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
     """Whether the model is in eval mode, or is trained in the same function."""
-    latest = modes.mode_before(pipeline, forward)
+    latest = evaluations.mode_before(pipeline, forward)
     if latest is not None:
         return latest.act is Act.EVAL_MODE
     return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)

@@ -60,7 +60,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import gradient_accumulation
+from lintrain.analysis import gradients
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import TrainerRun
@@ -80,25 +80,16 @@ class StockLossNotScaled(Rule[Claim]):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 0)):
+        if not gradients.is_since(pipeline.targets, "transformers", (5, 0)):
             return
         for run in pipeline.runs:
-            accumulation, model = gradient_accumulation.accumulation_of(run), run.model
-            if (
-                accumulation is None
-                or model is None
-                or _has_custom_loss(run)
-                or gradient_accumulation.smooths_labels(run)
-            ):
+            accumulation, model = gradients.accumulation_of(run), run.model
+            if accumulation is None or model is None or _has_custom_loss(run) or gradients.smooths_labels(run):
                 continue
-            if gradient_accumulation.averages_each_batch(model) and not gradient_accumulation.declares_loss_scaling(
-                run
-            ):
+            if gradients.averages_each_batch(model) and not gradients.declares_loss_scaling(run):
                 yield self._report(run, accumulation, model)
 
-    def _report(
-        self, run: TrainerRun, accumulation: gradient_accumulation.Accumulation, model: Model
-    ) -> Finding[Claim]:
+    def _report(self, run: TrainerRun, accumulation: gradients.Accumulation, model: Model) -> Finding[Claim]:
         name = run.arguments["model"].text if "model" in run.arguments else ""
         is_named = name.isidentifier() and not model.is_adapted
         related = [Related(model.origin, "averages its loss over one batch", "model")] if model.origin else []
@@ -112,7 +103,7 @@ class StockLossNotScaled(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        return gradient_accumulation.verdict_on_accumulation(evidence)
+        return gradients.verdict_on_accumulation(evidence)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
@@ -125,5 +116,5 @@ class StockLossNotScaled(Rule[Claim]):
 
 def _has_custom_loss(run: TrainerRun) -> bool:
     """Whether the script computes the loss itself, which `unscaled-compute-loss` checks."""
-    is_own = bool(run.overrides & gradient_accumulation.LOSS_METHODS) or not is_missing(run.value("compute_loss_func"))
+    is_own = bool(run.overrides & gradients.LOSS_METHODS) or not is_missing(run.value("compute_loss_func"))
     return is_own or not run.is_plain

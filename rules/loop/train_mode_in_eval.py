@@ -56,7 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluations, modes, training_loops
+from lintrain.analysis import evaluations, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
@@ -131,13 +131,13 @@ def _may_differ(model: Value) -> bool:
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     """Where the model was last put into train mode; None if it may have been put into eval mode since."""
     model = forward.subject
-    for event in modes.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
+    for event in evaluations.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
         if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
             is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
             is_certain &= evaluations.is_named(pipeline, forward) or _trains_between(pipeline, event, forward)
             note = "put into train mode here, never into eval mode afterwards"
             return Related(event.location, note, "train mode") if is_certain else None
-        if modes.may_change_mode(pipeline, event, model):
+        if evaluations.may_change_mode(pipeline, event, model):
             return None
     return _created_in_train_mode(pipeline, forward)
 

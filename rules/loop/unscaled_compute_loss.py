@@ -100,7 +100,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, gradient_accumulation, trainer_methods
+from lintrain.analysis import expressions, gradients, trainer_methods
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Function
 from lintrain.pipeline.values.training import TrainerRun
@@ -132,11 +132,11 @@ class UnscaledComputeLoss(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
-            accumulation = gradient_accumulation.accumulation_of(run)
+            accumulation = gradients.accumulation_of(run)
             if (
                 accumulation is None
                 or not run.is_plain
-                or gradient_accumulation.declares_loss_scaling(run)
+                or gradients.declares_loss_scaling(run)
                 or run.overrides & OTHER_STEPS
             ):
                 continue
@@ -145,12 +145,12 @@ class UnscaledComputeLoss(Rule[Claim]):
                 yield self._report(pipeline, run, function, accumulation)
 
     def _report(
-        self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: gradient_accumulation.Accumulation
+        self, pipeline: Pipeline, run: TrainerRun, function: Function, accumulation: gradients.Accumulation
     ) -> Finding[Claim]:
         owner = trainer_methods.own_class(run, "compute_loss")
         class_location = (
             owner.origin
-            if owner is not None and gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 20))
+            if owner is not None and gradients.is_since(pipeline.targets, "transformers", (5, 20))
             else None
         )
         reasons = [Related(accumulation.location, f"{accumulation.steps} batches per step", "accumulation")]
@@ -166,7 +166,7 @@ class UnscaledComputeLoss(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        return gradient_accumulation.verdict_on_accumulation(evidence)
+        return gradients.verdict_on_accumulation(evidence)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         classes = finding.with_role("class")
@@ -179,11 +179,9 @@ def _own_loss(pipeline: Pipeline, run: TrainerRun) -> Function | None:
     """The script's loss function, if the Trainer certainly leaves the division to it."""
     function = trainer_methods.own_method(run, "compute_loss")
     if function is not None:
-        counts = gradient_accumulation.is_since(
-            pipeline.targets, "transformers", (5, 0)
-        ) and gradient_accumulation.counts_labels(run)
+        counts = gradients.is_since(pipeline.targets, "transformers", (5, 0)) and gradients.counts_labels(run)
         return function if counts and _has_labels(pipeline, run, function) else None
-    is_left = gradient_accumulation.is_since(pipeline.targets, "transformers", (4, 50))
+    is_left = gradients.is_since(pipeline.targets, "transformers", (4, 50))
     return trainer_methods.own_function(run.value("compute_loss_func")) if is_left else None
 
 

@@ -60,7 +60,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
-from lintrain.text import shown
+from lintrain.text import show_size
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import MemoryEvidence
@@ -73,10 +73,10 @@ class ProjectedOutOfMemory(Rule):
         memory = evidence.memory
         if memory is None:
             return Verdict.inconclusive(evidence.not_reached("memory"))
-        text = f"a step of {memory.batch} needs {shown.show_size(memory.peak)}"
+        text = f"a step of {memory.batch} needs {show_size(memory.peak)}"
         if memory.device is None:
             return Verdict.inconclusive(f"{text}, but `--device-memory` is not set")
-        text = f"{text}, the device has {shown.show_size(memory.device)}"
+        text = f"{text}, the device has {show_size(memory.device)}"
         numbers = {"peak": memory.peak, "device": memory.device, "largest_batch": memory.largest_batch}
         if memory.least > memory.device:
             return Verdict.confirmed(f"{text}; {memory.largest}", **numbers)

@@ -89,7 +89,7 @@ from lintrain.pipeline.record import Binding
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Either, LibraryObject, Value, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
-from lintrain.text import shown
+from lintrain.text import show_size
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import MovedModel
@@ -155,7 +155,7 @@ class TwoModelsOnDevice(Rule):
         if not moved:
             return Verdict.inconclusive("no model was moved to a device at this line")
         first = moved[0]
-        model = f"`{first.name}` of {shown.show_size(first.size)}"
+        model = f"`{first.name}` of {show_size(first.size)}"
         if not first.is_held:
             return Verdict.refuted(f"{model} was freed before the end of the run", size=first.size)
         if first.calls or first.trains:
@@ -170,9 +170,9 @@ def _of_iterations(moved: tuple[MovedModel, ...]) -> Verdict:
     if len(known) < 2:
         return Verdict.inconclusive(f"the loop loaded {len(known)} models before any training, but 2 are needed")
     previous = max(each.beside or 0 for each in known)
-    loaded = f"when `{known[-1].name}` of {shown.show_size(known[-1].size)} was loaded"
+    loaded = f"when `{known[-1].name}` of {show_size(known[-1].size)} was loaded"
     if previous:
-        text = f"{loaded}, {shown.show_size(previous)} of the previous model were still in memory"
+        text = f"{loaded}, {show_size(previous)} of the previous model were still in memory"
         return Verdict.confirmed(text, beside=previous)
     return Verdict.refuted(f"{loaded}, the previous model had been freed", beside=0)
 

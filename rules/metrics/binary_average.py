@@ -92,7 +92,7 @@ from lintrain.pipeline.values import python, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.source import calls
+from lintrain.source import nodes
 
 OF_ONE_CLASS = frozenset(
     {"f1", "precision", "recall", "f1_score", "precision_score", "recall_score", "fbeta_score", "jaccard_score"}
@@ -177,7 +177,7 @@ class BinaryAverage(Rule[Claim]):
 
 def _is_called(finding: Finding[Claim], function: str) -> bool:
     """Whether the call that a run located is the call of the metric itself."""
-    callee = calls.callee_in(finding)
+    callee = nodes.callee_in(finding)
     return bool(function) and callee is not None and callee[1].rpartition(".")[2] in {function, "compute"}
 
 

@@ -87,7 +87,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import special_tokens, tuning
+from lintrain.analysis import token_feeds, tuning
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_missing, is_true
@@ -194,7 +194,7 @@ def _adapter_claim(pipeline: Pipeline, model: Model, run: TrainerRun) -> Claim:
 
 def _adapter_for(pipeline: Pipeline, model: Model) -> str | None:
     """The code of a LoRA configuration that PEFT accepts for a model's task; None if that is not certain."""
-    task, facts = TASKS.get(model.task), special_tokens.certain_facts(pipeline, model)
+    task, facts = TASKS.get(model.task), token_feeds.certain_facts(pipeline, model)
     if task is not None:
         return f'LoraConfig(task_type="{task}", target_modules="all-linear")'
     layers = LAYERS.get((facts.model_type or "") if facts is not None else "")

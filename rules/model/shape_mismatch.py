@@ -158,7 +158,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts, networks
+from lintrain.analysis import built_layers, loop_verdicts
 from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.tensors import Shape
 from lintrain.pipeline.values.training import LossCall
@@ -201,7 +201,7 @@ class ShapeMismatch(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return networks.builds_sized_layers(source)
+        return built_layers.builds_sized_layers(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

@@ -103,7 +103,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
-from lintrain.text.shown import show_number
+from lintrain.text import show_number
 
 FREEZES = ("detach", "no_grad", "inference_mode", "requires_grad", "requires_grad_", "set_grad_enabled")
 """Names in a custom loss that may exclude parts of the model from training."""

@@ -86,7 +86,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, loop_verdicts, modes, script_text, training_loops
+from lintrain.analysis import evaluations, expressions, loop_verdicts, script_text, training_loops
 from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.values import model, python
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -231,10 +231,12 @@ def _is_held(pipeline: Pipeline, name: str) -> bool:
 
 def _stays_in_eval_mode(pipeline: Pipeline, module: python.Value) -> bool:
     """Whether a module is put into eval mode for good, as fixed ones are: nothing gives it train mode again."""
-    switches = [each for each in pipeline.acts(*modes.SETS_MODE) if training_loops.touches(each, module)]
+    switches = [each for each in pipeline.acts(*evaluations.SETS_MODE) if training_loops.touches(each, module)]
     restoring = [each for each in switches if each.act is events.Act.RESTORE_MODE]
     is_trained = any(each.act is events.Act.TRAIN_MODE for each in switches)
-    lasting = (each for each in switches if each.act is events.Act.EVAL_MODE and not modes.is_undone(each, restoring))
+    lasting = (
+        each for each in switches if each.act is events.Act.EVAL_MODE and not evaluations.is_undone(each, restoring)
+    )
     return not is_trained and any(lasting)
 
 

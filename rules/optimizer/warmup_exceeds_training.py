@@ -65,7 +65,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import evaluation_schedule, gradient_accumulation
+from lintrain.analysis import evaluation_schedule, gradients
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Value, literal
 from lintrain.pipeline.values.training import TrainingArguments
@@ -105,7 +105,7 @@ class WarmupExceedsTraining(Rule[Claim]):
             location = settings.locations.get("warmup_steps")
             if warmup is None or total is None or location is None or not _warms_up(settings) or warmup < total:
                 continue
-            takes_share = gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 0))
+            takes_share = gradients.is_since(pipeline.targets, "transformers", (5, 0))
             yield self._report(location, warmup, total, settings.locations.get("max_steps"), takes_share=takes_share)
         for call in pipeline.calls:
             yield from self._of_schedule(call)

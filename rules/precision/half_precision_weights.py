@@ -76,7 +76,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import gradient_accumulation, tuning
+from lintrain.analysis import gradients, tuning
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Absent, Constant, is_missing, is_true, literal, text_of
@@ -184,11 +184,7 @@ def _saved_format(pipeline: Pipeline, model: Model) -> tuning.Format | None:
         return None
     if pipeline.acts(Act.CAST) or not isinstance(literal(model.checkpoint), str):
         return None
-    facts = (
-        tuning.facts_of(pipeline, model)
-        if gradient_accumulation.is_since(pipeline.targets, "transformers", (5, 0))
-        else None
-    )
+    facts = tuning.facts_of(pipeline, model) if gradients.is_since(pipeline.targets, "transformers", (5, 0)) else None
     return tuning.Format("bfloat16", model.origin, False) if facts is not None and facts.dtype == "bfloat16" else None
 
 

@@ -97,7 +97,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
-from lintrain.source import calls
+from lintrain.source import nodes
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import LossEvidence
@@ -197,7 +197,7 @@ class BroadcastLoss(Rule[Claim]):
 
 def _squeeze_in_call(finding: Finding[Claim], argument: str) -> fixes.Fix | None:
     """The fix that squeezes one argument of the loss call that a run showed; None if it may be another call."""
-    callee, given = calls.callee_in(finding), calls.argument_in(finding, *ARGUMENTS[argument])
+    callee, given = nodes.callee_in(finding), nodes.argument_in(finding, *ARGUMENTS[argument])
     if callee is None or given is None or not NAMES_LOSS.search(callee[1]) or not CALLABLE.fullmatch(given[1]):
         return None
     return fixes.Fix.of(f"squeeze the {argument}", fixes.Replace(given[0], f"{given[1]}.squeeze(-1)"), safe=False)

@@ -95,7 +95,7 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
-from lintrain.source import calls
+from lintrain.source import nodes
 
 OUTPUTS = {
     "linear": "logits",
@@ -190,7 +190,7 @@ class RawLogitsInNllLoss(Rule[Claim]):
 
 def _cross_entropy_instead(finding: Finding[Claim]) -> fixes.Fix | None:
     """The fix that calls `cross_entropy` in the line that a run showed; None if the loss is created elsewhere."""
-    callee = calls.callee_in(finding)
+    callee = nodes.callee_in(finding)
     renamed = _renamed(callee[0], callee[1], "nll_loss", "cross_entropy") if callee else None
     return fixes.Fix.of(f"use `{renamed[1]}`", fixes.Replace(*renamed), safe=False) if renamed else None
 

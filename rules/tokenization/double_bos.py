@@ -69,7 +69,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, special_tokens
+from lintrain.analysis import script_text, token_feeds
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.pipeline.values.python import Constant, Value, is_missing, is_true, literal, text_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated
@@ -180,18 +180,18 @@ def _adds_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> b
     setting = tokenizer.attributes.get("add_bos_token", tokenizer.arguments.get("add_bos_token"))
     if setting is not None:
         return is_true(setting)
-    facts = special_tokens.certain_facts(pipeline, tokenizer)
+    facts = token_feeds.certain_facts(pipeline, tokenizer)
     return facts is not None and facts.model_type in ADDS_BOS and tokenizer.is_complete
 
 
 def _opening(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> Value | None:
     """The value that puts the BOS token at the start of the tokenized text; None if nothing certainly does."""
-    facts = special_tokens.certain_facts(pipeline, tokenizer)
+    facts = token_feeds.certain_facts(pipeline, tokenizer)
     written = BOS_TEXTS.get((facts.model_type or "") if facts else "", ())
     if facts is not None and facts.model_type == "llama" and LLAMA_3.search(text_of(tokenizer.checkpoint) or ""):
         written = ("<|begin_of_text|>",)
-    for text in special_tokens.written_texts(encoding):
-        match special_tokens.opening_of(text):
+    for text in token_feeds.written_texts(encoding):
+        match token_feeds.opening_of(text):
             case SpecialToken(name="bos_token", owner=owner) as token if owner is tokenizer:
                 return token
             case Templated(owner=owner) as chat if owner is tokenizer and _template_has_bos(tokenizer):

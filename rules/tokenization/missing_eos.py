@@ -95,7 +95,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, special_tokens, token_feeds
+from lintrain.analysis import expressions, token_feeds
 from lintrain.pipeline.values import data, tensors
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
@@ -165,22 +165,22 @@ def _mentions_eos(pipeline: Pipeline) -> bool:
 
 def _adds_none(pipeline: Pipeline, feed: token_feeds.TokenFeed, tokenizer: data.Tokenizer) -> bool:
     """Whether a causal model reads the output of a tokenizer that certainly adds no EOS token."""
-    facts = special_tokens.certain_facts(pipeline, tokenizer)
+    facts = token_feeds.certain_facts(pipeline, tokenizer)
     is_causal = feed.model is not None and feed.model.task is Task.CAUSAL_LM
     is_set = {"add_eos_token", "eos_token"} & {*tokenizer.arguments, *tokenizer.attributes}
     known = facts is not None and facts.model_type in ADDS_NONE and tokenizer.is_complete
-    return is_causal and known and not is_set and not special_tokens.is_handed_over(pipeline, tokenizer)
+    return is_causal and known and not is_set and not token_feeds.is_handed_over(pipeline, tokenizer)
 
 
 def _is_filled_template(encoding: data.Encoding) -> bool:
     """Whether the text is a template with columns filled in, without an EOS token."""
-    texts = [text for text in special_tokens.written_texts(encoding) if isinstance(text, tensors.Text)]
+    texts = [text for text in token_feeds.written_texts(encoding) if isinstance(text, tensors.Text)]
     overflow = encoding.arguments.get("return_overflowing_tokens", Constant(None))
     return bool(texts) and is_missing(overflow) and all(_has_columns_in_words(text) for text in texts)
 
 
 def _has_columns_in_words(text: tensors.Text) -> bool:
-    parts = list(special_tokens.parts_of(text))
+    parts = list(token_feeds.parts_of(text))
     literals = [part.value for part in parts if isinstance(part, Constant) and isinstance(part.value, str)]
     varying = [part for part in parts if not isinstance(part, Constant)]
     has_words = any(re.search(r"[A-Za-z]{3}", words) for words in literals)

@@ -63,7 +63,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, script_text, special_tokens
+from lintrain.analysis import collators, script_text, token_feeds
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_missing, number_of, text_of
 from lintrain.rule import (
@@ -108,7 +108,7 @@ class MissingPadId(Rule[Claim]):
             # Without a padding token padding fails first, which missing-pad-token reports.
             if (
                 collation.tokenizer is None
-                or special_tokens.lacks_pad(pipeline, collation.tokenizer)
+                or token_feeds.lacks_pad(pipeline, collation.tokenizer)
                 or not _reaches_without_id(collation)
             ):
                 continue
@@ -148,14 +148,14 @@ class MissingPadId(Rule[Claim]):
 
 def _needs_pad_id(pipeline: Pipeline, model: Model) -> bool:
     """Whether a model certainly is a decoder for classification whose checkpoint has no padding token."""
-    facts = special_tokens.certain_facts(pipeline, model)
+    facts = token_feeds.certain_facts(pipeline, model)
     is_known = facts is not None and facts.model_type in DECODERS and facts.has_pad_token is False
     is_plain = model.how == "from_pretrained" and model.is_complete and "config" not in model.arguments
     return (
         model.task is Task.SEQUENCE_CLASSIFICATION
         and is_known
         and is_plain
-        and not special_tokens.is_handed_over(pipeline, model)
+        and not token_feeds.is_handed_over(pipeline, model)
     )
 
 

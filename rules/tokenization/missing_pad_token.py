@@ -133,7 +133,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, expressions, special_tokens
+from lintrain.analysis import collators, expressions, token_feeds
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Padding, Tokenizer
 from lintrain.pipeline.values.model import Model
@@ -162,7 +162,7 @@ class MissingPadToken(Rule[Claim]):
                 location is None
                 or location in reported
                 or _may_have_one(tokenizer)
-                or not special_tokens.lacks_pad(pipeline, tokenizer)
+                or not token_feeds.lacks_pad(pipeline, tokenizer)
             ):
                 continue
             reported.add(location)

@@ -76,7 +76,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, expressions, script_text, special_tokens
+from lintrain.analysis import collators, expressions, script_text, token_feeds
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model
@@ -95,8 +95,8 @@ class PadTokenIsEos(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
-            setting = special_tokens.padding_by_eos(pipeline, tokenizer)
-            written = special_tokens.location_in_data(pipeline, tokenizer, "eos")
+            setting = token_feeds.padding_by_eos(pipeline, tokenizer)
+            written = token_feeds.location_in_data(pipeline, tokenizer, "eos")
             unlabelled = _unlabelled_at(pipeline, tokenizer)
             if setting is None or written is None or unlabelled is None or setting.location in reported:
                 continue

@@ -77,7 +77,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, script_text, special_tokens, token_feeds
+from lintrain.analysis import expressions, script_text, token_feeds
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, Function, is_missing, text_of
@@ -170,7 +170,7 @@ def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
 
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     """Whether two well-known checkpoints certainly have vocabularies of different sizes."""
-    own, other = special_tokens.certain_facts(pipeline, tokenizer), special_tokens.certain_facts(pipeline, model)
+    own, other = token_feeds.certain_facts(pipeline, tokenizer), token_feeds.certain_facts(pipeline, model)
     if own is None or other is None or own.vocab_size is None or other.vocab_size is None:
         return False
     config = model.config

@@ -77,7 +77,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, special_tokens, token_feeds, tuning
+from lintrain.analysis import script_text, token_feeds, tuning
 from lintrain.pipeline.values.data import Padding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Mapping, Sequence, Value, literal
@@ -187,11 +187,11 @@ def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
 
 def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Location, str] | None:
     """The first token that is certainly added and new, with its location."""
-    facts = special_tokens.certain_facts(pipeline, tokenizer)
+    facts = token_feeds.certain_facts(pipeline, tokenizer)
     kind, name = facts.model_type if facts else None, str(literal(tokenizer.checkpoint))
     lacks_own = facts is not None and facts.has_pad_token is False
     for addition in tokenizer.additions:
-        if special_tokens.is_certain_setting(addition, lacks_own=lacks_own):
+        if token_feeds.is_certain_setting(addition, lacks_own=lacks_own):
             for token in _tokens_in(addition.value):
                 if _is_new(token, name, kind):
                     return addition.location, token
@@ -219,12 +219,10 @@ def _tokens_in(value: Value) -> Iterator[str]:
 
 
 def _has_exact_embedding(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
-    facts = special_tokens.certain_facts(pipeline, model)
+    facts = token_feeds.certain_facts(pipeline, model)
     same = literal(model.checkpoint) == literal(tokenizer.checkpoint)
     is_known = facts is not None and facts.model_type in EXACT and same and model.how == "from_pretrained"
-    is_handed_over = special_tokens.is_handed_over(pipeline, tokenizer) or special_tokens.is_handed_over(
-        pipeline, model
-    )
+    is_handed_over = token_feeds.is_handed_over(pipeline, tokenizer) or token_feeds.is_handed_over(pipeline, model)
     return is_known and not is_handed_over and model.config is None and "ignore_mismatched_sizes" not in model.arguments
 
 

@@ -10,10 +10,10 @@ from lintrain.check.fixing import FixedFiles, TextEdits, fix_files
 from lintrain.check.ignoring import ignore_findings
 from lintrain.check.result import CheckResult
 from lintrain.check.selection import CheckRequest
+from lintrain.cli._fixes import diff
 from lintrain.report.machine.choice import program_text
 from lintrain.report.machine.entries import check_report
 from lintrain.report.page.findings import checked_page
-from lintrain.report.text.diff import diff
 from lintrain.report.text.findings import people_blocks
 from lintrain.report.text.style import Style
 from lintrain.settings.settings import FOR_PEOPLE, FORMATS

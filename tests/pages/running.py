@@ -16,7 +16,7 @@ from lintrain.evidence.run import Evidence
 from lintrain.runtime.parent.events import Assembly, EventFile
 from lintrain.runtime.parent.launcher import package_folder
 from lintrain.runtime.parent.pass_request import PassRequest
-from lintrain.text.shown import read_size
+from lintrain.text import read_size
 from tests.pages.assembly import Script
 from tests.pages.demands import PAGE
 

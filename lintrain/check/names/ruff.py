@@ -16,7 +16,7 @@ from lintrain.source.bounds import find_program
 from lintrain.source.notebook import TooManyValuesError, is_large_notebook, without_outputs
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 NAME_CODES = ("F821", "F823")
 COMPILER_CODES = ("F701", "F702", "F704", "F706", "F707")

@@ -9,9 +9,8 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import element_of, function, method, operated, stored_item_of, subscript_of
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, combined, normalised, subscripted, traced
-from lintrain.libraries.torch.joining import joined
-from lintrain.libraries.torch.leaves import new_leaf
-from lintrain.libraries.torch.tensors import from_literal
+from lintrain.libraries.torch.gradients import new_leaf
+from lintrain.libraries.torch.tensors import from_literal, joined
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Difference, Misuse
 from lintrain.pipeline.values.argument import Argument

@@ -1,4 +1,4 @@
-"""Parameters: frozen or freed, one by one or by module, and cast to other number formats."""
+"""Modules and their parameters: frozen or freed, cast to other number formats, in train mode or in eval mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.modules import MODULE, is_module
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
+from lintrain.pipeline.values.model import Mode, Model, ModelPart, Module, Parameter, Parameters
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -203,3 +203,32 @@ def dtype_of(value: Value) -> str | None:
         return None
     name = BY_NAME.get(name, name)
     return name if name in FORMATS else None
+
+
+def mode_of(reader: Reader, module: Value) -> Mode:
+    """The mode that a module has now."""
+    name = module.name if isinstance(module, Unknown) else "model"
+    return Mode(name=f"{name}.training", of=module, made_at=len(reader.record.events))
+
+
+def set_mode(call: Call) -> Value:
+    """Note which mode `train` or `eval` sets: `.train(False)` is `.eval()`."""
+    mode, receiver = call.value("mode", 0), call.receiver
+    text = Constant(call.receiver_text)
+    if isinstance(mode, Mode) and mode.of is receiver and not call.path.endswith("eval"):
+        since = Constant(mode.made_at)
+        call.reader.act(Act.RESTORE_MODE, call.location, receiver, text=text, since=since)
+    else:
+        call.reader.act(_act_of(call, mode), call.location, receiver, text=text)
+    return receiver
+
+
+def _act_of(call: Call, mode: Value) -> Act:
+    if call.path.endswith("eval"):
+        return Act.EVAL_MODE
+    if isinstance(mode, Absent):
+        return Act.TRAIN_MODE
+    # `model.train(mode)` with an unknown mode: after it, neither mode is certain.
+    if not isinstance(mode, Constant) or mode.default:
+        return Act.ESCAPE
+    return Act.TRAIN_MODE if mode.value else Act.EVAL_MODE

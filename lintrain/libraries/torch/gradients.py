@@ -1,21 +1,27 @@
-"""Gradients: computing, scaling, looking at, clipping and clearing them by hand."""
+"""Gradients: computed, scaled, clipped and cleared by hand, and tensors that start a graph of their own
+(`Variable(x)`, `torch.tensor(x, requires_grad=True)`).
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, stored_attribute_of
-from lintrain.interpreter.tracing import detached
-from lintrain.libraries.torch.modes import mode_of
-from lintrain.libraries.torch.sizes import sizes_of
+from lintrain.interpreter.tracing import DATA, detached, traced
+from lintrain.libraries.torch.freezing import mode_of
+from lintrain.libraries.torch.layers import sizes_of
+from lintrain.libraries.torch.tensors import from_literal
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.model import Parameter, Scaler, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Parameter, Role, Scaler, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value, is_true
+from lintrain.pipeline.values.tensors import Derived
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MODEL_NAME = lazy_pattern(
@@ -177,3 +183,46 @@ def _update_unknown(call: Call) -> Value:
 @method(Scaler, "state_dict", "load_state_dict", "get_scale", "is_enabled")
 def _look(call: Call) -> Value:
     return UNKNOWN
+
+
+REWRAPPED = "rewrapped"
+"""The use of a computed tensor whose numbers become a new one that requires gradients."""
+
+
+def new_leaf(call: Call) -> Value:
+    """The same numbers in a tensor without history; it may require gradients of its own."""
+    given = call.value("data", 0)
+    learns = is_true(call.value("requires_grad"))
+    if learns and _is_computed(given):
+        # PyTorch drops the history of the tensor, so the code that computed it gets no gradient.
+        call.reader.record.misuses.append(Misuse(call.location, given, REWRAPPED, call.text))
+    if isinstance(given, Tensor):
+        return _rebuilt(call, given, learns=learns)
+    if not learns and not call.path.endswith("Variable"):
+        return UNKNOWN
+    if learns or given is UNKNOWN or not isinstance(given, Unknown):
+        return (None if learns else from_literal(call)) or UNKNOWN
+    return Derived(of=given, by="Variable", origin=call.location)
+
+
+def _rebuilt(call: Call, given: Tensor, *, learns: bool) -> Value:
+    is_computed = _is_computed(given)
+    if learns and not is_computed:
+        # Data that shall get a gradient: an input that is optimized, or a parameter.
+        return UNKNOWN
+    if not learns and given.made and given.made.name == DATA:
+        return given
+    return traced(call, given, replace(given, text=call.text, origin=call.location))
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a value comes out of a model or a loss."""
+    match value:
+        case Tensor():
+            return not isinstance(value.model, Unknown) or value.role is Role.LOSS
+        case Derived():
+            return value.by != "slice" and _is_computed(value.of)
+        case Unknown():
+            return value.name == "output" or value.name.startswith(("output.", "output["))
+        case _:
+            return False

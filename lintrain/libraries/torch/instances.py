@@ -13,8 +13,8 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.registry import called, instance_called, instance_method, method
+from lintrain.libraries.torch.freezing import set_mode
 from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
-from lintrain.libraries.torch.modes import set_mode
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.data import Tokenizer

@@ -28,7 +28,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
-from lintrain.libraries.datasets.own_rows import note_list
+from lintrain.libraries.datasets.rows import note_list
 from lintrain.libraries.torch.default_collation import batch_of
 from lintrain.libraries.torch.images import image_row
 from lintrain.model.location import Location

@@ -22,9 +22,8 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
 from lintrain.libraries.stdlib.containers import copied
-from lintrain.libraries.torch.freezing import note_module_attribute
+from lintrain.libraries.torch.freezing import mode_of, note_module_attribute
 from lintrain.libraries.torch.layers import function_loss, module_loss, through
-from lintrain.libraries.torch.modes import mode_of
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act

@@ -6,7 +6,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import called, function, stored_item_of
-from lintrain.libraries.datasets.own_rows import note_rows
+from lintrain.libraries.datasets.rows import note_rows
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import CollatedRows, Collator, Step
 from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, Value

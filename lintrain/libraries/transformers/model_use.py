@@ -13,9 +13,8 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
     subscript_of,
 )
-from lintrain.libraries.peft.adapters import note_adapter
-from lintrain.libraries.torch.freezing import cast, freeze, note_module_attribute
-from lintrain.libraries.torch.modes import mode_of, set_mode
+from lintrain.libraries.peft import note_adapter
+from lintrain.libraries.torch.freezing import cast, freeze, mode_of, note_module_attribute, set_mode
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import (

@@ -17,7 +17,7 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
 )
 from lintrain.knowledge.trainers import TRAINER, trainer_parameters
-from lintrain.libraries.datasets.own_rows import note_list
+from lintrain.libraries.datasets.rows import note_list
 from lintrain.libraries.torch.loaders import is_many, read_collate, row_of
 from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
 from lintrain.model.location import Location

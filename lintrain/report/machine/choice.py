@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from lintrain.report.machine.document import CheckReport, as_json, as_json_lines
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import FindSource
-from lintrain.text.shown import escaped_json, escaped_xml, shown
+from lintrain.text import escaped_json, escaped_xml, shown
 
 WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
 """Formats that contain the edits of fixes."""
@@ -35,11 +35,11 @@ def program_text(
 
             return escaped_json(sarif(report, find_source, pages(rules), documentation)) + "\n"
         case "rdjson":
-            from lintrain.report.machine.rdjson import rdjson
+            from lintrain.report.machine.ci_logs import rdjson
 
             return escaped_json(rdjson(report, find_source, documentation)) + "\n"
         case "junit":
-            from lintrain.report.machine.junit import junit
+            from lintrain.report.machine.ci_logs import junit
 
             return escaped_xml(junit(report)) + "\n"
         case "gitlab":

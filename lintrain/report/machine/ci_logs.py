@@ -1,6 +1,5 @@
-"""Lines that CI systems read from a log: GitHub Actions, Azure Pipelines, and pylint's format.
-
-A Code Quality report, which GitLab shows in merge requests.
+"""Reports for CI systems and reviews: GitHub Actions, Azure Pipelines and pylint lines in a log, a Code Quality report
+for GitLab, the Reviewdog Diagnostic Format, and JUnit with a suite for each file.
 """
 
 from __future__ import annotations
@@ -8,15 +7,36 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path, PurePath
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from lintrain.model.level import Level
-from lintrain.report.machine.document import CheckReport, FindingEntry
-from lintrain.report.machine.wording import absolute, from_root, message_of, relative, remarks_of, unjudged_files
+from lintrain.report.machine.document import (
+    CheckReport,
+    CrashEntry,
+    EditEntry,
+    FindingEntry,
+    LocationEntry,
+    ProbeEntry,
+    is_refuted,
+)
+from lintrain.report.machine.wording import (
+    absolute,
+    from_root,
+    message_of,
+    one_line,
+    relative,
+    remarks_of,
+    unjudged_files,
+)
 from lintrain.report.markdown import escaped_markdown
+from lintrain.report.text.pages import address_of
+from lintrain.source.source import FindSource, Source
 from lintrain.startup.lazy_pattern import lazy_pattern
-from lintrain.text.shown import shown, without_commands
+from lintrain.text import shown, without_commands
 
 GITHUB_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
@@ -130,3 +150,149 @@ def _from_project(path: str) -> str:
     """A path relative to the folder that GitLab uses."""
     project = os.environ.get("CI_PROJECT_DIR")
     return relative(Path(absolute(path)), Path(project)) if project else from_root(path)
+
+
+SEVERITIES = {Level.ERROR: "ERROR", Level.WARNING: "WARNING", Level.NOTE: "INFO"}
+
+Point = Callable[[int, int], dict[str, int]]
+"""From line and column in characters to the units of the format: UTF-8 bytes from 1."""
+
+
+def rdjson(report: CheckReport, find_source: FindSource, documentation: str | None = None) -> str:
+    """The diagnostics as JSON."""
+    document = {
+        "source": {"name": "lintrain"},
+        "severity": "WARNING",
+        "diagnostics": [_diagnostic(entry, find_source, documentation) for entry in report.problems],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _diagnostic(entry: FindingEntry, find_source: FindSource, documentation: str | None) -> dict[str, object]:
+    edits = entry.fix.edits if entry.fix else ()
+    point = _points_of(entry.location.path, find_source)
+    address = address_of(entry.rule, documentation)
+    message = "\n".join([message_of(entry), *remarks_of(entry)])
+    diagnostic: dict[str, object] = {
+        "message": message,
+        "location": _location(entry.location, find_source),
+        "severity": SEVERITIES[entry.level],
+        "code": {"value": entry.rule, **({"url": address} if address else {})},
+    }
+    if edits:
+        diagnostic["suggestions"] = [_suggestion(edit, point) for edit in edits]
+    if entry.related:
+        diagnostic["related_locations"] = [
+            {"message": one_line(reason.note), "location": _location(reason.location, find_source)}
+            for reason in entry.related
+        ]
+    return diagnostic
+
+
+def _location(at: LocationEntry, find_source: FindSource) -> dict[str, object]:
+    point = _points_of(at.path, find_source)
+    start, end = point(at.file_line, at.file_column), point(at.file_end_line, at.file_end_column)
+    return {"path": PurePath(at.path).as_posix(), "range": {"start": start, "end": end}}
+
+
+def _suggestion(edit: EditEntry, point: Point) -> dict[str, object]:
+    start, end = point(edit.line, edit.column), point(edit.end_line, edit.end_column)
+    return {"range": {"start": start, "end": end}, "text": edit.text}
+
+
+def _points_of(path: str, find_source: FindSource) -> Point:
+    source = find_source(path)
+    lines = source.cached(_lines_not_ascii) if source else []
+
+    def point(line: int, column: int) -> dict[str, int]:
+        text = lines[line - 1] if line <= len(lines) else ""
+        wider = len(text[: column - 1].encode("utf-8", "replace")) - len(text[: column - 1])
+        return {"line": line, "column": column + wider}
+
+    return point
+
+
+def _lines_not_ascii(source: Source) -> list[str]:
+    """The lines of the file; none if all characters are ASCII."""
+    return [] if source.file_text.isascii() else source.file_text.split("\n")
+
+
+COULD_NOT_JUDGE = 3
+
+
+def junit(report: CheckReport) -> str:
+    """The report as XML; a refuted finding is a passed test."""
+    root = Element("testsuites", name="lintrain")
+    for path, entries in groupby(sorted(report.findings, key=_junit_location), key=lambda entry: entry.location.path):
+        _suite_of_file(root, path, entries, judged=bool(report.probes))
+    if report.crashes:
+        suite = SubElement(root, "testsuite", name="lintrain crashed")
+        for crash in report.crashes:
+            _crash(suite, crash)
+    if report.unjudged:
+        suite = SubElement(root, "testsuite", name="not judged")
+        for one in report.unjudged:
+            case = SubElement(suite, "testcase", name=f"{one.rule}: {one_line(one.path)}", classname="lintrain")
+            SubElement(case, "skipped", message=one_line(one.reason))
+    if report.probes:
+        suite = SubElement(root, "testsuite", name="lintrain probe")
+        for probe in report.probes:
+            _probe(suite, probe)
+    if not len(root):
+        SubElement(SubElement(root, "testsuite", name="lintrain"), "testcase", name="no findings", classname="lintrain")
+    _count(root)
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode")
+
+
+def _junit_location(entry: FindingEntry) -> tuple[str, int, int, str]:
+    return entry.location.path, entry.location.file_line, entry.location.file_column, entry.rule
+
+
+def _suite_of_file(root: Element, path: str, entries: Iterable[FindingEntry], *, judged: bool) -> None:
+    shown = one_line(from_root(path))
+    suite = SubElement(root, "testsuite", name=shown)
+    names = Counter[str]()
+    for entry in entries:
+        name = f"{entry.rule}: {one_line(entry.message)}"
+        names[name] += 1
+        case = SubElement(
+            suite,
+            "testcase",
+            name=name if names[name] == 1 else f"{name} ({names[name]})",
+            classname=PurePath(shown).with_suffix("").as_posix(),
+            file=shown,
+            line=str(entry.location.file_line),
+            column=str(entry.location.file_column),
+        )
+        where = f"{shown}:{entry.location.file_line}:{entry.location.file_column}"
+        text = "\n".join([f"{where}: {entry.level.value}[{entry.rule}] {message_of(entry)}", *remarks_of(entry)])
+        if judged and is_refuted(entry):
+            SubElement(case, "system-out").text = text
+        else:
+            SubElement(case, "failure", message=message_of(entry), type=entry.level.value).text = text
+
+
+def _crash(suite: Element, crash: CrashEntry) -> None:
+    case = SubElement(suite, "testcase", name=f"{crash.rule}: {one_line(crash.path)}", classname="lintrain")
+    SubElement(case, "error", message=one_line(crash.error), type=crash.rule)
+
+
+def _probe(suite: Element, probe: ProbeEntry) -> None:
+    case = SubElement(suite, "testcase", name=one_line(probe.script), classname="lintrain.probe")
+    reason = one_line(probe.reason)
+    match probe.exit_code:
+        case 0:
+            SubElement(case, "system-out").text = reason
+        case code if code == COULD_NOT_JUDGE:
+            SubElement(case, "skipped", message=reason)
+        case _:
+            SubElement(case, "failure", message=reason, type="probe")
+
+
+def _count(root: Element) -> None:
+    """Write the number of tests, failures, errors and skipped tests on every suite and on the whole."""
+    for part in (*root, root):
+        part.set("tests", str(len(list(part.iter("testcase")))))
+        for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            part.set(name, str(len(list(part.iter(kind)))))

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from lintrain.model.level import Level
 from lintrain.model.verdict import Outcome
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import plain
+from lintrain.text import plain
 
 FORMAT: Final = 2
 """The version of the JSON reports; it grows whenever a program that reads them must change."""

@@ -37,7 +37,7 @@ from lintrain.report.markdown import markdown
 from lintrain.report.text.pages import Page, address_of
 from lintrain.source.source import FindSource
 from lintrain.startup.lazy_pattern import lazy_pattern
-from lintrain.text.shown import plain
+from lintrain.text import plain
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"

@@ -12,7 +12,7 @@ from lintrain.evidence.run import Evidence, Stage, StageName, StageText
 from lintrain.report.page.markup import Markup, joined, tag
 from lintrain.report.text.style import clip
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import show_number
+from lintrain.text import show_number
 
 WIDTH = 480
 LABEL = 164

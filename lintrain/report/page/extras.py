@@ -9,7 +9,7 @@ from lintrain.evidence.repeats import are_same
 from lintrain.evidence.run import CheckpointEvidence, DeterminismEvidence, Evidence, MemoryEvidence, RanksEvidence
 from lintrain.report.page.charts import Bar, bars
 from lintrain.report.page.markup import Markup, Piece, figure, section, table, tag
-from lintrain.text.shown import duration, rounded, show_size
+from lintrain.text import duration, rounded, show_size
 
 MOST_FILES = 12
 SIGNS = {True: ("✓", "passed"), False: ("✗", "failed")}

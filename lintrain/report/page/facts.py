@@ -11,7 +11,7 @@ from lintrain.report.page.extras import extras_of
 from lintrain.report.page.markup import Markup, Piece, figure, joined, section, table, tag
 from lintrain.report.text.extra_stages import by_metric
 from lintrain.report.text.stage_numbers import rates_at_shares
-from lintrain.text.shown import show_number
+from lintrain.text import show_number
 
 MOST_BARS = 24
 MOST_LAYERS = 60

@@ -20,7 +20,7 @@ from lintrain.report.text.findings import fix_text_of, message_of
 from lintrain.report.text.frame import Row, rows_of
 from lintrain.report.text.style import printable, window
 from lintrain.source.source import FindSource, line_of, location_of
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 LONGEST_CODE = 400
 """Columns of code that are shown; of a longer line, the part around the location."""

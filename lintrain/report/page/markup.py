@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from lintrain.report.text.style import printable
-from lintrain.text.shown import inert
+from lintrain.text import inert
 
 VOID = frozenset({"br", "link", "meta"})
 NAMES = {"class_": "class", "for_": "for"}

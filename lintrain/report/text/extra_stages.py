@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence
-from lintrain.text.shown import duration, rounded, show_number, show_size
+from lintrain.text import duration, rounded, show_number, show_size
 
 Line = tuple[str, str]
 """The label of a line, and what was measured."""

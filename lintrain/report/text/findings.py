@@ -12,7 +12,7 @@ from lintrain.model.fixes import Fix
 from lintrain.report.text.frame import frame, gutter_of
 from lintrain.report.text.style import Style, columns, printable, wrap
 from lintrain.source.source import FindSource, location_of
-from lintrain.text.shown import shown
+from lintrain.text import shown
 
 if TYPE_CHECKING:
     from lintrain.check.result import Reported

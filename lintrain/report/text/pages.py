@@ -19,7 +19,7 @@ from lintrain.report.text.style import ACCENT, Style, clip, columns, wrap
 from lintrain.rulebook import RuleFile
 from lintrain.settings.settings import Settings
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import trusted
+from lintrain.text import trusted
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lintrain.evidence.run import (
 from lintrain.report.text.extra_stages import Line, followed, lines_of_extra, numbers_of_extra
 from lintrain.report.text.style import Style, clip, columns, printable, wrap
 from lintrain.source.source import FindSource, Source, line_of
-from lintrain.text.shown import show_number
+from lintrain.text import show_number
 
 MOST_CLASSES = 8
 

@@ -14,7 +14,7 @@ from lintrain.evidence.run import Evidence, Stage
 from lintrain.report.text.stage_numbers import aligned, extra_lines, lines_below, no_source, numbers
 from lintrain.report.text.style import Style, clip, columns, printable, style_of, wrap
 from lintrain.source.source import FindSource, line_of
-from lintrain.text.shown import for_terminal, show_size
+from lintrain.text import for_terminal, show_size
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from lintrain.model.level import Level
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import trusted
+from lintrain.text import trusted
 
 if TYPE_CHECKING:
     from lintrain.model.verdict import Outcome

@@ -15,8 +15,8 @@ from typing import Any
 
 from lintrain.evidence.run import Failure, Stage, StageName
 from lintrain.model.location import Location
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.lightning.facts import RECORDED
 from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.frameworks.lightning.quiet import package_of

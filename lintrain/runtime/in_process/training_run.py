@@ -12,9 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
-from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.hooks import AfterImport, replaced
 from lintrain.runtime.child.library import is_mapping, library
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.frameworks.lightning.quiet import quiet_arguments
 from lintrain.runtime.frameworks.trainer.trainer_patches import quieten

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, Sample, SharedRows, SplitEvidence, StageName
+from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
-from lintrain.runtime.child.replace import Given
 from lintrain.runtime.measure.arrow import MOST_VALUES, TOKEN_COLUMNS, arrow_columns
 from lintrain.runtime.measure.model import base_model
 from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows

@@ -15,8 +15,8 @@ from typing import Any
 
 from lintrain.evidence.run import DeviceEvidence, ThroughputEvidence
 from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import library, loaded
-from lintrain.runtime.child.replace import replaced
 
 SYNCHRONIZING = ("item", "tolist", "cpu", "numpy", "__repr__", "__float__", "__int__", "__bool__")
 WARM_UP = 2

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, is_row, library
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.live_bytes import Counting, LiveBytes, counted, size_of, tensors_of
 from lintrain.startup.lazy_dataclass import dataclass

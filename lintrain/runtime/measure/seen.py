@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any
 
 from lintrain.model.location import Location
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import one_of_every_label, spread
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.measure.live_bytes import tensors_of
 from lintrain.startup.lazy_dataclass import dataclass
 

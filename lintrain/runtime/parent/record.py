@@ -12,7 +12,7 @@ from lintrain.evidence.stages import Ending
 from lintrain.model.finding import Finding
 from lintrain.source.reading import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.text.shown import plain as plain
+from lintrain.text import plain as plain
 
 LARGEST_EVIDENCE = 256 * 2**20
 

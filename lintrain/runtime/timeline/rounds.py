@@ -12,7 +12,7 @@ from lintrain.runtime.child.frames import callers_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.frameworks.loop.batches import is_asked_by_a_loop
 from lintrain.runtime.timeline.follower import Follower
-from lintrain.runtime.timeline.gathers import Gathers
+from lintrain.runtime.timeline.ranks import Gathers
 
 EVALUATION_BATCHES = 2
 MOST_ROUNDS = 3

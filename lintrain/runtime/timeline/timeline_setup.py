@@ -12,7 +12,7 @@ from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.timeline import gathers, lightning, ranks, rounds, step_hooks
+from lintrain.runtime.timeline import ranks, rounds, step_hooks
 from lintrain.runtime.timeline.follower import Follower
 from lintrain.runtime.timeline.step_hooks import hook_torch
 
@@ -29,13 +29,13 @@ def install(session: ProbeSession, hooks: AfterImport, request: dict[str, Any]) 
     follower = Follower(session, request["purpose"], request["steps"], request["checkpoint"])
     hook_torch(follower, hooks)
     _follow_trainer(follower, hooks)
-    lightning.install(follower, hooks)
+    step_hooks.install_in_lightning(follower, hooks)
     session.timeline = follower
     if follower.purpose == "ranks":
         ranks.install(follower, hooks)
         ranks.watch_replicas(follower, hooks)
         step_hooks.install(follower, hooks)
-        rounds.install(follower, hooks, steps=follower.wanted, gathers=gathers.install(follower, hooks))
+        rounds.install(follower, hooks, steps=follower.wanted, gathers=ranks.install_gathers(follower, hooks))
     if follower.purpose == "save":
         rounds.install(follower, hooks, steps=SAVED_AFTER)
 

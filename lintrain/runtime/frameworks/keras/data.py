@@ -15,9 +15,9 @@ from itertools import islice
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, ModelEvidence, SharedRows, SplitEvidence, StageName
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.columns import LOOKED_AT, ROWS_READ

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from lintrain.evidence.run import ForwardEvidence, KerasEvidence, ModelEvidence, OptimizerGroup, StageName, StepEvidence
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, library
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.data import Backend, ModeCalls, counted_modes, take_batches
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun, from_logits, loss_name, rates
 from lintrain.runtime.measure.calls import Call

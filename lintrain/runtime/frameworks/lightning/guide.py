@@ -11,8 +11,8 @@ from collections import OrderedDict
 from typing import Any
 
 from lintrain.evidence.run import StageName
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, is_row, library
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.driver import NO_STEP
 from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
 from lintrain.runtime.frameworks.lightning.quiet import package_of

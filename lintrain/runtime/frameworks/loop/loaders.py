@@ -15,9 +15,9 @@ from typing import Any
 
 from lintrain.evidence.run import LoaderUse, SplitEvidence, Stage, StageName
 from lintrain.model.location import Location
+from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.child.replace import Given
 from lintrain.runtime.measure.columns import measure_split
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.runtime.measure.seen import Iteration

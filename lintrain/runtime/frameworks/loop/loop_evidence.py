@@ -19,8 +19,8 @@ from lintrain.evidence.run import (
     ReachedWeights,
     StepEvidence,
 )
+from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.child.replace import Given
 from lintrain.runtime.frameworks.loop.loaders import LoaderRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
@@ -28,9 +28,8 @@ from lintrain.runtime.frameworks.loop.model import inputs_of
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.columns import shared_rows
-from lintrain.runtime.measure.losses import chance_of, loss_evidence, tokens_of
+from lintrain.runtime.measure.losses import NonFiniteModule, chance_of, first_non_finite, loss_evidence, tokens_of
 from lintrain.runtime.measure.model import is_fresh
-from lintrain.runtime.measure.non_finite import NonFiniteModule, first_non_finite
 from lintrain.runtime.measure.predictions import numbers_in
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, tensors_in

@@ -29,9 +29,8 @@ from lintrain.runtime.frameworks.loop.model import batch_of, held_by, is_about, 
 from lintrain.runtime.frameworks.loop.overfit import FirstBatch
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights
-from lintrain.runtime.measure.losses import standard_loss
+from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, standard_loss
 from lintrain.runtime.measure.model import measure_model
-from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch
 from lintrain.runtime.measure.predictions import number, shape_of
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
 from lintrain.runtime.measure.tokenizer import measure_tokenizer

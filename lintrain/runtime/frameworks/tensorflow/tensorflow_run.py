@@ -11,8 +11,8 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.keras.data import ModeCalls, counted_modes
 from lintrain.runtime.frameworks.keras.keras_run import UNKNOWN_LENGTH, KerasRun
 

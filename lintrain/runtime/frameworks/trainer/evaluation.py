@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from lintrain.evidence.run import EvaluationEvidence, StageName, StageStatus
+from lintrain.runtime.child.hooks import Given, replaced
 from lintrain.runtime.child.library import is_mapping
-from lintrain.runtime.child.replace import Given, replaced
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.batch import describe

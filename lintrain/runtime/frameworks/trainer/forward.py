@@ -16,16 +16,15 @@ from itertools import islice
 from typing import Any
 
 from lintrain.evidence.run import ForwardEvidence, StageName
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_row, library
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
-from lintrain.runtime.measure.losses import tokens_of
+from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite, tokens_of
 from lintrain.runtime.measure.model import base_model, is_fresh
-from lintrain.runtime.measure.non_finite import NonFiniteModule, NonFiniteSearch, first_non_finite
 from lintrain.runtime.measure.predictions import chance_of, number, shape_of
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset

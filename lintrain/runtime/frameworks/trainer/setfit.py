@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lintrain.evidence.run import EvaluationEvidence
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.later_calls import calls_later
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.seen import subset

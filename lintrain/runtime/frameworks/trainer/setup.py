@@ -11,13 +11,13 @@ from typing import Any, cast
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.hooks import Given, replaced
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.child.replace import Given, replaced
 from lintrain.runtime.frameworks.trainer.later_calls import later_datasets
 from lintrain.runtime.measure.live_bytes import size_of
 from lintrain.runtime.measure.predictions import free_memory
-from lintrain.text.shown import show_size
+from lintrain.text import show_size
 
 RECORDED = (
     "bf16",

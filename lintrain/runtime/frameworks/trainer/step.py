@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from lintrain.evidence.run import AccumulationEvidence, OptimizerGroup, ScheduleEvidence, StageName, StepEvidence
+from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, library
-from lintrain.runtime.child.replace import replaced
 from lintrain.runtime.frameworks.trainer.forward import training_step
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.weights import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function, method
-from lintrain.libraries.evaluate.metrics import note_metric_call
+from lintrain.libraries.evaluate import note_metric_call
 from lintrain.libraries.pandas.methods import part_of
 from lintrain.libraries.torch.tensors import data
 from lintrain.pipeline.values.columns import DataFrame, Series

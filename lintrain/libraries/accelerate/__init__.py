@@ -1,1 +1,0 @@
-"""Accelerate and Lightning Fabric."""

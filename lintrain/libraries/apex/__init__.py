@@ -1,1 +1,0 @@
-"""Apex: mixed precision before PyTorch had its own."""

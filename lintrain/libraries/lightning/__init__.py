@@ -1,1 +1,0 @@
-"""Lightning: `fit` and the steps of a module."""

@@ -1,1 +1,0 @@
-"""OmegaConf, Hydra and other settings objects."""

@@ -1,1 +1,0 @@
-"""scikit-learn: arrays, splits and metrics."""

@@ -1,1 +1,0 @@
-"""Text output: quantities, strict JSON, and untrusted text made safe to print."""
