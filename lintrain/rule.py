@@ -103,13 +103,26 @@ class Rule(_HasClaims[ClaimT]):
         """What one real batch shows about the finding."""
         return Verdict.inconclusive("one batch cannot show it")
 
-    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
-        """The findings that only a run shows, each with its confirming verdict."""
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[ClaimT]]:
+        """What a run may show without any text: findings at the script's own lines, which `verify` then judges.
+
+        Only where the numbers speak for this mistake and against its neighbours: `verify` is asked about a claim that
+        nobody made.
+        """
         yield from ()
 
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
+        """The findings that only a run shows, each with its confirming verdict."""
+        for finding in self.suspects(evidence):
+            yield from self.if_confirmed(finding, evidence)
+
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        """Whether a finding of `inspect` is only a consequence of another rule's confirmed finding."""
-        return False
+        """Whether a finding of `inspect` is only a consequence of another rule's confirmed finding.
+
+        What a rule suspects is the same mistake as the one that it has found in the text: counts of a run do not tell
+        two of them apart.
+        """
+        return cause.rule == self.name and type(self).inspect is Rule.inspect
 
     def if_confirmed(self, finding: Finding[ClaimT], evidence: Evidence) -> Iterator[tuple[Finding[ClaimT], Verdict]]:
         """The finding with its verdict if `verify` confirms it: what most rules' `inspect` ends with."""

@@ -3,8 +3,9 @@
 Every operator injects its mistake into every script of `scripts/` where it fits. A mutant counts as found where its
 rule reports it, and as placed where that is on the line that carries the mistake. The correct scripts must stay silent.
 `--execute` also runs every correct script and a tenth of the mutants, to prove that the mistakes are real; `--probe`
-has `lintrain probe` judge them. `--fix` writes the fixes of all mutants instead and looks at the outcome; with
-`--probe`, those of the sample are probed when they are mended: they have to run, and no claim may be confirmed again.
+has `lintrain probe` judge them, and with `--alone` it judges them by what runs show, without the text.
+`--fix` writes the fixes of all mutants instead and looks at the outcome; with `--probe`, those of the sample are probed
+when they are mended: they have to run, and no claim may be confirmed again.
 The exit code is 1 when a bound is missed.
 """
 
@@ -18,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.accuracy.alone import probe_all_alone
 from benchmarks.accuracy.checking import findings_of
 from benchmarks.accuracy.code import Code
 from benchmarks.accuracy.executing import execute
@@ -79,10 +81,16 @@ def main() -> int:
     parser.add_argument(
         "--fix", action="store_true", help="write the fixes of every mutant instead, and look at the outcome"
     )
+    parser.add_argument("--alone", action="store_true", help="with --probe: judge without what the text shows")
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="only every n-th script, beginning with the i-th")
     parser.add_argument("--all", action="store_true", help="with --execute or --probe: run every mutant")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     paths = [path.resolve() for path in options.scripts] or [Path(code.path) for code in load_scripts()]
+    number, shards = map(int, options.shard.split("/"))
+    paths = paths[number - 1 :: shards]
+    if options.alone:
+        return 0 if probe_all_alone(paths, options.rule, everything=options.all, jobs=options.jobs) else 1
     if options.fix:
         good = fix_all(paths, options.rule, jobs=options.jobs)
         if options.probe:

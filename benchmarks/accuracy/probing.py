@@ -107,7 +107,7 @@ def probe_one(prober: Prober, path: Path, only: Sequence[str] | None, *, everyth
         path.name,
         document["exit_code"],
         document["reason"],
-        tuple(f"{one['position']['line']}: {one['rule']}: {one['verdict']['reason']}" for one in confirmed),
+        tuple(f"{one['location']['line']}: {one['rule']}: {one['verdict']['reason']}" for one in confirmed),
         tuple((mutant.name, *outcome_of(prober, mutant)) for mutant in mutants),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -110,7 +112,7 @@ class ScheduleUse:
     """How often a schedule was stepped in a loop: in total, before its optimizer's first step, and between batches.
 
     `length` is the number of its steps after which it ends, `peak` the step of its largest rate; None if it is not
-    known.
+    known. `made_at` and `stepped_at` are where the script makes it and where it first steps it.
     """
 
     name: str
@@ -119,6 +121,8 @@ class ScheduleUse:
     steps_while_training: int = 0
     length: int | None = None
     peak: int | None = None
+    made_at: Location | None = None
+    stepped_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +141,15 @@ class LoaderUse:
 
 @dataclass(frozen=True, slots=True)
 class ReachedWeights:
-    """Parameters in the graph of the first loss: all, those of no optimizer, and those of no called module either."""
+    """Parameters in the graph of the first loss: all, those of no optimizer, and those of no called module either.
+
+    `outside_at` is where a module was called that is trained by no optimizer although the loss depends on it.
+    """
 
     tensors: int
     outside_optimizers: int
     outside_modules: int
+    outside_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +167,21 @@ class LoopEvidence:
     the detection of anomalies on. `scaled`: losses that a scaler multiplied. `came_round`: the loop began its second
     round over the loader; `ended`: that, or the script came to its end. `batches_past_the_launcher`,
     `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are the arguments of the
-    model's forward; `learning_rates` are those of the first group, step by step.
+    model's forward; `learning_rates` are those of the first group, step by step. `clipped_after_step`,
+    `clipped_before_backward`: clipping without fresh gradients, after or before the step of its batch.
+    `batches_per_step`: the batches that were taken for every step. `seen_at`: by the names of these counts, where in
+    the script it first came to that.
     """
 
     batches: int = 0
     backwards: int = 0
     steps: int = 0
     backwards_per_step: tuple[int, ...] = ()
+    batches_per_step: tuple[int, ...] = ()
     clips: int = 0
     clipped_for_nothing: int = 0
+    clipped_after_step: int = 0
+    clipped_before_backward: int = 0
     clipped_while_scaled: int = 0
     undivided_losses: int = 0
     divided_twice: int = 0
@@ -191,6 +205,7 @@ class LoopEvidence:
     schedules: tuple[ScheduleUse, ...] = ()
     reached: ReachedWeights | None = None
     losses: tuple[LossEvidence, ...] = ()
+    seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
 
     @property
     def alignment(self) -> TargetAlignment | None:

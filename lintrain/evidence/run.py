@@ -126,6 +126,10 @@ class Evidence:
         """The location of findings about the run as a whole: its trainer's construction, else the training call."""
         return self.construction or self.call or Location(self.script, 1, 1, 1, 1)
 
+    def first(self, count: str) -> Location | None:
+        """Where the script's own loop first did what a field of `LoopEvidence` counts, or None if it never did."""
+        return self.loop.seen_at.get(count) if self.loop is not None else None
+
     def split(self, argument: str) -> SplitEvidence | None:
         """The split that was given by an argument of the trainer, or None if it was not reached."""
         return next((split for split in self.splits if split.argument == argument), None)

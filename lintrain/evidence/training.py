@@ -24,7 +24,8 @@ class ModelEvidence:
     in whose layer nothing is trained, `formats` counts the trainable tensors by their dtype, `trained` for the outer
     modules those that train and all. `embedding_rows` are the ids that its input embedding has, `embedding_trains`
     whether it learns; `pad_id` is its configuration's, `checkpoint` what it was loaded from. Where the origin is not
-    known, `pretrained` and `fresh` say nothing.
+    known, `pretrained` and `fresh` say nothing. `problem_type` is what the configuration says of its labels; without
+    it, transformers decides at the first batch.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ModelEvidence:
     pad_id: int | None = None
     checkpoint: str = ""
     is_origin_known: bool = True
+    problem_type: str | None = None
 
     def trained_in(self, part: str) -> tuple[int, int]:
         """The tensors of a module that train, and all; by its name of at most two levels, "" for the whole model."""

@@ -57,13 +57,16 @@ def judge_record(record: Record, static: StaticFindings) -> Judgement:
     sources = _sources(record, static)
     rules = {rule.name: rule.rule for rule in static.rules}
     reported: list[Reported] = []
+    failed = [crash.rule for crash in static.crashes]
     for finding, verdict in _ordered(enabled):
         own, shown = known.get(id(finding)), static.selection.leveled(_with_why(finding, pages))
         is_seen = own is None and verdict.outcome is Outcome.CONFIRMED
-        seen = probed_fix(rules[finding.rule], finding, sources.get(finding.location.path)) if is_seen else None
-        fix = own.fix if own else seen
-        reported.append(Reported(shown, fix, verdict, is_measured=own is None))
-    failed = [crash.rule for crash in static.crashes]
+        try:
+            seen = probed_fix(rules[finding.rule], finding, sources.get(finding.location.path)) if is_seen else None
+        except Exception:  # noqa: BLE001 - the finding stays; the conclusion names the rule that failed
+            seen = None
+            failed.append(finding.rule)
+        reported.append(Reported(shown, own.fix if own else seen, verdict, is_measured=own is None))
     conclusion = conclude(record, enabled, lambda location: line_of(location, sources.get), failed)
     return Judgement(record, tuple(reported), conclusion, sources, static.documentation)
 

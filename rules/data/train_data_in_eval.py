@@ -118,6 +118,9 @@ EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "tes
 
 SHARED, REPEATED = 0.3, 0.15
 """Shares of evaluation rows: at least the first confirms the finding, at most the second refutes it (duplicates)."""
+MOST = 0.9
+FEW = 32
+"""Evaluation rows, below which they may be there to be overfitted."""
 
 MESSAGES = {
     "same": "{} contains the rows that the model trains on",
@@ -189,6 +192,24 @@ class TrainDataInEval(Rule):
             subject="eval_dataset",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        split, shared = evidence.split("eval_dataset"), evidence.shared_rows
+        # A few rows are overfitted on purpose, one of several sets may be that of the training, and a data set may hold
+        # many rows twice.
+        is_whole = shared is not None and shared.shared >= MOST * shared.looked_at >= MOST * FEW
+        if split is None or split.key is not None or not is_whole:
+            return
+        place = evidence.construction or evidence.call
+        if evidence.loop is not None:
+            place = _loader_of(evidence, split.rows)
+        if place is not None:
+            yield self.finding(
+                place,
+                "the evaluation reads rows that the model is trained on",
+                help="evaluate on rows that are in no training set",
+                subject="eval_dataset",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         shared = evidence.shared_rows
         if shared is None:
@@ -200,6 +221,17 @@ class TrainDataInEval(Rule):
         if share <= REPEATED:
             return Verdict.refuted(text, shared=shared.shared, looked_at=shared.looked_at)
         return Verdict.inconclusive(f"{text}, which may be duplicates in the data set")
+
+
+def _loader_of(evidence: Evidence, rows: int | None) -> Location | None:
+    """Where the last loader of so many rows is made: that of the training comes first."""
+    made = [loader for loader in evidence.objects.loaders if loader.rows == rows]
+    return made[-1].location if len(made) > 1 or not _is_trained_on(evidence, rows) else None
+
+
+def _is_trained_on(evidence: Evidence, rows: int | None) -> bool:
+    train = evidence.split("train_dataset")
+    return train is not None and train.rows == rows
 
 
 def _certainly_shared(train: Value, evaluation: Value) -> dataset_rows.Sharing | None:

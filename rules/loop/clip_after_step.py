@@ -96,6 +96,14 @@ class ClipAfterStep(Rule[Claim]):
             claim=Claim(*swapped) if swapped else None,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if place := evidence.first("clipped_after_step"):
+            yield self.finding(
+                place,
+                "gradients are clipped after the optimizer has used them",
+                help="clip between `backward` and the step",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -82,6 +82,14 @@ class ClipBeforeBackward(Rule[Claim]):
             claim=Claim(*swapped) if swapped else None,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if place := evidence.first("clipped_before_backward"):
+            yield self.finding(
+                place,
+                "gradients are clipped before `backward`, so the step uses unclipped ones",
+                help="clip between `backward` and the step",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

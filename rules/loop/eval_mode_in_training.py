@@ -178,6 +178,16 @@ class EvalModeInTraining(Rule[Claim]):
             claim=Claim(_name_in(pipeline, loop, forward, forward)),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop, place = evidence.loop, evidence.first("trained_in_eval_mode")
+        # A model that is in eval mode from the first pass on may be meant to be: statistics of batch norm are kept.
+        if loop is not None and place is not None and loop.trained_in_eval_mode < loop.trained:
+            yield self.finding(
+                place,
+                "the model is still in eval mode when it is trained again",
+                help="call `train()` on the model after each evaluation",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:

@@ -101,6 +101,15 @@ class MissingNoGrad(Rule):
             level=Level.NOTE if ".detach()" in pipeline.code(location) else Level.WARNING,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if place := evidence.first("recorded_for_nothing"):
+            yield self.finding(
+                place,
+                "evaluation of the model records gradients",
+                help="wrap the evaluation in `with torch.no_grad():`",
+                level=Level.WARNING,
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
@@ -112,10 +121,10 @@ class MissingNoGrad(Rule):
         return outcome(text, recorded_for_nothing=loop.recorded_for_nothing)
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
-        evaluation = finding.with_role("evaluation")[0].location
-        if not evaluation.holds(finding.location):
+        evaluations = finding.with_role("evaluation")
+        if not evaluations or not evaluations[0].location.holds(finding.location):
             return None
-        wrap = fixes.WrapInWith(evaluation, "torch.no_grad()")
+        wrap = fixes.WrapInWith(evaluations[0].location, "torch.no_grad()")
         return fixes.Fix.of("wrap it in `with torch.no_grad():`", fixes.AddImport("torch"), wrap, safe=True)
 
 

@@ -112,6 +112,14 @@ class MissingStep(Rule[Claim]):
             claim=_insertion(pipeline, backward, optimizer) if _is_plain(pipeline, backward, cleared) else None,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if place := evidence.first("backwards"):
+            yield self.finding(
+                place,
+                "the optimizer never steps, so the weights do not change",
+                help="call `step()` on the optimizer after `backward`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -101,6 +101,14 @@ class TrainModeInEval(Rule[Claim]):
             claim=Claim(name if is_fixable else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if place := evidence.first("evaluated_in_train_mode"):
+            yield self.finding(
+                place,
+                "the model is evaluated in train mode",
+                help="call `eval()` on the model before the evaluation, and `train()` after it",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -162,6 +162,14 @@ class FrozenHead(Rule[Claim]):
             claim=Claim(task_type),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.model is not None and evidence.model.frozen_fresh:
+            yield self.finding(
+                evidence.location,
+                f"the new layer of `{evidence.model.frozen_fresh[0]}` is frozen at random values",
+                help="freeze the pretrained layers only",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:

@@ -180,6 +180,14 @@ class NothingTrainable(Rule[Claim]):
             claim=Claim(is_loaded and training_loops.callee_text(pipeline, event) != ""),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.model is not None and evidence.model.trainable_parameters == 0:
+            yield self.finding(
+                evidence.location,
+                "no weight of the model is trainable",
+                help="leave `requires_grad` of the parts to train at `True`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:

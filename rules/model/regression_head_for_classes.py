@@ -115,6 +115,19 @@ class RegressionHeadForClasses(Rule[Claim]):
             claim=Claim(count if is_argument else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        classes = {len(split.labels.names) for split in evidence.splits if split.labels is not None}
+        model, is_own_loss = evidence.model, {"compute_loss", "compute_loss_func"} & set(evidence.overrides)
+        # A loop has called the model before it is measured: what the configuration says may be the library's guess.
+        is_meant = model is None or model.problem_type is not None or evidence.loop is not None or is_own_loss
+        if model is not None and model.num_labels == 1 and len(classes) == 1 and not is_meant:
+            yield self.finding(
+                evidence.location,
+                "a head with one output is trained on classes",
+                help=f"pass `num_labels={max(classes) or '<number of classes>'}` where the model is loaded",
+                subject="num_labels",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         columns = [split.labels for split in evidence.splits if split.labels is not None]

@@ -139,6 +139,15 @@ class MissingParameters(Rule):
             help=f"pass `{name}.parameters()` to the optimizer, or run `{name}` under `torch.no_grad()` if it is fixed",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        reached = evidence.loop.reached if evidence.loop else None
+        if reached is not None and reached.outside_at is not None:
+            yield self.finding(
+                reached.outside_at,
+                "this module contributes to the loss, but its parameters are in no optimizer",
+                help="pass its `parameters()` to the optimizer, or run it under `torch.no_grad()` if it is fixed",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         return loop_verdicts.weights_outside(evidence, "optimizers")
 

@@ -133,6 +133,15 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
             claim=Claim(code if both else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for schedule in evidence.loop.schedules if evidence.loop else ():
+            if schedule.stepped_at is not None and schedule.steps_before_optimizer:
+                yield self.finding(
+                    schedule.stepped_at,
+                    f"`{schedule.name}` is stepped before the optimizer, which skips a learning rate",
+                    help="step it after the optimizer",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -191,6 +191,17 @@ class UnsteppedScheduler(Rule[Claim]):
                 claim=Claim(f"{name}.step()" if _counts_steps(pipeline, scheduler, step) else None),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        schedules = evidence.loop.schedules if evidence.loop and evidence.framework != "lightning" else ()
+        for schedule in schedules[:1]:
+            is_constant = schedule.length is None and schedule.peak == 0
+            if schedule.made_at is not None and not is_constant:
+                yield self.finding(
+                    schedule.made_at,
+                    f"`{schedule.name}` is created but never stepped, so the learning rate stays constant",
+                    help="step it after the optimizer, once per batch or once per epoch as it counts",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -113,6 +113,14 @@ class ClipBeforeUnscale(Rule[Claim]):
             claim=Claim(f"{scaler}.unscale_({optimizer})"),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if place := evidence.first("clipped_while_scaled"):
+            yield self.finding(
+                place,
+                "gradients are clipped before the scaler unscales them",
+                help="call `unscale_` with the optimizer before clipping",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

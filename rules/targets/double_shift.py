@@ -160,6 +160,16 @@ class DoubleShift(Rule[Claim]):
             subject="data_collator",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
+        place = loss.location if loss is not None else evidence.location
+        if place is not None and evidence.model is not None and evidence.model.task == "CausalLM":
+            yield self.finding(
+                place,
+                "labels are shifted by one token, and the model shifts them again",
+                help="use the same tokens for `labels` and `input_ids`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.loop is not None and evidence.loop.alignment is not None:
             return _verdict_of_loss(evidence.loop.alignment)

@@ -92,6 +92,16 @@ class MissingShift(Rule):
             help="compare `logits[:, :-1]` with `labels[:, 1:]`",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
+        # Any other model may be meant to repeat its tokens: an autoencoder, or one that restores damaged text.
+        if loss and loss.location and evidence.model is not None and evidence.model.task == "CausalLM":
+            yield self.finding(
+                loss.location,
+                "logits of each position are compared with the token at the same position",
+                help="compare `logits[:, :-1]` with `labels[:, 1:]`",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -176,6 +176,12 @@ class PadInLoss(Rule[Claim]):
             subject=given.parameter,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
+        place = loss.location if loss is not None else evidence.location
+        if place is not None and evidence.trainer:
+            yield self._report_call(place, None)
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         alignment = evidence.loop.alignment if evidence.loop else None
         if alignment is not None and alignment.padding is not None:

@@ -148,6 +148,18 @@ class UnresizedEmbeddings(Rule[Claim]):
                 claim=Claim(_resizing(pipeline, tokenizer, model, location)),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        rows = evidence.model.embedding_rows if evidence.model else None
+        edges = [batch.edges for batch in evidence.batches if batch.edges is not None]
+        is_given = rows is not None and any(edge.highest_id >= rows for edge in edges)
+        # Tokens that no row uses do no harm: many tokenizers name more tokens than they give.
+        if is_given or evidence.failed_with(*INDEX_ERRORS):
+            yield self.finding(
+                evidence.location,
+                "the tokenizer gives ids for which the model has no embedding",
+                help="call `model.resize_token_embeddings(len(tokenizer))` after adding tokens",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         rows = evidence.model.embedding_rows if evidence.model else None
         tokens = evidence.tokenizer.tokens if evidence.tokenizer else None

@@ -77,6 +77,7 @@ def unlisted(rule: RuleFile) -> list[str]:
 def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
     """What a run of the Bad examples does not show as the page says."""
     complaints: list[str] = []
+    alone = 0
     for script in _scripts(rule, BAD):
         if not is_judged(rule, script):
             complaints += _ends_otherwise(script, runner.run(script))
@@ -89,11 +90,31 @@ def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
         confirmed = [finding.location.line for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
         complaints += differences(Counter(confirmed), script.marked_lines(rule.name), script)
         complaints += [_told(verdict) for _, verdict in judged if verdict.outcome is not Outcome.CONFIRMED]
+        found = found_alone(rule, script, outcome.evidence)
+        alone += bool(found)
+        complaints += [] if all(found) else ["without the text it is found at another statement"]
         complaints += [complaint for _, verdict in judged for complaint in _verdict_complaints(verdict)]
         otherwise = _fails_otherwise(script, outcome.evidence)
         is_ended_early = otherwise and outcome.evidence.loop is not None and outcome.evidence.failure is None
         complaints += _ends_otherwise(script, runner.run(script)) if is_ended_early else otherwise
+    if type(rule.rule).suspects is not Rule.suspects and not alone:
+        complaints.append("a run of the Bad examples does not find the mistake without the text")
     return complaints
+
+
+def found_alone(rule: RuleFile, script: Script, evidence: Evidence) -> list[bool]:
+    """For each finding of a run that knows nothing of the text, whether it is at a marked statement.
+
+    What is about the run as a whole may be at the construction of its trainer, or at its training call.
+    """
+    marked = script.marked_lines(rule.name)
+    findings = [finding for finding, _ in judge([evidence], [], [rule])]
+    for finding in findings:
+        rule.rule.fix(rule.rule.restored(finding))  # it lacks what the text gives, which is no error
+    found = [finding.location for finding in findings]
+    return [
+        any(place.line <= line <= place.end_line for line in marked) or place == evidence.location for place in found
+    ]
 
 
 def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:

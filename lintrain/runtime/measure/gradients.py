@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lintrain.evidence.run import BackwardEvidence, LayerGradient, NonFiniteGradient, ReachedWeights
+from lintrain.model.location import Location
 from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.measure.seen import Forward, LossCall
 
 
 class Gradients:
@@ -101,14 +104,35 @@ def nodes_below(start: Any, most: int = MOST_NODES) -> list[Any] | None:
     return found
 
 
-def reached_weights(loss: Any, held: set[int], known: set[int]) -> ReachedWeights | None:
-    """How many a backward pass reaches: in all, of no optimizer (`held`), of no module that was called (`known`)."""
+def reached_weights(
+    loss: Any, held: set[int], forwards: Sequence[Forward], losses: Sequence[LossCall]
+) -> ReachedWeights | None:
+    """How many a backward pass reaches: in all, of no optimizer (`held`), of no module that was called."""
+    known = {id(weight) for forward in forwards for weight in forward.module.parameters()}
     leaves = leaves_of(loss)
     if leaves is None:
         return None
     outside = [leaf for leaf in leaves.values() if id(leaf) not in held]
     unknown = [leaf for leaf in outside if id(leaf) not in known]
-    return ReachedWeights(len(leaves), len(outside), len(unknown))
+    return ReachedWeights(len(leaves), len(outside), len(unknown), _called_outside(forwards, leaves, held, losses))
+
+
+def _called_outside(
+    forwards: Sequence[Forward], leaves: Mapping[int, Any], held: set[int], losses: Sequence[LossCall]
+) -> Location | None:
+    """Where a module is called whose weights the loss reaches, and no optimizer holds any of them.
+
+    A module that gives the targets of a loss, such as a random one, is followed and not trained; one that is frozen in
+    part is left as it is on purpose.
+    """
+    targets = [call.target for call in losses if getattr(call.target, "grad_fn", None) is not None]
+    followed = {key for target in targets for key in leaves_of(target) or ()}
+    for forward in forwards:
+        weights = list(forward.module.parameters())
+        own, is_whole = {id(weight) for weight in weights}, all(weight.requires_grad for weight in weights)
+        if is_whole and own & leaves.keys() - followed and not own & held:
+            return forward.location
+    return None
 
 
 def leaves_of(loss: Any) -> dict[int, Any] | None:

@@ -55,6 +55,7 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
         embedding_trains=_embedding_trains(model),
         pad_id=_whole(getattr(config, "pad_token_id", None)),
         checkpoint=str(getattr(config, "_name_or_path", "") or ""),
+        problem_type=getattr(config, "problem_type", None),
     )
 
 

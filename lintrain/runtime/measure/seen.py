@@ -28,7 +28,7 @@ class Forward:
 
     `modes` are those of its dropout and batch-norm layers, the parts for which the mode matters; `called` is what was
     called, if the evidence names another `module` with the same weights, and `autocast` a context
-    in which the call is as it was.
+    in which the call is as it was. `location` is where the script makes it.
     """
 
     module: Any
@@ -39,6 +39,7 @@ class Forward:
     modes: tuple[bool, ...] = ()
     called: Any = None
     autocast: Any = field(default_factory=nullcontext)
+    location: Location | None = None
 
 
 @dataclass(eq=False)

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any
 
 from lintrain.evidence.run import OptimizerUse
-from lintrain.runtime.child.frames import is_users
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.library import library
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -30,40 +31,65 @@ class Mark:
         """Leave the gradients as they are."""
 
 
+class Counts(Counter[str]):
+    """Counts by the names of the fields of `LoopEvidence`, and where in the script each was first more than 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, Location] = {}
+
+    def note(self, name: str, times: int, at: Location | None = None) -> None:
+        """Add to a count; `at` is where the script did it, if that was not just now."""
+        self[name] += times
+        if times and name not in self.places:
+            place = at or frame_location(users_frame())
+            if place is not None:
+                self.places[name] = place
+
+
 class Effects:
     """Counts of effects, by the names of the fields of `LoopEvidence`."""
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
+        self.counts = Counts()
         self.per_step: list[int] = []  # backward passes that each step used
+        self.batches_per_step: list[int] = []
         self.rates: list[float] = []  # of the first group, at each step
         self.ledger = Ledger()
         self.scale = 1.0
         self.is_scaled = False
         self._marks: list[weakref.ref[Mark]] = []
         self._waiting: list[list[str]] = []  # the last operations of each loss since the last step
+        self._went_at: Location | None = None  # where the first backward pass since the last step is
+        self._taken = self._steps_before_pass = 0
 
     def on_backward_start(self, loss: Any) -> None:
         """Attach a mark to the graph of the backward pass; that of an earlier batch may still be alive."""
         # The mark hangs on the graph and dies with it. One graph alive is normal (the loss variable of the last batch
         # still holds it), two mean that losses are collected with their graphs.
         alive = sum(earlier() is not None for earlier in self._marks)
-        self.counts["kept_old_graphs"] += alive > 1
+        self.counts.note("kept_old_graphs", alive > 1)
         mark = Mark()
         if loss.grad_fn is not None:
             loss.grad_fn.register_hook(mark)
             self._marks.append(weakref.ref(mark))
-        self.counts["backwards"] += 1
+        self.counts.note("backwards", 1)
+        self._went_at = self._went_at or frame_location(users_frame())
         # A scaler's multiplication is the last operation of the graph, and not the script's.
         self._waiting.append(last_operations(loss.grad_fn)[self.is_scaled :])
-        self.counts["divided_twice"] += self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"]
+        self.counts.note("divided_twice", self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"])
         self.counts["searched_for_nan"] += bool(library("torch").is_anomaly_enabled())
-        self.counts["past_the_launcher"] += not is_called_by_launcher()
+        self.counts.note("past_the_launcher", not is_called_by_launcher())
 
     def on_batch(self) -> None:
         """The loop takes a batch."""
         self.counts["batches"] += 1
+        self._taken += 1
         self.counts["batches_past_the_launcher"] += not is_called_by_launcher()
+
+    def on_training_pass(self) -> None:
+        """A pass that autograd records begins: what the next clipping call finds is about it."""
+        self._steps_before_pass = self.counts["steps"]
 
     def on_scaling(self, by: float | None) -> None:
         """A scaler multiplies a loss; by None, if it is disabled and only returns the loss."""
@@ -85,21 +111,27 @@ class Effects:
     def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
         self.ledger.on_step_end(optimizer)
-        self.counts["steps"] += 1
+        self.counts.note("steps", 1)
         # Divided or multiplied as its last operation: the usual forms of `loss / steps`. A mean over the batch is
         # inside the loss function and no division here.
         undivided = [operations for operations in self._waiting if not set(operations[:1]) & set(SCALES)]
-        self.counts["undivided_losses"] += len(undivided) if len(undivided) > 1 else 0
+        self.counts.note("undivided_losses", len(undivided) if len(undivided) > 1 else 0, self._went_at)
         self.per_step.append(len(self._waiting))
+        self.batches_per_step.append(self._taken)
         self._waiting.clear()
+        self._taken, self._went_at = 0, None
 
     def on_clipping(self, parameters: list[Any], limit: float | None) -> None:
         """Gradients are about to be clipped; to infinity they are only measured."""
         if limit is not None and math.isinf(limit):
             return
         self.counts["clips"] += 1
-        self.counts["clipped_for_nothing"] += not self.ledger.waits(parameters)
-        self.counts["clipped_while_scaled"] += self.is_scaled
+        is_for_nothing = not self.ledger.waits(parameters)
+        has_stepped = self.counts["steps"] > self._steps_before_pass
+        self.counts["clipped_for_nothing"] += is_for_nothing
+        self.counts.note("clipped_after_step", is_for_nothing and has_stepped)
+        self.counts.note("clipped_before_backward", is_for_nothing and not has_stepped)
+        self.counts.note("clipped_while_scaled", self.is_scaled)
 
 
 def last_operations(node: Any) -> list[str]:

@@ -48,6 +48,7 @@ def loop_evidence(
         came_round=state.comes_round,
         ended=state.is_over or state.rounds > 0,
         backwards_per_step=tuple(effects.per_step),
+        batches_per_step=tuple(effects.batches_per_step),
         loader=state.loaders.use_of(state.loader),
         inputs=inputs_of(first),
         learning_rates=tuple(effects.rates),
@@ -55,6 +56,7 @@ def loop_evidence(
         schedules=state.schedules.uses(),
         reached=reached,
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
+        seen_at=dict(effects.counts.places),
     )
 
 

@@ -144,8 +144,7 @@ class LoopRun(LoaderRun):
                 self._first_batch.keep(iteration, loss)
 
     def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
-        known = {id(weight) for forward in iteration.forwards for weight in forward.module.parameters()}
-        return reached_weights(loss, held_by(*self._state.optimizers), known)
+        return reached_weights(loss, held_by(*self._state.optimizers), iteration.forwards, iteration.losses)
 
     def _measure_forward(self) -> None:
         self.measured(forward=forward_evidence(self, self._non_finite, self._loss))

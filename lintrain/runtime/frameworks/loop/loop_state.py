@@ -19,10 +19,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from lintrain.evidence.run import OptimizerGroup, ScheduleUse
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, users_frame
 from lintrain.runtime.child.library import is_mapping, library, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import same_random_numbers
-from lintrain.runtime.frameworks.loop.effects import Effects
+from lintrain.runtime.frameworks.loop.effects import Counts, Effects
 from lintrain.runtime.frameworks.loop.loaders import Loaders
 from lintrain.runtime.frameworks.loop.model import held_by
 from lintrain.runtime.measure.calls import without_shells
@@ -165,7 +167,7 @@ class Passes:
     `evaluated_losses` and `evaluated_shape`, the shape of the last output, are of those that were for evaluation.
     """
 
-    def __init__(self, counts: Counter[str]) -> None:
+    def __init__(self, counts: Counts) -> None:
         self.counts = counts
         self.waiting: list[Forward] = []
         self.losses: list[LossCall] = []
@@ -173,10 +175,15 @@ class Passes:
         self.evaluated_shape: tuple[int, ...] = ()
         self.ids: Any = None
         self.mask: Any = None
+        self._eval_at: Location | None = None
 
     def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A whole module is called: the losses that follow are about the tokens that it reads."""
         self.ids, self.mask = ids_and_mask(args, kwargs) or (self.ids, self.mask)
+
+    def on_eval_mode(self) -> None:
+        """A module is put into eval mode: passes that train after that may owe it to this call."""
+        self._eval_at = frame_location(users_frame())
 
     def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Forward | None:
         """A whole module gave its output; None if it trains nothing, or where enough passes are waiting.
@@ -190,7 +197,8 @@ class Passes:
         records = any(tensor.requires_grad for tensor in tensors_in(output))
         # DDP, compile and Fabric wrap the module; modes and weights are those of the inner one.
         own = without_shells(module)
-        forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now())
+        place = frame_location(users_frame())
+        forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now(), place)
         self.waiting.append(forward)
         return forward
 
@@ -204,8 +212,9 @@ class Passes:
         # One backward pass, one training pass: earlier recorded passes are a teacher's, a reference model's, or an
         # evaluation that forgot `no_grad`.
         for forward in [forward for forward in self.waiting if forward.records][-1:]:
-            self.counts["trained"] += 1
-            self.counts["trained_in_eval_mode"] += bool(forward.modes) and not any(forward.modes)
+            self.counts.note("trained", 1, forward.location)
+            is_in_eval_mode = bool(forward.modes) and not any(forward.modes)
+            self.counts.note("trained_in_eval_mode", is_in_eval_mode, self._eval_at or forward.location)
 
     def on_loss(self, call: LossCall) -> None:
         """A loss function is called."""
@@ -226,9 +235,9 @@ class Passes:
         for forward in self.waiting:
             # Those of the present iteration belong to the backward pass that proved the new round.
             if forward not in behind.forwards and any(id(own) in held for own in forward.module.parameters()):
-                self.counts["evaluated"] += 1
-                self.counts["evaluated_in_train_mode"] += any(forward.modes)
-                self.counts["recorded_for_nothing"] += forward.records
+                self.counts.note("evaluated", 1, forward.location)
+                self.counts.note("evaluated_in_train_mode", any(forward.modes), forward.location)
+                self.counts.note("recorded_for_nothing", forward.records, forward.location)
                 modules.add(id(forward.module))
                 self.evaluated_shape = shape_in(forward.output) or self.evaluated_shape
                 of_models += loss_in(forward.output)
@@ -265,6 +274,14 @@ class Following:
     steps: int = 0
     early: int = 0
     while_training: int = 0
+    made_at: Location | None = None
+    stepped_at: Location | None = None
+
+
+STEP_HOOKS = 3
+"""Calls between the step of a schedule and the count of it. A schedule that holds others steps them itself, some of
+them as it is made: these steps are not the script's.
+"""
 
 
 class Schedules:
@@ -276,13 +293,16 @@ class Schedules:
     def on_schedule(self, schedule: Any) -> None:
         """A schedule is created; its steps are counted from now on."""
         if all(each.schedule is not schedule for each in self._made):
-            self._made.append(Following(schedule))
+            self._made.append(Following(schedule, made_at=frame_location(users_frame())))
 
     def on_schedule_step(self, schedule: Any, *, optimizer_steps: int, is_training: bool) -> None:
         """A schedule is about to be stepped."""
         for each in self._made:
             if each.schedule is schedule:
                 each.steps += 1
+                caller = callers_frame(STEP_HOOKS)
+                if each.stepped_at is None and caller is not None and is_users(caller.f_code.co_filename):
+                    each.stepped_at = frame_location(caller)
                 each.early += not optimizer_steps
                 each.while_training += is_training
 
@@ -296,6 +316,8 @@ class Schedules:
                 steps_while_training=each.while_training,
                 length=length_of(each.schedule),
                 peak=_peak_of(each.schedule),
+                made_at=each.made_at,
+                stepped_at=each.stepped_at,
             )
             for each in self._made
         )

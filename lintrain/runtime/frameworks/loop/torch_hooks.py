@@ -80,7 +80,15 @@ def _hook_modules(watch: Watch, module: Any) -> None:
         watch.on_forward(self, args, kwargs, output)
         return output
 
-    module.Module.__call__ = called
+    evaluate = module.Module.eval
+
+    @functools.wraps(evaluate)
+    def eval_(self: Any) -> Any:
+        if watch.is_on:
+            watch.passes.on_eval_mode()
+        return evaluate(self)
+
+    module.Module.__call__, module.Module.eval = called, eval_
 
 
 def _hook_losses(watch: Watch, module: Any) -> None:

@@ -103,6 +103,8 @@ class Watch(LoopState):
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
             self._restart()
+            if forward.records:
+                self.effects.on_training_pass()
             self.iteration.forwards.append(forward)
 
     def on_loss(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
