@@ -98,6 +98,29 @@ def test_what_only_the_probe_saw_is_added_once() -> None:
     assert [(finding.message, verdict.outcome) for finding, verdict in judged] == [("`x` is seen", Outcome.CONFIRMED)]
 
 
+class Suspicious(Claimed):
+    """A rule whose numbers show the mistake without the text."""
+
+    name = "suspicious"
+    inspect = Rule.inspect
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        yield self.finding(Location("train.py", 8, 1, 8, 5), "`x` is suspected")
+
+    def fix(self, finding: Finding) -> None:
+        raise IndexError("no role")
+
+
+@pytest.mark.parametrize(("trainer", "found"), [("Right", 1), ("Wrong", 0), ("Other", 0)])
+def test_a_suspicion_is_told_only_where_the_verdict_confirms_it(trainer: str, found: int) -> None:
+    assert len(judge([run(trainer)], [], [rule_file(Suspicious)])) == found
+
+
+def test_a_suspicion_is_the_mistake_that_the_text_shows_at_another_line() -> None:
+    claim = replace(CLAIM, rule="suspicious")
+    assert [finding for finding, _ in judge([run("Right")], [claim], [rule_file(Suspicious)])] == [claim]
+
+
 @pytest.mark.parametrize(("line", "outcome"), [(3, Outcome.CONFIRMED), (4, Outcome.INCONCLUSIVE)])
 def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, outcome: Outcome) -> None:
     failure = Failure("NameError", "name 'x' is not defined", Location("train.py", line, 1, line, 2))

@@ -199,12 +199,12 @@ class TrainDataInEval(Rule):
         is_whole = shared is not None and shared.shared >= MOST * shared.looked_at >= MOST * FEW
         if split is None or split.key is not None or not is_whole:
             return
-        place = evidence.construction or evidence.call
+        location = evidence.construction or evidence.call
         if evidence.loop is not None:
-            place = _loader_of(evidence, split.rows)
-        if place is not None:
+            location = _loader_of(evidence, split.rows)
+        if location is not None:
             yield self.finding(
-                place,
+                location,
                 "the evaluation reads rows that the model is trained on",
                 help="evaluate on rows that are in no training set",
                 subject="eval_dataset",

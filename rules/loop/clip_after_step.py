@@ -97,9 +97,9 @@ class ClipAfterStep(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if place := evidence.first("clipped_after_step"):
+        if location := evidence.first("clipped_after_step"):
             yield self.finding(
-                place,
+                location,
                 "gradients are clipped after the optimizer has used them",
                 help="clip between `backward` and the step",
             )

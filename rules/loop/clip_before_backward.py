@@ -83,9 +83,9 @@ class ClipBeforeBackward(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if place := evidence.first("clipped_before_backward"):
+        if location := evidence.first("clipped_before_backward"):
             yield self.finding(
-                place,
+                location,
                 "gradients are clipped before `backward`, so the step uses unclipped ones",
                 help="clip between `backward` and the step",
             )

@@ -179,11 +179,11 @@ class EvalModeInTraining(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        loop, place = evidence.loop, evidence.first("trained_in_eval_mode")
+        loop, location = evidence.loop, evidence.first("trained_in_eval_mode")
         # A model that is in eval mode from the first pass on may be meant to be: statistics of batch norm are kept.
-        if loop is not None and place is not None and loop.trained_in_eval_mode < loop.trained:
+        if loop is not None and location is not None and loop.trained_in_eval_mode < loop.trained:
             yield self.finding(
-                place,
+                location,
                 "the model is still in eval mode when it is trained again",
                 help="call `train()` on the model after each evaluation",
             )

@@ -102,9 +102,9 @@ class MissingNoGrad(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        if place := evidence.first("recorded_for_nothing"):
+        if location := evidence.first("recorded_for_nothing"):
             yield self.finding(
-                place,
+                location,
                 "evaluation of the model records gradients",
                 help="wrap the evaluation in `with torch.no_grad():`",
                 level=Level.WARNING,

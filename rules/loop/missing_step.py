@@ -113,9 +113,9 @@ class MissingStep(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if place := evidence.first("backwards"):
+        if location := evidence.first("backwards"):
             yield self.finding(
-                place,
+                location,
                 "the optimizer never steps, so the weights do not change",
                 help="call `step()` on the optimizer after `backward`",
             )

@@ -102,9 +102,9 @@ class TrainModeInEval(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if place := evidence.first("evaluated_in_train_mode"):
+        if location := evidence.first("evaluated_in_train_mode"):
             yield self.finding(
-                place,
+                location,
                 "the model is evaluated in train mode",
                 help="call `eval()` on the model before the evaluation, and `train()` after it",
             )

@@ -114,9 +114,9 @@ class ClipBeforeUnscale(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if place := evidence.first("clipped_while_scaled"):
+        if location := evidence.first("clipped_while_scaled"):
             yield self.finding(
-                place,
+                location,
                 "gradients are clipped before the scaler unscales them",
                 help="call `unscale_` with the optimizer before clipping",
             )

@@ -162,10 +162,10 @@ class DoubleShift(Rule[Claim]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
-        place = loss.location if loss is not None else evidence.location
-        if place is not None and evidence.model is not None and evidence.model.task == "CausalLM":
+        location = loss.location if loss is not None else evidence.location
+        if location is not None and evidence.model is not None and evidence.model.task == "CausalLM":
             yield self.finding(
-                place,
+                location,
                 "labels are shifted by one token, and the model shifts them again",
                 help="use the same tokens for `labels` and `input_ids`",
             )

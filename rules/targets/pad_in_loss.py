@@ -178,9 +178,9 @@ class PadInLoss(Rule[Claim]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
-        place = loss.location if loss is not None else evidence.location
-        if place is not None and evidence.trainer:
-            yield self._report_call(place, None)
+        location = loss.location if loss is not None else evidence.location
+        if location is not None and evidence.trainer:
+            yield self._report_call(location, None)
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         alignment = evidence.loop.alignment if evidence.loop else None

@@ -36,15 +36,15 @@ class Counts(Counter[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.places: dict[str, Location] = {}
+        self.first_at: dict[str, Location] = {}
 
     def note(self, name: str, times: int, at: Location | None = None) -> None:
         """Add to a count; `at` is where the script did it, if that was not just now."""
         self[name] += times
-        if times and name not in self.places:
-            place = at or frame_location(users_frame())
-            if place is not None:
-                self.places[name] = place
+        if times and name not in self.first_at:
+            location = at or frame_location(users_frame())
+            if location is not None:
+                self.first_at[name] = location
 
 
 class Effects:

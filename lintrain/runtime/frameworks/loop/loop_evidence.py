@@ -56,7 +56,7 @@ def loop_evidence(
         schedules=state.schedules.uses(),
         reached=reached,
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
-        seen_at=dict(effects.counts.places),
+        seen_at=dict(effects.counts.first_at),
     )
 
 

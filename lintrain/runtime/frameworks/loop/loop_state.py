@@ -197,8 +197,8 @@ class Passes:
         records = any(tensor.requires_grad for tensor in tensors_in(output))
         # DDP, compile and Fabric wrap the module; modes and weights are those of the inner one.
         own = without_shells(module)
-        place = frame_location(users_frame())
-        forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now(), place)
+        location = frame_location(users_frame())
+        forward = Forward(own, args, kwargs, output, records, modes_of(module), own, autocast_now(), location)
         self.waiting.append(forward)
         return forward
 
