@@ -20,7 +20,7 @@ from typing import Any
 
 from lintrain.evidence.run import OptimizerGroup, ScheduleUse
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, users_frame
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.library import is_mapping, library, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import same_random_numbers
@@ -278,12 +278,6 @@ class Following:
     stepped_at: Location | None = None
 
 
-STEP_HOOKS = 3
-"""Calls between the step of a schedule and the count of it. A schedule that holds others steps them itself, some of
-them as it is made: these steps are not the script's.
-"""
-
-
 class Schedules:
     """Those that the script made, in this order."""
 
@@ -295,14 +289,14 @@ class Schedules:
         if all(each.schedule is not schedule for each in self._made):
             self._made.append(Following(schedule, made_at=frame_location(users_frame())))
 
-    def on_schedule_step(self, schedule: Any, *, optimizer_steps: int, is_training: bool) -> None:
-        """A schedule is about to be stepped."""
+    def on_schedule_step(
+        self, schedule: Any, *, optimizer_steps: int, is_training: bool, at: Location | None = None
+    ) -> None:
+        """A schedule is about to be stepped; `at` is where, if the script does it and no library."""
         for each in self._made:
             if each.schedule is schedule:
                 each.steps += 1
-                caller = callers_frame(STEP_HOOKS)
-                if each.stepped_at is None and caller is not None and is_users(caller.f_code.co_filename):
-                    each.stepped_at = frame_location(caller)
+                each.stepped_at = each.stepped_at or at
                 each.early += not optimizer_steps
                 each.while_training += is_training
 

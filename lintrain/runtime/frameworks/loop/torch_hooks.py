@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lintrain.runtime.child.frames import callers_frame, frame_location, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -195,7 +196,10 @@ def _made_schedule(watch: Watch, build: Callable[..., None]) -> Callable[..., No
 def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.on_schedule_step(self)
+        # A schedule that holds others steps them itself, some of them as it is made: that is not the script's step.
+        caller = callers_frame(above=1)
+        is_own = caller is not None and is_users(caller.f_code.co_filename)
+        watch.on_schedule_step(self, frame_location(caller) if is_own else None)
         return step(self, *args, **kwargs)
 
     return watched

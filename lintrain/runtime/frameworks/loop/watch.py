@@ -166,13 +166,12 @@ class Watch(LoopState):
         if self.run is not None and limit is not None:
             self.run.limit = float(limit)
 
-    def on_schedule_step(self, schedule: Any) -> None:
-        """A schedule goes on by one."""
+    def on_schedule_step(self, schedule: Any, at: Location | None) -> None:
+        """A schedule goes on by one; `at` is where the script does it itself."""
         if self.is_on:
             is_training = self.run is not None and not self.run.is_settled
-            self.schedules.on_schedule_step(
-                schedule, optimizer_steps=self.effects.counts["steps"], is_training=is_training
-            )
+            steps = self.effects.counts["steps"]
+            self.schedules.on_schedule_step(schedule, optimizer_steps=steps, is_training=is_training, at=at)
 
     def on_step_start(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer is about to step."""
