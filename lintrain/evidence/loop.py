@@ -49,7 +49,8 @@ class LossEvidence:
 
     `row_sums` are the least and greatest sum of `exp(input)` or of `input` over the class axis, whichever is nearer to
     1: both are 1 for (log-)probabilities. `ignored` is the share of targets that equal `ignore_index`. `value` is None
-    for a call that raised; `location` is where the script's own code makes it.
+    for a call that raised; `location` is where the script's own code makes it. `made_by` is the operation that the
+    inputs come from (`Sigmoid`, `Addmm`), views of its result left out; "" for inputs without a graph.
     """
 
     function: str
@@ -68,6 +69,7 @@ class LossEvidence:
     is_plain: bool = True
     alignment: TargetAlignment | None = None
     location: Location | None = None
+    made_by: str = ""
 
     @property
     def gives_probabilities(self) -> bool:
@@ -94,7 +96,7 @@ class OptimizerUse:
     `steps_on_nothing` had no gradient at all, `steps_on_used` had gradients that include what an earlier step had
     used. `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were
     cleared before any step used them. `is_stepped_elsewhere`: it never stepped, and another one has the same
-    parameters.
+    parameters. `made_at` is where the script makes it.
     """
 
     name: str
@@ -105,6 +107,7 @@ class OptimizerUse:
     reached: int = 0
     dropped: int = 0
     is_stepped_elsewhere: bool = False
+    made_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +147,15 @@ class ReachedWeights:
     """Parameters in the graph of the first loss: all, those of no optimizer, and those of no called module either.
 
     `outside_at` is where a module was called that is trained by no optimizer although the loss depends on it.
+    `stale` counts the tensors of optimizers that belong to no called module, where a called module has others that no
+    optimizer holds.
     """
 
     tensors: int
     outside_optimizers: int
     outside_modules: int
     outside_at: Location | None = None
+    stale: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ class MissingNumLabels(Rule[Claim]):
         return Verdict.refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
-        if evidence.model is None or not evidence.model.classifies or evidence.failed_with(*OUT_OF_BOUNDS) is None:
+        if evidence.model is None or not evidence.model.classifies or not _is_beyond(evidence):
             return
         finding = self.finding(
             evidence.location,
@@ -268,3 +268,12 @@ def _listed(pipeline: Pipeline, origin: Location) -> Classes | None:
             code = f"len({binding.name})" if binding.location < origin else str(len(names))
             found.setdefault(len(names), Classes(len(names), (reason,), code))
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_beyond(evidence: Evidence) -> bool:
+    """Whether a label is beyond the head, seen in an error or in the rows: the batch with it may come much later."""
+    size = evidence.model.num_labels if evidence.model else None
+    columns = [split.labels for split in evidence.splits if split.labels is not None]
+    highest = [column.maximum for column in columns if column.maximum is not None]
+    is_seen = size is not None and any(high >= size for high in highest)
+    return is_seen or evidence.failed_with(*OUT_OF_BOUNDS) is not None

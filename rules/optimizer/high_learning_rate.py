@@ -198,7 +198,19 @@ class HighLearningRate(Rule[Claim]):
             ),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        made = [use.made_at for use in evidence.loop.optimizers if use.made_at] if evidence.loop else []
+        rate = evidence.peak_learning_rate
+        if rate is not None and _rewritten(evidence):
+            yield self.finding(
+                made[0] if len(made) == 1 else evidence.location,
+                f"a learning rate of {rate:g} replaces the weights in each step",
+                help="take a rate with which a step changes the weights by about a thousandth",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if rewritten := _rewritten(evidence):
+            return rewritten
         overfit, claim = evidence.overfit, finding.claim
         if overfit is None or not overfit.losses:
             return Verdict.inconclusive("no steps on a single batch were measured (use `--also overfit`)")
@@ -222,6 +234,20 @@ class HighLearningRate(Rule[Claim]):
 def _is_number(code: str) -> bool:
     """Whether a rate is a literal number, not a name or an attribute that other code may use too."""
     return NUMBER.fullmatch(code) is not None
+
+
+REPLACED = 0.5
+"""Of the norm of a layer's weights: a step that changes them as much leaves little of what they were."""
+
+
+def _rewritten(evidence: Evidence) -> Verdict | None:
+    """What the measured steps did to the layers, if they replaced at least half of them; None otherwise."""
+    ratios = [update.ratio for update in evidence.step.updates] if evidence.step else []
+    replaced = [ratio for ratio in ratios if ratio >= REPLACED]
+    if not replaced or 2 * len(replaced) < len(ratios):
+        return None
+    text = f"a step changed {len(replaced)} of {len(ratios)} layers by up to {max(replaced):.2g} times their weights"
+    return Verdict.confirmed(text, ratio=round(max(replaced), 3))
 
 
 def _on_one_batch(evidence: Evidence) -> Verdict:

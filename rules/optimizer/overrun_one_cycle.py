@@ -123,6 +123,15 @@ class OverrunOneCycle(Rule[Claim]):
                     claim=Claim(_total(pipeline, scheduler, length, pace), pace.epoch_count),
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for schedule in evidence.loop.schedules if evidence.loop else ():
+            if schedule.name == "OneCycleLR" and schedule.made_at is not None:
+                yield self.finding(
+                    schedule.made_at,
+                    "`OneCycleLR` ends before the training does",
+                    help="pass `epochs=` and `steps_per_epoch=` of the whole training",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(OVERRUN):
             return Verdict.confirmed(f"`OneCycleLR` raised `{OVERRUN}`: it was stepped beyond its end")

@@ -174,6 +174,17 @@ class StaleParameters(Rule[Claim]):
             claim=Claim(blocks.may_move(pipeline, creation.location, replaced.location)),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        reached = evidence.loop.reached if evidence.loop else None
+        made = [use.made_at for use in evidence.loop.optimizers if use.made_at] if evidence.loop else []
+        # Of several optimizers one may hold a network that this loss does not concern.
+        if reached is not None and reached.stale and len(made) == 1:
+            yield self.finding(
+                made[0],
+                "the optimizer is created before its model gets new parameters",
+                help="create the optimizer after the model is complete",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return loop_verdicts.weights_outside(evidence, "optimizers")
 

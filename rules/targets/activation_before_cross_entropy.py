@@ -128,6 +128,17 @@ class ActivationBeforeCrossEntropy(Rule[Claim]):
             claim=Claim(made.name),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
+            activation = loss.made_by.lower()
+            if loss.location is not None and activation in RANGES:
+                yield self.finding(
+                    loss.location,
+                    f"the scores of this cross-entropy come from a `{activation}`",
+                    help="give the loss what the last linear layer returns",
+                    claim=Claim(activation),
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop, claim = evidence.loop, finding.claim
         if loop is None or claim is None:

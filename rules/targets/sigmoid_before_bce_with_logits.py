@@ -179,6 +179,15 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
             help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for loss in evidence.loop.losses_of("binary_cross_entropy_with_logits") if evidence.loop else ():
+            if loss.location is not None and loss.made_by in {"Sigmoid", "Softmax"}:
+                yield self.finding(
+                    loss.location,
+                    "the inputs of this loss are probabilities already, and it applies a sigmoid to them",
+                    help="leave the sigmoid out before the loss",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

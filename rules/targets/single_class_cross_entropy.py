@@ -101,6 +101,15 @@ class SingleClassCrossEntropy(Rule):
             help="use `BCEWithLogitsLoss` with float targets, or a last layer with two outputs",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
+            if loss.location is not None and len(loss.input_shape) > 1 and loss.input_shape[1] == 1:
+                yield self.finding(
+                    loss.location,
+                    "a cross-entropy over one class is always 0",
+                    help="use `binary_cross_entropy_with_logits`, or two outputs",
+                )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

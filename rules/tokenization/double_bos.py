@@ -153,6 +153,14 @@ class DoubleBos(Rule[Claim]):
                 claim=Claim("add_special_tokens" in encoding.arguments),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.batch() is not None:
+            yield self.finding(
+                evidence.location,
+                "the rows of the batch start with two BOS tokens",
+                help="pass `add_special_tokens=False` where the text has its own",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         edges = batch.edges if batch else None

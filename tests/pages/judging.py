@@ -105,16 +105,18 @@ def unconfirmed(rule: RuleFile, runner: PageRunner) -> list[str]:
 def found_alone(rule: RuleFile, script: Script, evidence: Evidence) -> list[bool]:
     """For each finding of a run that knows nothing of the text, whether it is at a marked statement.
 
-    What is about the run as a whole may be at the construction of its trainer, or at its training call.
+    What is about the run as a whole may be at the construction of its trainer, or at its training call; what is about
+    the inputs of a loss at the call of that.
     """
     marked = script.marked_lines(rule.name)
     findings = [finding for finding, _ in judge([evidence], [], [rule])]
     for finding in findings:
         rule.rule.fix(rule.rule.restored(finding))  # it lacks what the text gives, which is no error
     found = [finding.location for finding in findings]
-    return [
-        any(place.line <= line <= place.end_line for line in marked) or place == evidence.location for place in found
-    ]
+    known = (
+        {evidence.location, *(loss.location for loss in evidence.loop.losses)} if evidence.loop else {evidence.location}
+    )
+    return [any(place.line <= line <= place.end_line for line in marked) or place in known for place in found]
 
 
 def unrefuted(rule: RuleFile, runner: PageRunner) -> list[str]:

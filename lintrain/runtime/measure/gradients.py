@@ -114,7 +114,18 @@ def reached_weights(
         return None
     outside = [leaf for leaf in leaves.values() if id(leaf) not in held]
     unknown = [leaf for leaf in outside if id(leaf) not in known]
-    return ReachedWeights(len(leaves), len(outside), len(unknown), _called_outside(forwards, leaves, held, losses))
+    called_outside = _called_outside(forwards, leaves, held, losses)
+    stale = _stale(forwards, leaves, held, known)
+    return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale)
+
+
+def _stale(forwards: Sequence[Forward], leaves: Mapping[int, Any], held: set[int], known: set[int]) -> int:
+    """How many tensors of optimizers are in no module, where a module has tensors that took the place of such ones."""
+    for forward in forwards:
+        own = {id(weight) for weight in forward.module.parameters()}
+        if own & held and own & leaves.keys() - held:
+            return len(held - known)
+    return 0
 
 
 def _called_outside(

@@ -45,7 +45,21 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         is_plain=options.get("weight") is None and not options.get("label_smoothing"),
         alignment=_alignment(call),
         location=call.location,
+        made_by=_made_by(given),
     )
+
+
+VIEWS = ("Squeeze", "Unsqueeze", "View", "UnsafeView", "Reshape", "Slice", "Select", "Transpose", "Permute", "Clone")
+
+
+def _made_by(tensor: Any) -> str:
+    node = getattr(tensor, "grad_fn", None)
+    while node is not None:
+        name = str(node.name()).partition("Backward")[0]
+        if name not in VIEWS or not node.next_functions:
+            return name
+        node = node.next_functions[0][0]
+    return ""
 
 
 def _alignment(call: LossCall) -> TargetAlignment | None:

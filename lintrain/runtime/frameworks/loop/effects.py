@@ -165,6 +165,7 @@ class Account:
     """What happened to one optimizer until now."""
 
     optimizer: Any
+    made_at: Location | None = None
     steps: int = 0
     on_nothing: int = 0
     on_old: int = 0
@@ -193,7 +194,7 @@ class Ledger:
         """Watch what is added to the gradients of an optimizer's parameters, including those added later."""
         account = next((each for each in self._accounts if each.optimizer is optimizer), None)
         if account is None:
-            account = Account(optimizer)
+            account = Account(optimizer, frame_location(users_frame()))
             self._accounts.append(account)
         for parameter in account.parameters():
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in self._hooked:
@@ -270,6 +271,7 @@ def _use(account: Account, stepped: set[int]) -> OptimizerUse:
         reached=account.reached,
         dropped=account.dropped,
         is_stepped_elsewhere=not account.steps and any(id(parameter) in stepped for parameter in parameters),
+        made_at=account.made_at,
     )
 
 
