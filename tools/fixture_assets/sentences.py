@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 WHO = ("a dog", "an old man", "the young teacher", "a girl in a red coat", "a small child", "the cook", "a tall woman")
@@ -50,7 +50,7 @@ def opinion_rows(rows: int, seed: int, *, by_class: bool = False) -> Iterator[di
     random = Random(seed)
     for number in range(rows):
         label = int(number >= rows // 2) if by_class else number % 2
-        yield {"text": _joined(random.choice(PRAISE if label else BLAME), random.choice(ENDINGS)), "label": label}
+        yield {"text": _one_of(random, PRAISE if label else BLAME, ENDINGS, held_out=seed > 0), "label": label}
 
 
 def topic_rows(rows: int, seed: int) -> Iterator[dict[str, str | int]]:
@@ -59,7 +59,7 @@ def topic_rows(rows: int, seed: int) -> Iterator[dict[str, str | int]]:
     topics = list(TOPICS.values())
     for number in range(rows):
         label = number % len(topics)
-        yield {"text": _joined(random.choice(topics[label]), random.choice(WHEN)), "label": label}
+        yield {"text": _one_of(random, topics[label], WHEN[1:], held_out=seed > 0), "label": label}
 
 
 def plain_rows(rows: int, seed: int) -> Iterator[dict[str, str | int]]:
@@ -74,6 +74,13 @@ def vocabulary_text() -> list[str]:
     """Every word of every template."""
     parts = [*WHO, *WHERE, *OUTDOORS, *WHEN, *MOODS, *DENIALS, *PRAISE, *BLAME, *ENDINGS, "again ."]
     return [*parts, *(line for lines in TOPICS.values() for line in lines)]
+
+
+def _one_of(random: Random, begins: Sequence[str], ends: Sequence[str], *, held_out: bool) -> str:
+    """One of few sentences; a third of them is kept for the held-out splits, so that no row is in two splits."""
+    pairs = [(first, second) for first in range(len(begins)) for second in range(len(ends))]
+    first, second = random.choice([pair for pair in pairs if (sum(pair) % 3 == 0) is held_out])
+    return _joined(begins[first], ends[second])
 
 
 def _joined(*parts: str) -> str:
