@@ -163,7 +163,8 @@ class FrozenHead(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if evidence.model is not None and evidence.model.frozen_fresh:
+        # Heads of language models repeat the embedding, whose parts have several names.
+        if evidence.model is not None and evidence.model.frozen_fresh and evidence.model.classifies:
             yield self.finding(
                 evidence.location,
                 f"the new layer of `{evidence.model.frozen_fresh[0]}` is frozen at random values",

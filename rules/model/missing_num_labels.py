@@ -275,5 +275,6 @@ def _is_beyond(evidence: Evidence) -> bool:
     size = evidence.model.num_labels if evidence.model else None
     columns = [split.labels for split in evidence.splits if split.labels is not None]
     highest = [column.maximum for column in columns if column.maximum is not None]
-    is_seen = size is not None and any(high >= size for high in highest)
+    # One output is for a number, not for classes.
+    is_seen = size is not None and size > 1 and any(high >= size for high in highest)
     return is_seen or evidence.failed_with(*OUT_OF_BOUNDS) is not None
