@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from lintrain.interpreter import functions, load_language, objects
+from lintrain.interpreter import expressions, functions, load_language, objects
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.project_state import DEFINING_BUDGET, UNCALLED_BUDGET, Modules
@@ -129,7 +129,12 @@ def _read_alone(reader: Reader, function: Function, owner: Class | None) -> Valu
             if isinstance(default, Constant | Settings)
             else Unknown(name=name)
         )
-        call.keywords[name] = Argument(value, location)
+        if name in function.defaults or expressions.MODEL.fullmatch(name) is None:
+            call.keywords[name] = Argument(value, location)
+        else:
+            # The network of a piece of a script is what its functions get as `model`.
+            network = expressions.assumed_network(reader, name, reader.frames[0].scope)
+            call.keywords[name] = Argument(network or value, location)
     return run_function(call, function, receiver, owner)
 
 

@@ -16,6 +16,7 @@ from lintrain.analysis.expressions import Expression, calls_in_file, parsed
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function
+from lintrain.source import fragments
 from lintrain.source.parsing import expression_of
 from lintrain.source.source import Node, Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -26,6 +27,11 @@ LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_
 def mentions(pipeline: Pipeline, pattern: str | re.Pattern[str]) -> bool:
     """Whether a regular expression matches in the script, or in a module that was read for it."""
     return any(source.contains(pattern) for source in pipeline.sources.values())
+
+
+def is_free(pipeline: Pipeline, name: str) -> bool:
+    """Whether a part of a script takes a name from the rest of it: nothing in the text binds it."""
+    return pipeline.source.is_partial and name in pipeline.source.cached(fragments.free_names)
 
 
 def mentions_name(pipeline: Pipeline, pattern: str) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 
 from lintrain.interpreter.core import arithmetic, dispatch, operations
+from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import expression
 from lintrain.interpreter.core.scope import Scope
@@ -18,6 +20,7 @@ from lintrain.pipeline.values.model import Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
+    Class,
     Constant,
     Library,
     Literal,
@@ -31,13 +34,16 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.pipeline.values.tensors import Derived
-from lintrain.source.fragments import meanings, packages_meant
+from lintrain.source.fragments import meanings, packages_meant, unbuilt_network
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 BUILTINS = frozenset(dir(builtins))
 
 OPTIMIZER = lazy_pattern(r"(?:\w+_)?(?:opt|optim|optimi[sz]er)(?:_\w+)?")
 """What a free name is called that stands for an optimizer."""
+
+MODEL = lazy_pattern(r"(?:my_?)?(?:model|net|network|classifier|cnn|rnn|lstm|mlp|autoencoder|vae|unet)", re.IGNORECASE)
+"""What a free name is called that stands for the network of a text."""
 
 MOST_YIELDED = 64
 """Items up to this number that `yield from` gives one by one."""
@@ -92,15 +98,34 @@ def _free(reader: Reader, name: str, scope: Scope) -> Value:
     if (known := reader.free.get(key)) is not None:
         return known
     path = meanings(reader.source).get(name)
-    value = reader.free[key] = _called(reader, name) if path is None else library(path)
+    value = reader.free[key] = _called(reader, name, module) if path is None else library(path)
     return value
 
 
-def _called(reader: Reader, name: str) -> Value:
-    """What a name is called that no library has: in a piece of a script with PyTorch, `optimizer` is one."""
+def _called(reader: Reader, name: str, module: Scope) -> Value:
+    """What a name is called that no library has: in a piece of a script with PyTorch, `optimizer` is one.
+
+    Next to the class of a network that nothing builds, `model` is an object of it.
+    """
+    network = assumed_network(reader, name, module)
+    if network is not None:
+        return network
     if reader.source.is_partial and OPTIMIZER.fullmatch(name) and "torch" in packages_meant(reader.source):
         return Optimizer("torch.optim.Optimizer", trains=(Unknown(name="parameters"),), text=name, is_part=True)
     return Unknown(name=name)
+
+
+def assumed_network(reader: Reader, name: str, module: Scope) -> Value | None:
+    """An object of the one network class that a piece of a script defines and does not build, for `model`."""
+    node = unbuilt_network(reader.source) if MODEL.fullmatch(name) else None
+    cls = module.lookup(node.name) if node is not None else None
+    if node is None or not isinstance(cls, Class):
+        return None
+    key = (id(module), f"{node.name}()")
+    if key not in reader.free:
+        call = Call(reader, None, reader.source.location(node), is_open=True)
+        reader.free[key] = dispatch.invoke(call, cls)
+    return reader.free[key]
 
 
 @expression(ast.Attribute)

@@ -30,11 +30,12 @@ def packages_meant(source: Source) -> frozenset[str]:
 
 
 def _meanings(source: Source) -> Mapping[str, str]:
-    found = {name: meaning_of(name, source.text) for name in sorted(_free_names(source))}
+    found = {name: meaning_of(name, source.text) for name in sorted(free_names(source))}
     return {name: path for name, path in found.items() if path is not None}
 
 
-def _free_names(source: Source) -> set[str]:
+def free_names(source: Source) -> set[str]:
+    """The names that a text uses and binds nowhere."""
     names = source.nodes_of(ast.Name)
     bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
     bound.update(node.arg for node in source.nodes_of(ast.arg))
@@ -177,7 +178,8 @@ HUB_NAMES: Mapping[str, re.Pattern[str]] = {
 KERAS = lazy_pattern(r"\btf\.|\bkeras\b|\bDense\(|\b(?:Conv2D|MaxPooling2D)\(|\.compile\((?!r?[\"'])|\bK\.\w")
 TORCH = lazy_pattern(
     r"\btorch\b|\bnn\.|\bF\.[a-z]|\boptim\.|\.backward\(|zero_grad|\.parameters\(|requires_grad|\.detach\(|no_grad"
-    r"|\bDataLoader\b|\bVariable\(|load_state_dict|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
+    r"|\bcriterion\w*\(|\.eval\(\)|\.cuda\(|\bdef forward\(self\b|\bDataLoader\b"
+    r"|\bVariable\(|load_state_dict|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
 )
 LIGHTNING = lazy_pattern(r"\bLightning|\bpl\.|\btrainer\.(?:fit|validate|test)\(|\bTrainer\([^)]{0,500}\bmax_epochs=")
 HUB_ROWS = lazy_pattern(r"\b(?:Iterable)?Dataset\.(?:from_|load_)")
@@ -189,6 +191,8 @@ HUB_METRICS = lazy_pattern(r"\bevaluate\.(?:load|combine|evaluator)\(")
 
 def meaning_of(name: str, text: str) -> str | None:
     """The dotted path that a name without an import usually stands for in such a text; None if it has no usual one."""
+    if re.search(rf"(?<![\w.]){re.escape(name)}\.(?:DataLoader|TensorDataset)\(", text):
+        return "torch.utils.data"
     if name in MODULES:
         return _module_of(name, text)
     return _decided(name, text) or plain_names().get(name) or _of_framework(name, text) or _of_hub(name)
@@ -246,3 +250,16 @@ def keras_names() -> Mapping[str, str]:
 
 def _by_name(table: Mapping[str, str]) -> Mapping[str, str]:
     return {name: f"{module}.{name}" for module, names in table.items() for name in names.split()}
+
+
+def unbuilt_network(source: Source) -> ast.ClassDef | None:
+    """The only network class of a partial text that the text neither builds nor derives from; None if it is not one."""
+    return source.cached(_unbuilt_network) if source.is_partial else None
+
+
+def _unbuilt_network(source: Source) -> ast.ClassDef | None:
+    used = {node.func.id for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Name)}
+    used.update(base.id for node in source.nodes_of(ast.ClassDef) for base in node.bases if isinstance(base, ast.Name))
+    found = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name not in used]
+    networks = [node for node in found if any(ast.unparse(base).endswith("Module") for base in node.bases)]
+    return networks[0] if len(networks) == 1 else None

@@ -34,6 +34,13 @@ ANYWHERE = frozenset({"backward"})
 
 TRAINER = lazy_pattern(r"(?:Trainer|TrainingArguments)\Z")
 
+SHOWN_AT_THE_MARGIN = lazy_pattern(
+    r"^(?!from |import |class |def )[^\s#@][^\n]*(?:\b(?:nn|F|functional)\.\w*(?:[Ll]oss|cross_entropy)\w*\("
+    r"|\.(?:eval|load_state_dict|detach)\(|requires_grad=True|\.weight\.data\b|\.data = )",
+    re.MULTILINE,
+)
+"""What short scripts show that train nothing: a loss, a model that is evaluated, or weights that are set."""
+
 CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
 """What a script usually has and a module does not."""
 
@@ -55,6 +62,8 @@ def may_train(source: Source) -> bool:
     acts = acts_of(source)
     if acts == ANYWHERE:
         return False
+    if "torch" in imported_packages(source) and source.contains(SHOWN_AT_THE_MARGIN):
+        return True
     found = re.search(rf"\b(?:{'|'.join(sorted(acts))})\b|Trainer|TrainingArguments", source.text)
     return found is not None and any(is_act(name, acts) for name in _names(source))
 

@@ -147,5 +147,5 @@ def _takes_a_model(call: Call) -> bool:
 @lru_cache(maxsize=4096)
 def _is_named_like_a_model(name: str) -> bool:
     """Names of classes are not: `ModelNet(…)` makes something."""
-    is_class = re.match(r"[A-Z]\w*[a-z]", name.rpartition(".")[2])
+    is_class = re.match(r"[A-Z]\w*[a-z]|[A-Z]{2}", name.rpartition(".")[2])
     return is_class is None and MODEL_NAME.search(name) is not None
