@@ -137,10 +137,11 @@ PyTorch documentation, `torch.Tensor.detach` and `torch.tensor`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import expressions, script_text, training_loops
+from lintrain.analysis import expressions, loss_slices, script_text, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Parameter, Role, Tensor
@@ -163,6 +164,13 @@ HOW = {
     "detach": "`.detach()` removes it from the graph",
     "Variable": "a new `Variable` has no history",
     "data": "`.data` removes it from the graph",
+    "from_numpy": "a new tensor has no history",
+    "round": "`round` has a gradient of zero",
+    "floor": "`floor` has a gradient of zero",
+    "ceil": "`ceil` has a gradient of zero",
+    "sign": "`sign` has a gradient of zero",
+    "compare": "a comparison has no gradient",
+    "no_grad": "it is computed under `no_grad`",
 }
 
 RAISED = ("does not require grad", "object has no attribute 'backward'")
@@ -179,7 +187,7 @@ class Claim:
 
 class DetachedLoss(Rule[Claim]):
     level = Level.ERROR
-    keywords = "backward"
+    keywords = "backward|requires_grad|def forward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
@@ -188,11 +196,25 @@ class DetachedLoss(Rule[Claim]):
             cut = _cut_of(event)
             if cut is not None and cut.location is not None and event.location not in trained:
                 found.setdefault(cut.location, self._report(pipeline, cut.location, event, cut.name))
+        for each in loss_slices.cuts(pipeline):
+            if not _is_known(each, found) and not _is_wanted(pipeline, each):
+                found[each.location] = self._report_cut(pipeline, each)
         for new in _new_tensors(pipeline):
             if any(new.location.holds(location) for location in found):
                 continue
             found.setdefault(new.location, self._report_new(new))
         yield from found.values()
+
+    def _report_cut(self, pipeline: Pipeline, cut: loss_slices.Cut) -> Finding[Claim]:
+        how = HOW.get(cut.how, f"`{cut.how}` is not differentiable")
+        what = f"the loss has no gradient: {how}" if cut.is_whole else f"what computed this gets no gradient: {how}"
+        return self.finding(
+            cut.location,
+            what,
+            related=[Related(cut.sink, "`backward` reaches no parameter from here", "backward")],
+            help="compute the loss from the output of the network, with operations of torch",
+            claim=Claim(None, is_part=not cut.is_whole),
+        )
 
     def _report_new(self, new: Misuse) -> Finding[Claim]:
         made = new.value.origin
@@ -249,6 +271,23 @@ def _judge_part(loop: LoopEvidence, reached: ReachedWeights) -> Verdict:
     weights, inside = sum(use.tensors for use in loop.optimizers), reached.tensors - reached.outside_optimizers
     text = f"the losses depend on {inside} of {weights} weights of the optimizers"
     return (Verdict.confirmed if inside < weights else Verdict.refuted)(text, reached=inside, weights=weights)
+
+
+def _is_known(cut: loss_slices.Cut, found: dict[Location, Finding[Claim]]) -> bool:
+    """Whether the same cut, or one of the same loss, was found by its value."""
+    ends = (related.location for finding in found.values() for related in finding.related if related.role == "backward")
+    return any(cut.location.holds(other) or other.holds(cut.location) for other in found) or cut.sink in set(ends)
+
+
+def _is_wanted(pipeline: Pipeline, cut: loss_slices.Cut) -> bool:
+    """Whether a part is cut off on purpose: the gradient of the new tensor is read, or it is what is optimized."""
+    statement = expressions.assignment_at(pipeline, cut.location)
+    name = re.escape(statement.name or "") if statement is not None else ""
+    if cut.is_whole or not name:
+        return False
+    return _optimizers_around(pipeline, cut.location) > 1 or script_text.mentions(
+        pipeline, rf"\b{name}\.grad\b|\[[^\]\n]*\b{name}\b"
+    )
 
 
 def _new_tensors(pipeline: Pipeline) -> list[Misuse]:

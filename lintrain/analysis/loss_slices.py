@@ -1,0 +1,387 @@
+"""What a loss is computed from, followed backwards through the names of one function: whether a gradient can pass.
+
+The reader follows tensors that it knows. This goes by the text alone, so that it also sees where code takes the output
+of an unknown model off autograd's graph. What it does not understand may have a graph.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lintrain.model.location import Location
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import BLOCKS, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax", "argsort", "argmin", "round", "sign", "floor", "ceil"})
+"""Operations that give numbers without a graph, or with a gradient that is zero everywhere."""
+
+BUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "as_tensor", "from_numpy"})
+"""Functions of torch that make a tensor of its own."""
+
+LOSSES = lazy_pattern(r"loss|criteri|cross_entropy|^crit$|^bce$|^mse$|^nll|dist(?:ance)?$")
+"""Names of what computes a loss from its arguments alone."""
+
+LABELS = lazy_pattern(
+    r"label|target|truth|^gt|^y(?:_?(?:true|train|batch|real))?$|_y$",
+)
+OUTPUTS = lazy_pattern(r"logit|pred|output|^out$|loss")
+READS_DATA = lazy_pattern(
+    r"load|read|get|transform|process|make|create|generate|sample|var$|tensor|image|rand|init|data|next|open|batch|zip|"
+    r"enumerate|range|list|copy|clone|zeros|ones|normal|stack|tokeni|encode$|param"
+)
+"""Names of functions that give data, and no output of a network."""
+
+MOST_LOSSES = 64
+"""Losses of one script that are followed."""
+
+MOST_DEPTH = 40
+"""Expressions and names that one loss is followed through."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of an expression: whether it may have a graph, or where that was cut off.
+
+    `is_live` for something that may have a graph; `cut` the expression after which none is left; neither for data.
+    `is_computed` if a call made it, or its name is that of an output.
+    """
+
+    is_live: bool = False
+    cut: ast.expr | None = None
+    is_computed: bool = False
+
+
+DATA = State()
+LIVE = State(is_live=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a gradient ends: the expression, its location, and whether nothing at all is left of the graph."""
+
+    location: Location
+    how: str
+    sink: Location
+    is_whole: bool
+
+
+def cuts(pipeline: Pipeline) -> Iterator[Cut]:
+    """The places where a loss of the script loses its graph, or a part of the network does."""
+    source = pipeline.source
+    calls = {source.location(node): node for node in source.nodes_of(ast.Call)}
+    events = {event.location: event for event in pipeline.acts(Act.BACKWARD)}
+    for event in list(events.values())[:MOST_LOSSES]:
+        call = calls.get(event.location)
+        if call is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "backward":
+            continue
+        yield from _cuts_of(source, call.func.value, event.location)
+    if source.is_partial:
+        yield from _cuts_of_returned(source, has_backward=bool(pipeline.acts(Act.BACKWARD)))
+
+
+def _cuts_of(source: Source, loss: ast.expr, sink: Location) -> Iterator[Cut]:
+    follower = _Follower(source)
+    state = follower.state_of(loss)
+    if state.cut is not None and not state.is_live:
+        yield Cut(source.location(state.cut), _how(state.cut), sink, is_whole=True)
+    for leaf in follower.leaves:
+        if state.cut is not leaf:
+            yield Cut(source.location(leaf), _how(leaf), sink, is_whole=False)
+
+
+def _cuts_of_returned(source: Source, *, has_backward: bool) -> Iterator[Cut]:
+    """In a piece of a script: what functions that compute a loss return, and a `return` outside of any function."""
+    functions = source.nodes_of(ast.FunctionDef)
+    inside = {id(node): function for function in functions for node in walk(function) if isinstance(node, ast.Return)}
+    classes = {id(each): cls.name for cls in source.nodes_of(ast.ClassDef) for each in cls.body}
+    for node in source.nodes_of(ast.Return):
+        function = inside.get(id(node))
+        is_forward = function is not None and function.name == "forward"
+        name = classes.get(id(function), "") if is_forward else function.name if function is not None else ""
+        is_loss = function is None or LOSSES.search(name.lower()) is not None
+        if node.value is None or (has_backward and not name) or not (is_loss or is_forward):
+            continue
+        follower = _Follower(source)
+        state = follower.state_of(node.value)
+        for leaf in (*follower.leaves, *follower.rebuilt) if not is_loss else ():
+            yield Cut(source.location(leaf), _how(leaf), source.location(node), is_whole=False)
+        if is_loss and state.cut is not None and not state.is_live and follower.leaves:
+            yield Cut(source.location(state.cut), _how(state.cut), source.location(node), is_whole=True)
+
+
+def _how(cut: ast.expr) -> str:
+    """The name of what cut the graph: `detach`, `tensor`, `data`, or `no_grad`."""
+    match cut:
+        case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)) | ast.Attribute(attr=name):
+            return name if name in CUTS | BUILDS or name in {"Variable", "data", "max"} else "no_grad"
+        case ast.Compare():
+            return "compare"
+        case _:
+            return "no_grad"
+
+
+class _Follower:
+    """Follows one expression backwards.
+
+    `leaves` are the computed tensors that became new ones with gradients of their own on the way, `rebuilt` those that
+    became new ones without.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.leaves: list[ast.expr] = []
+        self.rebuilt: list[ast.expr] = []
+        self._depth = 0
+        self._known: dict[int, State] = {}
+
+    def state_of(self, node: ast.expr) -> State:
+        """What is known of an expression where it is."""
+        if id(node) not in self._known:
+            self._known[id(node)] = LIVE
+            self._depth += 1
+            self._known[id(node)] = self._find(node) if self._depth < MOST_DEPTH else LIVE
+            self._depth -= 1
+        return self._known[id(node)]
+
+    def _find(self, node: ast.expr) -> State:
+        match node:
+            case ast.Constant():
+                return DATA
+            case ast.Name():
+                return self._named(node)
+            case ast.BinOp(left=left, right=right):
+                return _together([self.state_of(left), self.state_of(right)])
+            case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
+                return self._part(node, inner)
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                return _together([self.state_of(item) for item in items])
+            case ast.Attribute(value=inner, attr="data"):
+                return self._cut_off(node, self.state_of(inner))
+            case ast.Attribute(attr="shape"):
+                return DATA
+            case ast.Compare(left=left, comparators=others):
+                return self._cut_off(node, _together([self.state_of(each) for each in (left, *others)]))
+            case ast.Call():
+                return self._called(node)
+            case _:
+                return LIVE
+
+    def _part(self, node: ast.expr, inner: ast.expr) -> State:
+        state = self.state_of(inner)
+        match node:
+            case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=1)) if _is_maximum(call):
+                return self._cut_off(call, state)
+            case _:
+                return state
+
+    def _called(self, call: ast.Call) -> State:
+        name, owner = _callee(call)
+        given = [self.state_of(each) for each in (*call.args, *(each.value for each in call.keywords))]
+        learns = any(each.arg == "requires_grad" and _is_true(each.value) for each in call.keywords)
+        if name in BUILDS or name == "Variable":
+            return self._built(call, _together(given[:1]), learns=learns, is_copy=name != "Variable")
+        if owner is not None and name in CUTS:
+            is_function = isinstance(owner, ast.Name) and owner.id in {"torch", "np", "numpy"}
+            return self._cut_off(call, _together(given[:1]) if is_function else self.state_of(owner))
+        module = owner.id if isinstance(owner, ast.Name) else ""
+        if module in {"np", "numpy"}:
+            return self._cut_off(call, _together(given))
+        if module in {"torch", "F"} or LOSSES.search(name) or _builds_a_loss(call):
+            own = self._own_function(call)
+            return own if own is not None else _together(given)
+        if owner is not None and module not in {"self", "nn"} and name in KEEPING:
+            return _together([self.state_of(owner), *given])
+        return replace(LIVE, is_computed=not READS_DATA.search(name.lower()))
+
+    def _built(self, call: ast.Call, given: State, *, learns: bool, is_copy: bool) -> State:
+        """A tensor of its own: it has no history, and gradients of its own at most."""
+        if given.is_live or given.cut is not None:
+            if given.is_computed and learns:
+                self.leaves.append(call)
+            elif given.is_computed and is_copy and given.cut is not None:
+                self.rebuilt.append(call)
+            return State(cut=given.cut or call, is_computed=given.is_computed) if learns or is_copy else given
+        return LIVE if learns else DATA
+
+    def _cut_off(self, node: ast.expr, given: State) -> State:
+        return State(cut=given.cut or node, is_computed=given.is_computed) if given.is_live or given.cut else DATA
+
+    def _own_function(self, call: ast.Call) -> State | None:
+        """What a function of the same file returns, if none of its returns has a graph."""
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        functions = [each for each in self.source.nodes_of(ast.FunctionDef) if each.name == name]
+        if len(functions) != 1 or functions[0].decorator_list:
+            return None
+        returned = [node.value for node in walk(functions[0]) if isinstance(node, ast.Return)]
+        states = [self.state_of(value) if value is not None else LIVE for value in returned]
+        are_cut = bool(states) and all(state.cut is not None and not state.is_live for state in states)
+        return states[0] if are_cut else LIVE
+
+    def _appended(self, name: ast.Name) -> State:
+        """What a list holds that starts empty and is filled by `append`."""
+        calls = self.source.cached(_appends).get(name.id, [])
+        items = [call.args[0] for call in calls if call.lineno <= name.lineno]
+        return _together([self.state_of(item) for item in items]) if items else LIVE
+
+    def _named(self, node: ast.Name) -> State:
+        made = self.source.cached(_bindings).before(node)
+        if made is None:
+            is_data = LABELS.search(node.id.lower()) is not None
+            return DATA if is_data else replace(LIVE, is_computed=OUTPUTS.search(node.id.lower()) is not None)
+        if made.value is None:
+            is_data = made.is_of_loop or LABELS.search(node.id.lower()) is not None
+            return DATA if is_data else replace(LIVE, is_computed=OUTPUTS.search(node.id.lower()) is not None)
+        state = self.state_of(made.value)
+        if isinstance(made.value, ast.List) and not made.value.elts:
+            state = self._appended(node)
+        if made.index == 1 and isinstance(made.value, ast.Call) and _is_maximum(made.value):
+            state = self._cut_off(made.value, state)
+        if made.is_without_grad and state.is_live:
+            return State(cut=made.value, is_computed=state.is_computed)
+        return state
+
+
+def _appends(source: Source) -> dict[str, list[ast.Call]]:
+    """The calls that append one item to a list, by the name of the list."""
+    found: dict[str, list[ast.Call]] = {}
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[_]):
+                found.setdefault(name, []).append(call)
+            case _:
+                pass
+    return found
+
+
+def _together(states: list[State]) -> State:
+    """What is computed of several things: it has a graph if one of them may have one."""
+    cut = next((state.cut for state in states if state.cut is not None), None)
+    is_live = any(state.is_live for state in states)
+    return State(is_live, None if is_live else cut, any(state.is_computed for state in states))
+
+
+def _callee(call: ast.Call) -> tuple[str, ast.expr | None]:
+    match call.func:
+        case ast.Attribute(value=owner, attr=name):
+            return name, owner
+        case ast.Name(id=name):
+            return name, None
+        case _:
+            return "", None
+
+
+def _is_true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _is_maximum(call: ast.Call) -> bool:
+    """`torch.max(outputs, 1)` and `outputs.max(1)`, whose second result are positions."""
+    name, owner = _callee(call)
+    is_function = isinstance(owner, ast.Name) and owner.id == "torch"
+    return name in {"max", "min", "topk", "sort"} and len(call.args) + len(call.keywords) > is_function
+
+
+def _builds_a_loss(call: ast.Call) -> bool:
+    """`nn.MSELoss()(outputs, targets)`."""
+    return isinstance(call.func, ast.Call) and LOSSES.search(_callee(call.func)[0].lower()) is not None
+
+
+KEEPING = frozenset(
+    {
+        *("abs", "clamp", "contiguous", "cpu", "cuda", "div", "double", "exp", "expand", "flatten", "float", "half"),
+        *("log", "log_softmax", "long", "matmul", "max", "mean", "min", "mul", "permute", "pow", "relu", "reshape"),
+        *("sigmoid", "softmax", "sqrt", "squeeze", "sub", "sum", "t", "tanh", "to", "transpose", "type", "unsqueeze"),
+        *("view", "add", "norm", "square", "int", "bool", "size", "dim", "eq", "astype"),
+    }
+)
+"""Methods of tensors that keep the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a name was last given: the expression, the position in a tuple; neither where that is not followed."""
+
+    value: ast.expr | None = None
+    index: int | None = None
+    is_of_loop: bool = False
+    is_without_grad: bool = False
+
+
+class _Bindings:
+    """The statements of a file with the blocks around them."""
+
+    def __init__(self, source: Source) -> None:
+        self._around: dict[int, tuple[list[ast.stmt], ast.AST]] = {}
+        self._statement: dict[int, ast.stmt] = {}
+        for node in (source.tree, *source.nodes):
+            for field in BLOCKS:
+                block: object = getattr(node, field, None)
+                statements = [each for each in block if isinstance(each, ast.stmt)] if isinstance(block, list) else []  # pyright: ignore[reportUnknownVariableType]
+                for each in statements:
+                    self._around[id(each)] = (statements, node)
+        for node in source.nodes:
+            if isinstance(node, ast.stmt):
+                for part in walk(node):
+                    if isinstance(part, ast.Name):
+                        self._statement[id(part)] = node
+
+    def before(self, name: ast.Name) -> Bound | None:
+        """What a name was given before the statement that it is in; None if nothing in its function binds it."""
+        current: ast.AST | None = self._statement.get(id(name))
+        while isinstance(current, ast.stmt) and id(current) in self._around:
+            block, parent = self._around[id(current)]
+            for each in reversed(block[: block.index(current)]):
+                found = _bound_by(each, name.id)
+                if found is not None:
+                    return found
+            if isinstance(parent, ast.For) and name.id in _stored(parent.target):
+                return Bound(is_of_loop=True)
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+                return (
+                    Bound()
+                    if name.id in {each.arg for each in walk(parent.args) if isinstance(each, ast.arg)}
+                    else None
+                )
+            current = parent
+        return None
+
+
+def _bindings(source: Source) -> _Bindings:
+    return _Bindings(source)
+
+
+def _bound_by(statement: ast.stmt, name: str) -> Bound | None:
+    """What a statement gives a name; None if it leaves it alone."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+            return Bound(value)
+        case ast.Assign(targets=[ast.Tuple(elts=items)], value=value) if name in _stored(statement.targets[0]):
+            names = [item.id if isinstance(item, ast.Name) else "" for item in items]
+            values = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(items) else None
+            index = names.index(name) if name in names else None
+            return Bound(values[index], None) if values and index is not None else Bound(value, index)
+        case ast.With(items=managers, body=body):
+            for each in reversed(body):
+                found = _bound_by(each, name)
+                if found is not None:
+                    off = any(_switches_off(item.context_expr) for item in managers)
+                    return replace(found, is_without_grad=found.is_without_grad or off)
+            return None
+        case ast.FunctionDef() | ast.ClassDef():
+            return Bound() if statement.name == name else None
+        case _:
+            return Bound() if name in _stored(statement) else None
+
+
+def _switches_off(manager: ast.expr) -> bool:
+    return ast.unparse(manager) in {"torch.no_grad()", "no_grad()", "torch.inference_mode()"}
+
+
+def _stored(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
