@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lintrain.knowledge.target import Targets, Version
@@ -199,3 +200,29 @@ def counts_labels(run: TrainerRun) -> bool:
         return False
     family = family_of(model)
     return family is not None and model.task is not Task.NO_HEAD and not SETS_LOSS_KWARGS.search(family)
+
+
+MOST_UPDATES = 64
+"""Backward calls of one script whose loops are searched for updates by hand."""
+
+CLEARED = lazy_pattern(r"zero|\.grad\s*=|clear|detach|requires_grad|autograd\.grad")
+
+
+def updates_by_hand(pipeline: Pipeline) -> Iterator[tuple[Event, Location]]:
+    """The backward calls of loops that change weights by `w -= rate * w.grad`, and never clear a gradient."""
+    for backward in pipeline.acts(Act.BACKWARD)[:MOST_UPDATES]:
+        loop = backward.loops[-1] if backward.loops else None
+        if (
+            loop is None
+            or backward.location.path != pipeline.source.path
+            or CLEARED.search(re.sub(r"#.*", "", pipeline.code(loop.location)))
+        ):
+            continue
+        if any(event.act in (Act.STEP, Act.ZERO_GRAD) for event in pipeline.events_in(loop)):
+            continue
+        for node in pipeline.source.nodes_of(ast.AugAssign):
+            at = pipeline.source.location(node)
+            parts = [each for each in ast.walk(node.value) if isinstance(each, ast.Attribute) and each.attr == "grad"]
+            if isinstance(node.op, ast.Sub) and parts and loop.location.holds(at):
+                yield backward, at
+                break

@@ -1,4 +1,4 @@
-"""Questions about data loaders: which of them feed a training loop, and what kind of data set they read."""
+"""Questions about data loaders: which of them feed a training loop, what they read, and whether it is used."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import re
 from collections import abc
 from collections.abc import Iterator
 
-from lintrain.analysis.training_loops import TrainingLoop, training_loops
+from lintrain.analysis.training_loops import TrainingLoop, training_loops, words_of
 from lintrain.model.location import Location
-from lintrain.pipeline.events import Loop
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Batch, Loader, TorchDataset
 from lintrain.pipeline.values.python import Either, Instance, Sequence, Value
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -21,6 +23,10 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 STREAM = "torch.utils.data.IterableDataset"
 MAP_STYLE = "torch.utils.data.Dataset"
 
+
+NOT_FOR_TRAINING = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "dev", "pred", "infer"})
+
+PHASES = lazy_pattern(r"^[\[(]['\"]train(?:ing)?['\"]")
 
 MENTIONS_OVERFITTING = lazy_pattern(r"overfit(?!t)|overfit_|sanity|memori[sz]e", re.IGNORECASE)
 MENTIONS_TEST_RUN = lazy_pattern(
@@ -58,6 +64,25 @@ def feedings(pipeline: Pipeline) -> Iterator[Feeding]:
             loaders = list(loaders_in(loop.each))
             if len(loaders) == 1:
                 yield Feeding(training, loop, loaders[0])
+
+
+def is_named_for_training(pipeline: Pipeline, loader: Loader) -> bool:
+    """Whether the names of a loader, or of its data set, show that it is the one to train with."""
+    names = {binding.name for binding in pipeline.names_of(loader)}
+    code = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
+    words = frozenset[str]().union(*(words_of(name) for name in (*names, code)))
+    if words & {"train", "training"}:
+        return not words & NOT_FOR_TRAINING
+    return not words & NOT_FOR_TRAINING and _is_made_for_phases(pipeline, loader)
+
+
+def _is_made_for_phases(pipeline: Pipeline, loader: Loader) -> bool:
+    """Whether one call makes the loaders of all phases: `{x: DataLoader(sets[x]) for x in ["train", "val"]}`."""
+    location = loader.origin
+    statement = blocks.statement_at(pipeline, location) if location is not None else None
+    found = (node for node in walk(statement) if isinstance(node, ast.DictComp | ast.ListComp)) if statement else ()
+    phases = (ast.unparse(each.iter) for node in found for each in node.generators)
+    return any(PHASES.search(text) for text in phases)
 
 
 def loaders_in(each: Value) -> Iterator[Loader]:
@@ -128,3 +153,71 @@ def _expects(node: ast.With | ast.Try) -> bool:
     if isinstance(node, ast.Try):
         return bool(node.handlers)
     return any("raises" in ast.unparse(item).lower() for item in node.items)
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedBatch:
+    """A loop that trains on the same tensors in each iteration: what it iterates over is never read."""
+
+    loop: Loop
+    forward: Event
+    names: tuple[str, ...]
+    """What the loop binds in each iteration."""
+    given: tuple[str, ...]
+    """What the model gets instead."""
+
+
+COUNTERS = frozenset({"epoch", "epochs", "step", "steps", "iteration", "it", "idx", "index", "trial", "run", "repeat"})
+REPEATS = lazy_pattern(r"\b(?:range|arange|count|repeat|cycle)\(|\bwhile\b")
+"""Loops that repeat something, and do not iterate over rows."""
+
+
+def unused_batches(pipeline: Pipeline) -> Iterator[UnusedBatch]:
+    """The training loops that bind a batch, read none of it, and give the model names that nothing in them changes."""
+    for training in training_loops(pipeline):
+        loop = training.backward.loops[-1]
+        node = pipeline.source.cached(_loops).get(loop.location)
+        if node is None or REPEATS.search(loop.header):
+            continue
+        names = _batch_names(node.target)
+        used = {each.id for statement in node.body for each in walk(statement) if isinstance(each, ast.Name)}
+        if not names or used & set(names):
+            continue
+        forwards = [event for event in training.inside if event.act is Act.FORWARD and event.loops[-1] is loop]
+        found = [
+            (event, _fixed_names(pipeline, event, node)) for event in forwards if event.order < training.backward.order
+        ]
+        if found and all(given for _, given in found):
+            yield UnusedBatch(loop, found[0][0], names, found[0][1])
+
+
+def _loops(source: Source) -> dict[Location, ast.For]:
+    return {source.location(node): node for node in source.nodes_of(ast.For)}
+
+
+def _batch_names(target: ast.expr) -> tuple[str, ...]:
+    """The names that a loop binds to parts of a batch, without its counters."""
+    match target:
+        case ast.Tuple(elts=[ast.Name(), ast.Tuple() | ast.List() as batch]):
+            return _batch_names(batch)
+        case _:
+            names = [each.id for each in walk(target) if isinstance(each, ast.Name)]
+            return tuple(name for name in names if len(name) > 1 and name[0] != "_" and name not in COUNTERS)
+
+
+def _fixed_names(pipeline: Pipeline, forward: Event, loop: ast.For) -> tuple[str, ...]:
+    """The arguments of a pass, if all of them are names that nothing in the loop binds or writes to."""
+    call = pipeline.source.cached(_calls).get(forward.location)
+    if call is None or call.keywords or not all(isinstance(each, ast.Name) for each in call.args):
+        return ()
+    names = tuple(each.id for each in call.args if isinstance(each, ast.Name))
+    body = "\n".join(ast.unparse(statement) for statement in loop.body)
+    for node in walk(loop):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names:
+            return ()
+    changed = any(re.search(rf"\b{name}(?:\.\w+_\(|\[[^\]]*\] =|\.\w+ =)", body) for name in names)
+    return () if changed else names
+
+
+def _calls(source: Source) -> dict[Location, ast.Call]:
+    return {source.location(node): node for node in source.nodes_of(ast.Call)}

@@ -187,8 +187,13 @@ def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
     return any(isinstance(name, str) and COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
 
 
+COMPUTES_LOSS = lazy_pattern(r"(?:^|[._])(?:loss\w*|criterion\w*|crit)$")
+"""Names of what computes a loss from its arguments, in a piece of a script that does not show it."""
+
+
 def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
-    if HARMLESS.search(pipeline.code(event.location).partition("(")[0]):
+    callee = pipeline.code(event.location).partition("(")[0]
+    if HARMLESS.search(callee) or (pipeline.source.is_partial and COMPUTES_LOSS.search(callee)):
         return True
     paths = pipeline.cached(_paths, pipeline).get(event.location, ())
     return bool(paths) and all(path.startswith(LIBRARIES) and ".func" not in path for path in paths)

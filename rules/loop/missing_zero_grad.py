@@ -84,8 +84,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, iterations, training_loops
-from lintrain.pipeline.events import Act, Event
+from lintrain.analysis import evaluations, gradients, iterations, script_text, training_loops
+from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -107,6 +107,10 @@ class MissingZeroGrad(Rule[Claim]):
         for training in training_loops.training_loops(pipeline):
             if self._never_clears(pipeline, training):
                 found.setdefault(training.backward.location, self._report(training))
+        for backward, update in gradients.updates_by_hand(pipeline):
+            found.setdefault(backward.location, self._report_by_hand(backward, update))
+        for backward, step in _updates(pipeline):
+            found.setdefault(backward.location, self._report_update(backward, step))
         yield from found.values()
 
     def _never_clears(self, pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
@@ -114,7 +118,8 @@ class MissingZeroGrad(Rule[Claim]):
             pipeline, _next_step(training), training.loop
         ):
             return False
-        around = [event for loop in training.backward.loops for event in pipeline.events_in(loop)]
+        loops = [loop for loop in training.backward.loops if not _is_over_epochs(loop, training)]
+        around = [event for loop in loops for event in pipeline.events_in(loop)]
         clears = [event for event in around if event.act is Act.ZERO_GRAD]
         followed = _next_step(training).subject
         hidden = any(training_loops.may_hide(pipeline, event, followed) for event in training.inside)
@@ -139,6 +144,26 @@ class MissingZeroGrad(Rule[Claim]):
             ],
             help=f"call `{optimizer}.zero_grad()` before `backward`",
             claim=Claim(optimizer if _is_plain(training) else ""),
+        )
+
+    def _report_by_hand(self, backward: Event, update: Location) -> Finding[Claim]:
+        loss = training_loops.text_of_event(backward)
+        return self.finding(
+            backward.location,
+            f"gradients of `{_short(loss)}` are never cleared in this loop",
+            related=[Related(update, "updates with the sum of all gradients so far", "step")],
+            help="set each gradient to zero after the update: `grad.zero_()`",
+            claim=Claim(""),
+        )
+
+    def _report_update(self, backward: Event, step: Event) -> Finding[Claim]:
+        optimizer, loss = training_loops.text_of_event(step), training_loops.text_of_event(backward)
+        return self.finding(
+            backward.location,
+            f"gradients of `{_short(loss)}` are never cleared between two updates",
+            related=[Related(step.location, "steps with the sum of the gradients of all calls", "step")],
+            help=f"call `{optimizer}.zero_grad()` before `backward`",
+            claim=Claim(optimizer if backward.location.line != step.location.line else ""),
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -172,10 +197,50 @@ class MissingZeroGrad(Rule[Claim]):
         )
 
 
+CLEARS = r"zero_?grad|\.grad\b|set_to_none|clear_grad"
+"""Code that clears gradients, or handles them in some other way."""
+
+
+MOST_UPDATES = 64
+"""Backward calls of one script that are looked at as single updates."""
+
+
+def _updates(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """The functions that make one update for a caller elsewhere: `backward` and the step that follows it."""
+    if script_text.mentions(pipeline, CLEARS):
+        return
+    for backward in pipeline.acts(Act.BACKWARD)[:MOST_UPDATES]:
+        is_alone = backward.uncalled or pipeline.source.is_partial
+        if backward.loops or not backward.function or not is_alone or backward.conditions:
+            continue
+        inside = [event for event in pipeline.events if event.function == backward.function]
+        steps = [event for event in inside if event.act is Act.STEP and event.order > backward.order]
+        steps = steps or [step for step in pipeline.acts(Act.STEP) if _runs(pipeline, step, backward.function)]
+        if len(steps) != 1 or steps[0].conditions or not training_loops.is_certain_step(steps[0]):
+            continue
+        is_engine = steps[0].subject is backward.subject
+        if not is_engine and not any(training_loops.may_hide(pipeline, event, steps[0].subject) for event in inside):
+            yield backward, steps[0]
+
+
 def _next_step(training: training_loops.TrainingLoop) -> Event:
     """The step that follows the backward call; the last one if none follows in the same iteration."""
     following = (step for step in training.steps if step.order > training.backward.order)
     return next(following, training.steps[-1])
+
+
+def _runs(pipeline: Pipeline, step: Event, function: str) -> bool:
+    """Whether a step gets a function that computes the gradients: `optimizer.step(closure)`."""
+    return pipeline.code(step.location).endswith(f".step({function})")
+
+
+def _is_over_epochs(loop: Loop, training: training_loops.TrainingLoop) -> bool:
+    """Whether a loop counts epochs around one that steps with each batch: what it clears adds up until then."""
+    inside = [training.backward, *training.steps]
+    steps_each_time = len(training.steps) == 1 and all(
+        event.loops[-1] is training.loop and not event.is_conditional_in(training.loop) for event in inside
+    )
+    return loop is not training.loop and steps_each_time and evaluations.COUNTS.search(loop.header) is not None
 
 
 def _is_engine(step: Event, training: training_loops.TrainingLoop) -> bool:

@@ -155,7 +155,7 @@ from collections.abc import Iterator
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Module
-from lintrain.pipeline.values.python import Function, Instance, Value
+from lintrain.pipeline.values.python import Function, Instance, Unknown, Value
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -191,15 +191,43 @@ class ReusedGraph(Rule[Claim]):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline) or "retain_graph" in pipeline.source.text:
+        if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
+        for forward, first, backward in iterations.shared_passes(pipeline):
+            found.setdefault(backward.location, self._report_second(pipeline, forward, first, backward))
+        if "retain_graph" in pipeline.source.text:
+            yield from found.values()
+            return
+        for name, backward, added in _summed_losses(pipeline):
+            found.setdefault(backward.location, self._report_sum(name, backward, added))
         for training in training_loops.training_loops(pipeline):
             if training.backward.loops[-1] is not training.loop or iterations.hides_gradients(pipeline, training):
                 continue
             for carried, forward in _carried_states(pipeline, training):
                 found.setdefault(forward.location, self._report(carried, forward, training.backward))
         yield from found.values()
+
+    def _report_second(self, pipeline: Pipeline, forward: Event, first: Event, backward: Event) -> Finding[Claim]:
+        loss = training_loops.text_of_event(backward)
+        name = training_loops.callee_text(pipeline, forward) or "the network"
+        return self.finding(
+            backward.location,
+            f"`{loss if len(loss) <= 20 else 'the loss'}` goes through a graph that is freed already",
+            related=[
+                Related(first.location, "frees the graph", "backward"),
+                Related(forward.location, f"both losses are computed from this pass of `{name}`", "forward"),
+            ],
+            help="add the losses and call `backward` once, or pass `retain_graph=True` to the first call",
+        )
+
+    def _report_sum(self, name: str, backward: Event, added: Location) -> Finding[Claim]:
+        return self.finding(
+            backward.location,
+            f"`{name}` holds the freed graphs of all iterations before",
+            related=[Related(added, "adds to the sum of the iterations before", "sum")],
+            help="call `backward` on the loss of this iteration, and add its number to the sum",
+        )
 
     def _report(self, carried: str, forward: Event, backward: Event) -> Finding[Claim]:
         return self.finding(
@@ -222,6 +250,8 @@ class ReusedGraph(Rule[Claim]):
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:
             return None
+        if not finding.claim.statement:
+            return None
         insert = fixes.InsertAfter(finding.with_role("backward")[0].location, finding.claim.statement)
         return fixes.Fix.of("detach the state", insert, safe=False)
 
@@ -237,11 +267,33 @@ def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -
             continue
         if not training.loop.location.holds(forward.location):  # a local name is new in each call
             continue
-        if _recurrent_layer(forward.subject) is None:
+        is_known = _recurrent_layer(forward.subject) is not None
+        if not is_known and not isinstance(forward.subject, Unknown):
             continue
         for node, carried in pipeline.source.cached(_carrying).get(forward.location, ()):
+            if not is_known and not HIDDEN.search(carried):
+                continue
             if not _is_rebound(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
+
+
+def _summed_losses(pipeline: Pipeline) -> Iterator[tuple[str, Event, Location]]:
+    """The losses that a loop adds up, never sets anew, and calls `backward` on in each iteration."""
+    for training in training_loops.training_loops(pipeline):
+        backward, name = training.backward, training_loops.text_of_event(training.backward)
+        loop = backward.loops[-1]
+        if not name.isidentifier() or backward.is_conditional_in(loop) or not loop.location.holds(backward.location):
+            continue
+        sums = pipeline.source_of(loop.location).nodes_of(ast.AugAssign)
+        added = [each for each in sums if isinstance(each.op, ast.Add) and ast.unparse(each.target) == name]
+        here = [pipeline.source.location(each) for each in added]
+        inside = [at for at in here if loop.location.holds(at) and at < backward.location]
+        if inside and not re.search(rf"\b{name}\s*=(?!=)|\b{name}\.detach_|del {name}\b", pipeline.code(loop.location)):
+            yield name, backward, inside[0]
+
+
+HIDDEN = re.compile(r"hid|^h$|^h_?n$|^h_?0$|^hc$|state")
+"""Names of recurrent states."""
 
 
 def _carrying(source: Source) -> dict[Location, list[tuple[ast.Assign, str]]]:
@@ -317,6 +369,8 @@ def _is_rebound(pipeline: Pipeline, training: training_loops.TrainingLoop, carri
 def _detaching(carried: str, forward: Event) -> str:
     """The statement that detaches a layer's state: a tuple of two tensors for an LSTM, one tensor otherwise."""
     layer = _recurrent_layer(forward.subject)
-    if layer is not None and layer.name.startswith("LSTM"):
+    if layer is None:
+        return ""
+    if layer.name.startswith("LSTM"):
         return f"{carried} = tuple(part.detach() for part in {carried})"
     return f"{carried} = {carried}.detach()"

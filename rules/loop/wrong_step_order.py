@@ -83,7 +83,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import gradients, iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Unknown, Value
@@ -114,7 +114,27 @@ class WrongStepOrder(Rule[Claim]):
                 if cleared is not None:
                     report = self._report(pipeline, training, step, cleared)
                     found.setdefault(report.location, report)
+        for backward, cleared, step in _steps_on_nothing(pipeline):
+            location = step.location if step.order < backward.order else cleared.location
+            found.setdefault(location, self._report_single(backward, cleared, step))
         yield from found.values()
+
+    def _report_single(self, backward: Event, cleared: Event, step: Event) -> Finding[Claim]:
+        steps_first = step.order < backward.order
+        what = "runs before `backward`, with" if steps_first else "runs with"
+        return self.finding(
+            step.location if steps_first else cleared.location,
+            f"`{training_loops.text_of_event(step)}.step()` {what} cleared gradients",
+            related=[
+                Related(backward.location, "gradients are computed here", "backward"),
+                Related(
+                    (cleared if steps_first else step).location,
+                    "cleared here" if steps_first else "steps here",
+                    "other",
+                ),
+            ],
+            help="call `zero_grad` before `backward`, and `step` after it",
+        )
 
     def _report(
         self, pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event, cleared: Event
@@ -191,6 +211,33 @@ def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, s
         if concerned:
             return event
     return None
+
+
+MOST_STEPS = 64
+"""Steps of one script that are looked at outside of loops."""
+
+
+def _steps_on_nothing(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
+    """Steps outside of loops, as in a function for one batch, whose gradients the statements before have cleared."""
+    for step in pipeline.acts(Act.STEP)[:MOST_STEPS]:
+        if step.loops or "scaler" in step.details or not training_loops.is_certain_step(step):
+            continue
+        same = [
+            event
+            for event in pipeline.acts(Act.BACKWARD, Act.ZERO_GRAD, Act.STEP, Act.GRADIENT, Act.ESCAPE)
+            if (event.function, event.uncalled, event.conditions) == (step.function, step.uncalled, step.conditions)
+            and not event.loops
+        ]
+        backwards = [event for event in same if event.act is Act.BACKWARD]
+        clears = [event for event in same if event.act is Act.ZERO_GRAD and event.order < step.order]
+        if len(backwards) != 1 or not clears or any(gradients.handles(pipeline, event) for event in same):
+            continue
+        is_other = iterations.concerns(pipeline, clears[-1], step.subject) is False
+        steps = [event for event in same if event.act is Act.STEP]
+        if is_other or len(steps) != 1 or any(training_loops.may_hide(pipeline, event, step.subject) for event in same):
+            continue
+        if backwards[0].order < clears[-1].order or backwards[0].order > step.order:
+            yield backwards[0], clears[-1], step
 
 
 def _has_name(subject: Value) -> bool:
