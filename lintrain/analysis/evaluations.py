@@ -60,6 +60,26 @@ def evaluates(pipeline: Pipeline, event: Event) -> bool:
     return not any(inside) and not any(words_of(loop.header) & TRAINING_WORDS for loop in event.loops)
 
 
+def _rows_given(pipeline: Pipeline, forward: Event) -> str:
+    """The name that a model gets, alone, moved or in a `Variable`; empty for anything else."""
+    code = pipeline.code(forward.location).partition("(")[2].removesuffix(")")
+    match = ROWS.fullmatch(code.strip())
+    return match[1] if match else ""
+
+
+ROWS = lazy_pattern(r"(?:(?:\w+\.)*Variable\()?([\w.]+?)(?:\.(?:cuda|float|to)\([\w\"']*\))*\)?")
+
+
+def evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a pass gets all rows of an evaluation, `net(x_test)`, and nothing trains after it in its iteration."""
+    words = words_of(_rows_given(pipeline, forward))
+    if not words & EVALUATION_WORDS or words & TRAINING_WORDS:
+        return False
+    depth = len(forward.loops)
+    acts = (event for event in pipeline.acts(*TRAINING_ACTS) if event.function == forward.function)
+    return not any(event.order > forward.order and event.loops[:depth] == forward.loops for event in acts)
+
+
 def is_named(pipeline: Pipeline, event: Event) -> bool:
     """Whether an evaluation is one by its name, whatever happens in it."""
     return not event.loops or _is_named_for_evaluation(event.loops[-1], event)

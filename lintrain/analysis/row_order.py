@@ -17,7 +17,7 @@ from lintrain.pipeline.dataset_rows import IN_ORDER
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.python import Instance, Sequence
+from lintrain.pipeline.values.python import UNKNOWN, Instance, Sequence, Unknown
 from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -55,6 +55,8 @@ def keeps_source_order(pipeline: Pipeline, loader: Loader) -> bool:
             return not _may_be_ordered(pipeline, loader)
         case TorchDataset(path=path):
             return path.startswith("torchvision.") and "Fake" not in path
+        case Unknown() as unknown if unknown is not UNKNOWN:
+            return not _may_be_ordered(pipeline, loader)
         case _:
             return False
 

@@ -150,9 +150,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, row_order, training_loops
+from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import Constant, Instance, is_missing, literal
+from lintrain.pipeline.values.python import Constant, Instance, LibraryObject, Unknown, is_missing, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 ORDERED = frozenset({"SequentialSampler"})
@@ -168,17 +169,21 @@ class Claim:
 
 class UnshuffledTrainingData(Rule[Claim]):
     level = Level.WARNING
-    keywords = "DataLoader & backward"
+    keywords = "DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline):
-            return
         seen: set[Loader] = set()
-        for feeding in loaders.feedings(pipeline):
+        for feeding in loaders.feedings(pipeline) if training_loops.trains_by_hand(pipeline) else ():
             loader = feeding.loader
             if loader not in seen and feeding.is_repeated and self._keeps_order(pipeline, loader):
                 seen.add(loader)
-                yield self._report(pipeline, feeding)
+                yield self._report(pipeline, loader, feeding.loop)
+        # A piece of a script often ends with its loaders: there the names show which one trains.
+        for loader in pipeline.loaders if pipeline.source.is_partial else ():
+            if loader not in seen and loaders.is_named_for_training(pipeline, loader):
+                seen.add(loader)
+                if self._keeps_order(pipeline, loader):
+                    yield self._report(pipeline, loader, None)
 
     def _keeps_order(self, pipeline: Pipeline, loader: Loader) -> bool:
         location = loader.origin
@@ -186,21 +191,20 @@ class UnshuffledTrainingData(Rule[Claim]):
             return False
         if not _has_default_order(loader) or _is_one_batch(loader):
             return False
-        if not loaders.is_map_style(loader.dataset) or not row_order.keeps_source_order(pipeline, loader):
+        if not _is_indexed(pipeline, loader) or not row_order.keeps_source_order(pipeline, loader):
             return False
         return not loaders.is_deliberate(pipeline, location)
 
-    def _report(self, pipeline: Pipeline, feeding: loaders.Feeding) -> Finding[Claim]:
-        loader = feeding.loader
+    def _report(self, pipeline: Pipeline, loader: Loader, loop: Loop | None) -> Finding[Claim]:
         assert loader.origin is not None
         text = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
         shown = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the training set"
         return self.finding(
             loader.origin,
             f"every epoch reads the rows of {shown} in the same order",
-            related=[
-                Related(feeding.loop.location, "trains on its batches in each epoch", "loop", feeding.loop.header)
-            ],
+            related=[Related(loop.location, "trains on its batches in each epoch", "loop", loop.header)]
+            if loop
+            else [],
             help="pass `shuffle=True`",
             claim=Claim(loader.locations.get("shuffle")),
         )
@@ -226,9 +230,18 @@ def _has_default_order(loader: Loader) -> bool:
     """Whether a loader certainly neither shuffles nor has a sampler."""
     shuffle = loader.value("shuffle")
     is_off = isinstance(shuffle, Constant) and shuffle.value is False and not shuffle.may_differ
-    return (is_missing(shuffle) or is_off) and all(
-        is_missing(loader.value(name)) for name in ("sampler", "batch_sampler")
-    )
+    sampler = loader.value("sampler")
+    is_sequential = isinstance(sampler, LibraryObject) and sampler.path.endswith(".SequentialSampler")
+    has_none = is_missing(sampler) and is_missing(loader.value("batch_sampler"))
+    return (is_missing(shuffle) or is_off) and (has_none or is_sequential)
+
+
+def _is_indexed(pipeline: Pipeline, loader: Loader) -> bool:
+    """Whether a loader could shuffle: its rows have an index, or it is asked for their order."""
+    if loaders.is_map_style(loader.dataset):
+        return True
+    is_asked = literal(loader.value("shuffle")) is False or pipeline.source.is_partial
+    return is_asked and isinstance(loader.dataset, Unknown)
 
 
 def _is_one_batch(loader: Loader) -> bool:

@@ -66,12 +66,14 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
 """Calls that may disable autograd without a `with` statement."""
 
+TURNS_OFF = lazy_pattern(r"no_grad|inference_mode|set_grad_enabled|volatile|\.grad\b|requires_grad")
+
 ENABLES = lazy_pattern(r"\(\s*(mode\s*=\s*)?True\s*\)$")
 
 
 class MissingNoGrad(Rule):
     level = Level.WARNING
-    keywords = "eval|backward|train("
+    keywords = "eval|backward|train(|def val|def test"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline) or _is_switched_off(pipeline):
@@ -81,8 +83,7 @@ class MissingNoGrad(Rule):
             if (
                 forward.without_grad
                 or forward.switches
-                or not evaluations.evaluates(pipeline, forward)
-                or not _is_evaluated(pipeline, forward)
+                or not (_evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward))
             ):
                 continue
             if _surely_records(pipeline, forward):
@@ -137,17 +138,34 @@ def _is_switched_off(pipeline: Pipeline) -> bool:
     return any(call.location not in managers and not ENABLES.search(pipeline.code(call.location)) for call in calls)
 
 
-def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether the model is in eval mode, or is trained in the same function."""
+def _evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
+    is_used = evaluations.is_in_eval_mode(pipeline, forward) or _trains_before(pipeline, forward)
+    return is_used and evaluations.evaluates_rows(pipeline, forward)
+
+
+def _trains_before(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether the model of a pass in a training loop was trained by the same function."""
+    same = (forward.function, forward.uncalled)
+    passes = (event for event in pipeline.acts(Act.FORWARD) if event.order < forward.order)
+    ran = any(event.subject is forward.subject and (event.function, event.uncalled) == same for event in passes)
+    return bool(forward.loops) and ran and evaluations.is_trained(pipeline, forward.subject)
+
+
+def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a pass evaluates a model that is in eval mode, or is trained in the same function."""
+    if not evaluations.evaluates(pipeline, forward):
+        return False
     latest = evaluations.mode_before(pipeline, forward)
     if latest is not None:
         return latest.act is Act.EVAL_MODE
+    if _is_a_piece(pipeline) and forward.uncalled and evaluations.is_named(pipeline, forward):
+        return True
     return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)
 
 
 def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
     """Whether autograd is certainly enabled: no caller can have disabled it, and the parameters require gradients."""
-    if forward.uncalled and not _trains_in_same_function(pipeline, forward):
+    if forward.uncalled and not (_is_a_piece(pipeline) or _trains_in_same_function(pipeline, forward)):
         return False
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
         return False
@@ -155,6 +173,11 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
     return not any(
         isinstance(event.subject, Unknown) or training_loops.touches(event, forward.subject) for event in freezes
     )
+
+
+def _is_a_piece(pipeline: Pipeline) -> bool:
+    """Whether the code is a piece of a script that nowhere switches autograd off, so that its callers do not either."""
+    return pipeline.source.is_partial and not pipeline.source.contains(TURNS_OFF)
 
 
 def _trains_in_same_function(pipeline: Pipeline, forward: Event) -> bool:

@@ -60,8 +60,23 @@ from lintrain.analysis import evaluations, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
-from lintrain.pipeline.values.python import Instance, Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown, Value
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
+
+LOADS = lazy_pattern(r"\.load_state_dict\(")
+SETS_EVAL_MODE = lazy_pattern(r"\.eval\(|\.train\((?:mode=)?(?!True|\))|set_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +88,16 @@ class Claim:
 
 class TrainModeInEval(Rule[Claim]):
     level = Level.WARNING
-    keywords = "train(|backward"
+    keywords = "train(|backward|no_grad|def val|def eval|def test|load_state_dict"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            if not evaluations.evaluates(pipeline, forward) or not _may_differ(forward.subject):
+            is_evaluation = evaluations.evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward)
+            is_evaluation = is_evaluation or (pipeline.source.is_partial and _runs_loaded_weights(pipeline, forward))
+            if not is_evaluation or not _may_differ(forward.subject):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
@@ -158,6 +175,8 @@ def _trains_between(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
 def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     """Where a custom module was created, which is in train mode; it matters once the script trains it."""
     model = forward.subject
+    if isinstance(model, Unknown):
+        return _trained_here(pipeline, forward) or _never_in_eval_mode(pipeline, forward)
     trained = any(event.act is Act.BACKWARD for event in pipeline.events[: forward.order])
     trained = trained or (forward.without_grad and evaluations.is_loaded(pipeline, model))
     if forward.uncalled or not trained or model.origin is None or not isinstance(model, Instance | Module):
@@ -168,6 +187,48 @@ def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None
         if has_checkpoint
         else Related(model.origin, "created in train mode, never put into eval mode", "train mode")
     )
+
+
+def _evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a pass gets all rows of an evaluation at once, by a model for which the mode certainly matters."""
+    is_unknown = isinstance(forward.subject, Unknown)
+    matters = pipeline.source.is_partial if is_unknown else modules.differs_by_mode(forward.subject)
+    return matters and evaluations.evaluates_rows(pipeline, forward)
+
+
+def _runs_loaded_weights(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether weights were loaded in the lines before, and nothing in the text trains."""
+    source = pipeline.source
+    if forward.uncalled or not source.contains(LOADS) or pipeline.acts(Act.BACKWARD, Act.STEP):
+        return False
+    return LOADS.search("\n".join(source.lines[: forward.location.line])) is not None
+
+
+def _trained_here(pipeline: Pipeline, forward: Event) -> Related | None:
+    """The pass that trains a model of an unknown class, in the same function before its evaluation."""
+    if forward.subject is UNKNOWN:
+        return None
+    for training in training_loops.training_loops(pipeline):
+        for event in training.inside:
+            if (
+                event.act is Act.FORWARD
+                and event.subject is forward.subject
+                and event.order < training.backward.order < forward.order
+                and event.records_for(training.backward)
+                and (event.function, event.uncalled) == (forward.function, forward.uncalled)
+            ):
+                return Related(event.location, "trained here, and never put into eval mode", "train mode")
+    return None
+
+
+def _never_in_eval_mode(pipeline: Pipeline, forward: Event) -> Related | None:
+    """The evaluation itself, if the code is a piece of a script that never mentions eval mode."""
+    # Whoever shows a function that validates, and no caller, shows all that sets its mode.
+    source = pipeline.source
+    is_loaded = source.contains(LOADS) and not pipeline.acts(Act.BACKWARD, Act.STEP)
+    if not source.is_partial or not (forward.uncalled or is_loaded) or source.contains(SETS_EVAL_MODE):
+        return None
+    return Related(forward.location, "this code never calls `eval()`", "train mode")
 
 
 def _in_one_reading(event: Event, forward: Event) -> bool:
