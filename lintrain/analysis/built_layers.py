@@ -5,11 +5,17 @@ belong, and layers that are built several times.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from lintrain.interpreter.layer_shapes import argument_of
+from lintrain.interpreter.shapes import integer
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall, Pipeline
+from lintrain.pipeline.values.model import Module, Tensor
+from lintrain.pipeline.values.python import Value
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -92,12 +98,139 @@ def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
             yield found
 
 
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A weight that gets numbers of another shape or type than its layer has: both as text."""
+
+    location: Location
+    weight: str
+    has: str
+    gets: str
+
+
+DOUBLES = re.compile(r"\bnp\.(?:linspace|logspace|zeros|ones|eye|full|random\.\w+|concatenate|array|asarray)\(")
+SINGLES = re.compile(r"dtype|float\(\)|float32|half|astype|\.(?:Float)?Tensor\(|\.to\(|type\(")
+"""Calls of NumPy that give float64, and code that chooses another type."""
+
+
+def misfits(pipeline: Pipeline) -> Iterator[Misfit]:
+    """The weights of layers of torch that are replaced by numbers that do not fit."""
+    for event in pipeline.acts(Act.REPLACE):
+        layer, source = event.subject, pipeline.source_of(event.location)
+        if not isinstance(layer, Module) or layer.path or len(layer.parts) != 1:
+            continue
+        statement = blocks.statement_at(pipeline, event.location)
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        code = ast.unparse(statement.targets[0]).removesuffix(".data")
+        found = _misfit_of(layer.parts[0], code.rpartition(".")[2], event.details["value"], statement.value)
+        if found is not None and code.endswith((".weight", ".bias")):
+            yield Misfit(source.location(statement), code, *found)
+
+
+def _misfit_of(layer: Value, part: str, given: Value, code: ast.expr) -> tuple[str, str] | None:
+    """What a weight has and gets, as text, where that differs."""
+    expected = _shape_of_weight(layer, part) if isinstance(layer, Module) else ()
+    sizes = given.shape.sizes if isinstance(given, Tensor) and not given.shape.is_open else ()
+    if expected and sizes and None not in sizes and (len(sizes) != len(expected) or _differ(expected, sizes)):
+        return f"shape {_shown(expected)}", _shown(sizes)
+    if isinstance(given, Tensor) and given.kind == "int":
+        return "floating-point numbers", "integers"
+    text = ast.unparse(code)
+    is_double = "torch.tensor(" in text or "from_numpy(" in text
+    return ("float32", "float64") if is_double and DOUBLES.search(text) and not SINGLES.search(text) else None
+
+
+def _differ(expected: tuple[int | None, ...], sizes: tuple[int | None, ...]) -> bool:
+    return any(one is not None and one != other for one, other in zip(expected, sizes, strict=True))
+
+
+def _shown(sizes: tuple[int | None, ...]) -> str:
+    names = ["*" if size is None else str(size) for size in sizes]
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+def _shape_of_weight(layer: Module, part: str) -> tuple[int | None, ...]:
+    """The sizes of a layer's weight or bias, as far as they are written; empty for a layer that is not known."""
+    if layer.path not in {"torch.nn.Linear", "torch.nn.Embedding"}:
+        return ()
+    names = ("in_features", "out_features") if layer.name == "Linear" else ("num_embeddings", "embedding_dim")
+    first, second = (integer(argument_of(layer, name, index)) for index, name in enumerate(names))
+    if layer.name == "Embedding":
+        return (first, second) if part == "weight" else ()
+    return (second, first) if part == "weight" else (second,)
+
+
+def may_discard(source: Source) -> bool:
+    """Whether a file has a statement that only calls something with the name of a class."""
+    return any(_last_name(node.func)[:1].isupper() for node in source.cached(_statements).values())
+
+
+def discarded(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
+    """The layers and losses of torch that a statement builds and drops: the class, and where."""
+    statements = pipeline.source.cached(_statements)
+    for call, _ in _own_calls(pipeline, "torch.nn."):
+        name = call.path.removeprefix("torch.nn.")
+        if call.location in statements and name[:1].isupper() and "." not in name:
+            yield name, call.location
+
+
+def _statements(source: Source) -> dict[Location, ast.Call]:
+    """The calls that are statements of their own, without those whose result a notebook shows."""
+    calls = [(source.location(node), node.value) for node in source.nodes_of(ast.Expr)]
+    return {at: call for at, call in calls if isinstance(call, ast.Call) and not source.is_displayed(at)}
+
+
+@dataclass(frozen=True, slots=True)
+class Unreturned:
+    """A `forward` without a `return`: the class, the last statement, and the name that it assigns, empty if none."""
+
+    cls: str
+    location: Location
+    name: str
+
+
+def unreturned(source: Source) -> Iterator[Unreturned]:
+    """The networks of a file whose `forward` computes something and returns nothing."""
+    classes = source.nodes_of(ast.ClassDef)
+    bases = {_last_name(base) for cls in classes for base in cls.bases}
+    for cls in classes:
+        if [_last_name(base) for base in cls.bases] != ["Module"] or cls.name in bases:
+            continue
+        for node in cls.body:
+            if isinstance(node, ast.FunctionDef) and node.name == "forward" and _loses_its_result(node):
+                last = node.body[-1]
+                yield Unreturned(cls.name, source.location(last), _assigned(last))
+
+
+def _loses_its_result(forward: ast.FunctionDef) -> bool:
+    """Whether a method computes with layers, leaves nothing on the object, and has no way to give a result."""
+    nodes = [node for statement in forward.body for node in walk(statement)]
+    gives = ast.Return | ast.Yield | ast.YieldFrom | ast.Raise | ast.Lambda | ast.FunctionDef
+    keeps = any(isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store) for each in nodes)
+    if forward.decorator_list or keeps or any(isinstance(node, gives) for node in nodes):
+        return False
+    return any(isinstance(node, ast.Call) for node in nodes) and isinstance(forward.body[-1], ast.Assign | ast.Expr)
+
+
+def _assigned(statement: ast.stmt) -> str:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case _:
+            return ""
+
+
 def _own_calls(pipeline: Pipeline, prefix: str) -> Iterator[tuple[LibraryCall, ast.Call]]:
     """The calls of a library in the script itself that name what they call, each once, with their code."""
     nodes = pipeline.source.cached(_calls)
     calls = {call.location: call for call in reversed(pipeline.calls) if call.path.startswith(prefix)}
     for location, call in calls.items():
-        if location in nodes and _last_name(nodes[location].func) == call.path.rpartition(".")[2]:
+        if location not in nodes:
+            continue
+        name, own = _last_name(nodes[location].func), call.path.rpartition(".")[2]
+        # `criterion = nn.CrossEntropyLoss` leaves out the brackets, and its calls build losses.
+        if name == own or (own.endswith("Loss") and name.islower()):
             yield call, nodes[location]
 
 

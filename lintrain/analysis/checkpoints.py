@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from lintrain.analysis.expressions import Expression
+from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -99,3 +101,22 @@ def _entries(source: Source) -> dict[str, list[ast.Subscript]]:
             case _:
                 pass
     return found
+
+
+def assigned_loads(source: Source) -> Iterator[tuple[Location, str, str]]:
+    """The statements that give a model's name the result of `load_state_dict`: where, the name, and the call alone.
+
+    The call is empty where the loaded model has no name that remains.
+    """
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(
+                targets=[target], value=ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")) as call
+            ):
+                name, code = ast.unparse(target), source.code(source.location(call))
+            case _:
+                continue
+        used = rf"(?<![\w.]){re.escape(name)}(?:\.(?:eval|train|to|cuda|parameters|forward|zero_grad)\(|\()"
+        is_used = re.search(used, source.text) is not None
+        if name == ast.unparse(owner) or (is_used and not isinstance(owner, ast.Name)):
+            yield source.location(node), name, code if name == ast.unparse(owner) else ""

@@ -15,7 +15,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 OTHER_STATES = re.compile(r"opt|sched|scaler|sampler|loader", re.IGNORECASE)
 """Owners whose state is not the weights of a model."""
 
-TRAINS = re.compile(r"backward\(|\.step\(|train\w*\(|\bfit\w*\(", re.IGNORECASE)
+TRAINS = re.compile(r"backward\(|\.step\(|(?<![a-z])train\w*\(|\bfit\w*\(", re.IGNORECASE)
 BEST = re.compile(r"best", re.IGNORECASE)
 
 Loop = ast.For | ast.While
@@ -39,13 +39,90 @@ def aliased(pipeline: Pipeline) -> Iterator[Alias]:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             continue
         name, owner = node.targets[0].id, _owner_of_weights(node.value)
+        if weights := _weights_in(node.value):
+            scope = blocks.scope_of(pipeline, source.location(node))
+            compared = _compared_again(source, scope, node, name, weights)
+            if compared is not None:
+                location = source.location(node.value)
+                yield Alias(location, source.code(location), name, source.location(compared), is_model=False)
+            continue
+        if _is_list_of_weights(node.value):
+            used = _compared_later(source, blocks.scope_of(pipeline, source.location(node)), node, name)
+            if used is not None:
+                location = source.location(node.value)
+                yield Alias(location, source.code(location), name, source.location(used), is_model=False)
+            continue
         if not owner and not (isinstance(node.value, ast.Name) and BEST.search(name)):
             continue
         scope = blocks.scope_of(pipeline, source.location(node))
         used = _loaded_again(source, scope, node, name, owner) if owner else _used_as_best(source, scope, node, name)
+        used = used or (_compared_later(source, scope, node, name) if owner else None)
         if used is not None:
             location = source.location(node.value)
             yield Alias(location, source.code(location), name, source.location(used), not owner)
+
+
+def shared(source: Source) -> Iterator[tuple[Location, str]]:
+    """The weights of a second network that become those of the first, `target.data = weight.data`, and its code."""
+    for loop in source.nodes_of(ast.For):
+        match loop:
+            case ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]),
+                iter=ast.Call(func=ast.Name(id="zip"), args=[ast.Call() as one, ast.Call() as other]),
+                body=[ast.Assign(targets=[ast.Attribute(value=ast.Name() as target, attr="data")]) as statement],
+            ) if ast.unparse(one).endswith(".parameters()") and ast.unparse(other).endswith(".parameters()"):
+                names = {ast.unparse(statement.value).removesuffix(".data"), target.id}
+                owners = ast.unparse(one if target.id == first else other)
+                if names == {first, second} and SECOND.search(owners):
+                    yield source.location(statement.value), source.code(source.location(statement.value))
+            case _:
+                pass
+
+
+def shared_layers(source: Source) -> Iterator[tuple[Location, str]]:
+    """The layers that get the weights of another network without a copy, where both networks run afterwards."""
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr="data") as target], value=ast.Attribute(attr="data") as value):
+                one, other = _root_of(target), _root_of(value)
+            case _:
+                continue
+        after = "\n".join(source.lines[node.end_lineno or node.lineno :])
+        is_weight = target.value.attr in {"weight", "bias"} if isinstance(target.value, ast.Attribute) else False
+        run = all(re.search(rf"(?<![\w.]){name}(?:\.\w+)*\b", after) for name in (one, other))
+        if is_weight and one != other and "self" not in (one, other) and run and re.search(r"\.step\(", after):
+            yield source.location(value), source.code(source.location(value))
+
+
+def _root_of(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+SECOND = re.compile(r"target|ema|old|prev|teacher|best|copy|avg|average|shadow|momentum|_k\b|fast|clone", re.IGNORECASE)
+"""Names of networks that shall stay as they are while the other one trains."""
+
+
+def kept_by_name(pipeline: Pipeline) -> Iterator[Alias]:
+    """The weights that a loop puts into a dictionary without a copy, and that are compared after training."""
+    source = pipeline.source
+    for loop in source.nodes_of(ast.For):
+        if not ast.unparse(loop.iter).endswith((".named_parameters()", ".state_dict().items()")):
+            continue
+        for node in loop.body:
+            match node, loop.target:
+                case (
+                    ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value),
+                    ast.Tuple(elts=[_, ast.Name(id=weight)]),
+                ) if ast.unparse(value) in {weight, f"{weight}.data", f"{weight}.detach()"}:
+                    scope = blocks.scope_of(pipeline, source.location(node))
+                    used = _compared_later(source, scope, node, name)
+                    if used is not None:
+                        location = source.location(value)
+                        yield Alias(location, source.code(location), name, source.location(used), is_model=False)
+                case _:
+                    pass
 
 
 def _owner_of_weights(node: ast.expr) -> str:
@@ -60,6 +137,98 @@ def _owner_of_weights(node: ast.expr) -> str:
             return "" if OTHER_STATES.search(code) else code.removesuffix(".module")
         case _:
             return ""
+
+
+def _weights_in(node: ast.expr) -> str:
+    """The code of a parameter that an expression gives without a copy, `net.fc.weight` of `net.fc.weight.data`."""
+    while True:
+        match node:
+            case (
+                ast.Attribute(value=inner, attr="data")
+                | ast.Call(func=ast.Attribute(value=inner, attr="detach"), args=[])
+            ):
+                node = inner
+            case ast.Attribute(attr="weight" | "bias"):
+                return ast.unparse(node)
+            case ast.Subscript(
+                value=ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="parameters"))]),
+                slice=ast.Constant() | ast.UnaryOp(),
+            ):
+                return ast.unparse(node)
+            case _:
+                return ""
+
+
+COMPARES = frozenset({"equal", "allclose", "isclose", "eq", "array_equal", "dist"})
+
+
+def _compared_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, weights: str) -> ast.expr | None:
+    """The expression that compares what was kept of a parameter with the parameter, after a step."""
+    for each in ast.walk(scope):
+        match each:
+            case ast.BinOp(left=left, op=ast.Sub(), right=right) | ast.Compare(left=left, comparators=[right]):
+                sides = (left, right)
+            case ast.Call(func=ast.Attribute(attr=called, value=owner), args=[first, *others]) if called in COMPARES:
+                sides = (others[0] if others else owner, first)
+            case _:
+                continue
+        code = {_weights_in(side) or ast.unparse(side).removesuffix(".data") for side in sides}
+        code = {_kept_as(scope, side, name) or side for side in code}
+        if code == {name, weights} and _steps_between(source, node, each):
+            return each
+    return None
+
+
+def _kept_as(scope: ast.AST, side: str, name: str) -> str:
+    """The code of the weights that another name was given, `after = net.fc.weight`."""
+    if not side.isidentifier() or side == name:
+        return ""
+    assigned = [
+        each for each in ast.walk(scope) if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == side
+    ]
+    return _weights_in(assigned[-1].value) if assigned else ""
+
+
+def _is_list_of_weights(node: ast.expr) -> bool:
+    """`list(net.parameters())`, `[p.data for p in net.parameters()]`."""
+    match node:
+        case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="parameters"))]):
+            return True
+        case ast.ListComp(elt=item, generators=[ast.comprehension(target=ast.Name(id=name), iter=weights, ifs=[])]):
+            kept = {name, f"{name}.data", f"{name}.detach()"}
+            return ast.unparse(item) in kept and ast.unparse(weights).endswith(".parameters()")
+        case _:
+            return False
+
+
+def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str) -> ast.expr | None:
+    """Where what was kept of a model is compared with the model, after it trained."""
+    for each in ast.walk(scope):
+        if not _reads(each, name) or not isinstance(each, ast.Name) or each.lineno <= node.lineno:
+            continue
+        lines = source.lines[(node.end_lineno or node.lineno) : each.lineno - 1]
+        around = [loop for loop in ast.walk(scope) if isinstance(loop, Loop) and loop.lineno <= each.lineno]
+        code = "\n".join(ast.unparse(loop) for loop in around if each.lineno <= (loop.end_lineno or 0))
+        is_used = (
+            COMPARED.search(code)
+            if code
+            else re.search(COMPARED_ITSELF.format(name=name), source.lines[each.lineno - 1])
+        )
+        if TRAINS.search("\n".join(lines)) and is_used and ".shape" not in code:
+            return each
+    return None
+
+
+COMPARED_ITSELF = (
+    r"(?:equal|allclose)\([^\n]*\b{name}\b|\b{name}\b(?:\[[^\]]*\])?\)?\s*(?:==|!=|-)"
+    r"|(?:==|!=|-) *\(?{name}\b(?!\.|\[[^\]]*\]\.)"
+)
+COMPARED = re.compile(r"\b(?:equal|allclose|eq)\(|==|!=|\) ?- ?\w|\w - \w")
+
+
+def _steps_between(source: Source, node: ast.Assign, use: ast.expr) -> bool:
+    lines = source.lines[(node.end_lineno or node.lineno) : use.lineno - 1]
+    return TRAINS.search("\n".join(lines)) is not None
 
 
 def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, owner: str) -> ast.expr | None:

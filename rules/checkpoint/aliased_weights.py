@@ -107,24 +107,46 @@ class Claim:
 
 class AliasedWeights(Rule[Claim]):
     level = Level.ERROR
-    keywords = "state_dict|best"
+    keywords = "state_dict|best|weight|bias|parameters"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if script_text.mentions(pipeline, SHARDED):
             return
-        for alias in kept_weights.aliased(pipeline):
-            kept = "the model" if alias.is_model else "the model's weights"
+        for location, code in (
+            *kept_weights.shared(pipeline.source),
+            *kept_weights.shared_layers(pipeline.source),
+        ):
+            yield self.finding(
+                location,
+                f"`{code}` is no copy: both networks have the same weights from here on",
+                help=f"copy the numbers: `{code}.clone()`",
+                claim=Claim(code if code.endswith(".data") else f"{code}.data"),
+            )
+        for alias in (*kept_weights.aliased(pipeline), *kept_weights.kept_by_name(pipeline)):
+            kept = "the model" if alias.is_model else _kept(alias.code)
             shown = f"`{alias.name}`" if len(alias.name) <= 30 else "this"
             yield self.finding(
                 alias.location,
                 f"{shown} is {kept}, and changes in every later step",
                 related=[Related(alias.used, "used here as if it had not changed", "use")],
-                help=f"keep a copy: `copy.deepcopy({alias.code})`",
+                help=f"keep a copy: `{_copy_of(alias.code)}`",
                 claim=Claim(alias.code),
             )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:
             return None
-        edit = fixes.Replace(finding.location, f"copy.deepcopy({finding.claim.code})")
-        return fixes.Fix.of("keep a copy", edit, fixes.AddImport("copy"), safe=False)
+        copied = _copy_of(finding.claim.code)
+        imports = [fixes.AddImport("copy")] if copied.startswith("copy.") else []
+        return fixes.Fix.of("keep a copy", fixes.Replace(finding.location, copied), *imports, safe=False)
+
+
+def _kept(code: str) -> str:
+    return "the model's weights" if "state_dict" in code else "a weight of the model"
+
+
+def _copy_of(code: str) -> str:
+    """The code of a copy: `clone` for a tensor, `deepcopy` for a model and for all of its weights."""
+    if code.endswith((".data", ".detach()")):
+        return f"{code}.clone()"
+    return f"{code}.detach().clone()" if code.endswith((".weight", ".bias", "]")) else f"copy.deepcopy({code})"

@@ -101,14 +101,22 @@ HANDS_ON = "parameters|named_parameters|load_state_dict|requires_grad_|detach"
 COUNTS = lazy_pattern(r"clip_grad_|numel")
 """Calls on parameters that do not train them."""
 
+PARAMETERS_OF = lazy_pattern(r"\(\s*(?:params\s*=\s*)?(\w+)\.parameters\(\)")
+
+INITIALISES = lazy_pattern(r"init|xavier|glorot|kaiming|weight|summary|count|describe", re.IGNORECASE)
+"""Names of functions that set the first weights of a module, or print something about it."""
+
+COMMENT = lazy_pattern(r"(?m)^[ \t]*#.*$")
+
 MAY_FREEZE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
 
 
 class MissingParameters(Rule):
     level = Level.ERROR
-    keywords = "backward & optim|Adam|Adafactor"
+    keywords = "optim|Adam|Adafactor"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from self._in_a_piece(pipeline)
         if not training_loops.trains_by_hand(pipeline):
             return
         trained = expressions.parts_shared(pipeline, _trained(pipeline))
@@ -122,6 +130,24 @@ class MissingParameters(Rule):
                 if _is_left_out(pipeline, training, forward, trained):
                     found.setdefault(forward.location, self._report(pipeline, forward, training))
         yield from found.values()
+
+    def _in_a_piece(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """In a piece of a script: its optimizer gets a network of another text, not the one that is built here."""
+        optimizer = pipeline.optimizers[0] if len(pipeline.optimizers) == 1 and pipeline.source.is_partial else None
+        if optimizer is None or optimizer.origin is None:
+            return
+        given = PARAMETERS_OF.search(pipeline.code(optimizer.origin))
+        built = _networks_built(pipeline)
+        if given is None or len(built) != 1 or not script_text.is_free(pipeline, given[1]):
+            return
+        (name, location) = next(iter(built.items()))
+        if not training_loops.words_of(name) & NOT_TRAINED:
+            yield self.finding(
+                optimizer.origin,
+                f"gets the parameters of `{given[1]}`, and not those of `{name}`",
+                related=[Related(location, "built here, never trained", "origin")],
+                help=f"pass `{name}.parameters()` to the optimizer",
+            )
 
     def _report(self, pipeline: Pipeline, forward: events.Event, training: training_loops.TrainingLoop) -> Finding:
         name = pipeline.names_of(forward.subject)[0].name
@@ -199,11 +225,35 @@ def _is_left_out(
         _may_be_detached(pipeline, training)
         or _is_held(pipeline, name)
         or _stays_in_eval_mode(pipeline, module)
-        or any(training_loops.touches(event, module) for event in fate)
+        or any(training_loops.touches(event, module) and not _initialises(pipeline, event) for event in fate)
     ):
         return False
     is_fixed = _is_fixed(module) or training_loops.words_of(name) & NOT_TRAINED
     return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
+
+
+def _networks_built(pipeline: Pipeline) -> dict[str, Location]:
+    """The networks that a text builds and may train: those that a training loop runs, or all if none is run."""
+    passes = [event for event in pipeline.acts(events.Act.FORWARD) if not event.without_grad]
+    trained = [
+        forward.subject for training in training_loops.training_loops(pipeline) for forward in _forwards(training)
+    ]
+    found: dict[str, Location] = {}
+    for binding in pipeline.bindings:
+        value = binding.value
+        if not isinstance(value, python.Instance) or value.origin is None or not modules.has_parameters(value):
+            continue
+        if passes and not any(each is value for each in trained):
+            continue
+        if not _stays_in_eval_mode(pipeline, value) and not _is_held(pipeline, binding.name):
+            found[binding.name] = value.origin
+    return found
+
+
+def _initialises(pipeline: Pipeline, event: events.Event) -> bool:
+    """Whether a call of unknown code only gives a module its first weights, by its name."""
+    callee = pipeline.code(event.location).partition("(")[0]
+    return event.act is events.Act.ESCAPE and not event.loops and INITIALISES.search(callee) is not None
 
 
 def _may_run_otherwise(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
@@ -224,10 +274,11 @@ MODES = "train|eval|parameters|zero_grad|named_parameters|state_dict"
 def _may_be_detached(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
     """Whether a loop, or a function or class that it names, takes something off the graph before `backward`."""
     loop, backward = training.loop.location, training.backward.location
-    before, call, _ = pipeline.code(loop).partition(pipeline.code(backward))
+    code = COMMENT.sub("", pipeline.code(loop))
+    before, call, _ = code.partition(pipeline.code(backward))
     if DETACHES.search(before + call):
         return True
-    named = frozenset(re.findall(r"\w+", pipeline.code(loop))) | {"forward"}
+    named = frozenset(re.findall(r"\w+", code)) | {"forward"}
     return any(DETACHES.search(code) for code in script_text.code_of_functions(pipeline, named))
 
 

@@ -1,0 +1,132 @@
+"""A computation is written through `.data`, where no gradient sees it.
+
+An assignment to `.data` replaces the numbers of a tensor, and autograd does not record it. What the numbers were
+computed from gets no gradient and never learns; a weight that is replaced by a function of itself in every pass changes
+further each time. No error is raised.
+
+## Bad
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(3, 8))
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            self.weight.data = (self.weight * self.scale).data  # <- detached-parameter
+            return F.linear(x, self.weight)
+
+    scaled = Scaled()
+    optimizer = torch.optim.SGD(scaled.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(scaled(x), y).backward()
+        optimizer.step()
+
+A parameter of which `forward` reads only the numbers:
+
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+            self.shift = nn.Parameter(torch.zeros(3))
+
+        def forward(self, x):
+            return self.layer(x) + self.shift.data  # <- detached-parameter
+
+    shifted = Shifted()
+    optimizer = torch.optim.SGD(shifted.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(shifted(x), y).backward()
+        optimizer.step()
+
+The output of a network as the numbers of another tensor:
+
+    hidden = torch.zeros(16, 3, requires_grad=True)
+    for x, y in loader:
+        optimizer.zero_grad()
+        logits = net(x)
+        hidden.data = logits.data  # <- detached-parameter
+        criterion(hidden, y).backward()
+        optimizer.step()
+
+## Good
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(3, 8))
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            weight = self.weight * self.scale
+            return F.linear(x, weight)
+
+    scaled = Scaled()
+    optimizer = torch.optim.SGD(scaled.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(scaled(x), y).backward()
+        optimizer.step()
+
+The output is used as it is:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        logits = net(x)
+        criterion(logits, y).backward()
+        optimizer.step()
+
+## When it is fine
+
+Weights are set, clamped or averaged between two passes:
+
+    layer, average = nn.Linear(8, 3), nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(layer(x), y).backward()
+        optimizer.step()
+        layer.weight.data = layer.weight.data.clamp(-1, 1)
+        average.weight.data = 0.9 * average.weight.data + 0.1 * layer.weight.data
+
+## Fix
+
+None: the computed tensor has to replace the old one wherever that is used.
+
+## References
+
+PyTorch documentation, "Autograd mechanics"; `torch.nn.utils.parametrize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import unseen_weights
+from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
+
+
+class DetachedParameter(Rule):
+    level = Level.ERROR
+    keywords = ".data"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(self._report(each) for each in unseen_weights.overwritten(pipeline))
+        for location, name in unseen_weights.only_read_detached(pipeline.source):
+            shown = name if len(name) <= 30 else "this parameter"
+            yield self.finding(
+                location,
+                f"`{shown}` gets no gradient: only its numbers are read",
+                help="use the parameter itself",
+            )
+
+    def _report(self, found: unseen_weights.Overwritten) -> Finding:
+        target, lost = (name if len(name) <= 20 else "the tensor" for name in (found.target, found.lost))
+        what = (
+            f"`{target}.data` is computed again from itself in each pass"
+            if found.lost == found.target
+            else f"`{lost}` gets no gradient through `{target}.data`"
+        )
+        return self.finding(found.location, what, help="use the computed tensor itself in place of the old one")
