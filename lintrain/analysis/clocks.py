@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis import script_text
 from lintrain.model.location import Location
@@ -15,17 +16,39 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer"})
+CLOCKS = frozenset(
+    {"time.time", "time.perf_counter", "time.monotonic", "time.clock", "timeit.default_timer"}
+    | {"time.time_ns", "time.perf_counter_ns", "time.monotonic_ns"}
+)
 
-ON_GPU = lazy_pattern(r"\.cuda\(|[\"']cuda\b")
-"""Code that moves a model or its inputs to a GPU."""
+ON_GPU = lazy_pattern(r"\.cuda\(|[\"']cuda\b|\bcuda\.(?:synchronize|empty_cache|set_device)\(")
+"""Code that moves a model or its inputs to a GPU, or waits for one."""
 
 WAITS = lazy_pattern(
     r"synchronize|\.(?:item|cpu|numpy|tolist|wait|elapsed_time|nonzero)\(|print\(|float\(|int\(|bool\(|assert |\bif "
-    r"|while |barrier|to\([\"']cpu|block_until"
+    r"|while |barrier|\.data\[0\]|to\([\"']cpu|block_until"
 )
 """Code that waits until a tensor has been computed, or may do so."""
 
+SHOWS_NO_VALUE = lazy_pattern(
+    r"print\((?:[rf]*(?P<quote>[\"'])[^{}]*(?P=quote)|.*\.(?:size\(\)|shape|dim\(\)|device|dtype))\s*\)\s*$",
+    re.MULTILINE,
+)
+"""Output of plain text, or of what is known about a tensor before it has been computed."""
+
+PLAIN = (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)
+
+COMPUTES = lazy_pattern(
+    r"(?:^|\.)(?:mm|matmul|bmm|einsum|addmm|mv|svd|inverse|sort|topk|cumsum|exp|sum|mean|conv\d?d?|relu|softmax)$"
+    r"|^(?:F|torch\.linalg|torch\.fft)\.\w+$"
+    r"|(?:^|\.)\w*(?:layer|conv\d?d?|linear|lstm|gru|attn|attention|module|criterion|loss_fn)\d*$"
+)
+"""The code of what computes with tensors: functions and methods of torch, and names of layers and losses."""
+
+COPIES = lazy_pattern(r"\.(?:cuda|to)\(")
+"""Code that copies a tensor to a GPU, for which the GPU first ends what it was given before."""
+
+READS_CLOCK = lazy_pattern(r"\b(?:time|clock|perf_counter|monotonic|default_timer)(?:_ns)?\(\)|\.elapsed_time\(")
 
 MOVED = lazy_pattern(r"\.(?:cuda|to)\(|device|cuda")
 """Code that chooses where a tensor is."""
@@ -33,34 +56,69 @@ MOVED = lazy_pattern(r"\.(?:cuda|to)\(|device|cuda")
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A time that is measured around a pass of a model: where the clock is read last and first, and the pass."""
+    """A time that is measured around a pass of a model: where the clock is read last and first, and the pass.
+
+    `is_earlier` if the pass is that of the iteration before, for which a copy to the GPU waits.
+    """
 
     end: Location
     start: Location
     work: Location
+    is_earlier: bool = False
 
 
 def unsynchronized(pipeline: Pipeline) -> Iterator[Timing]:
     """The times around a forward or backward pass on a GPU, with nothing that waits for the pass."""
     source = pipeline.source
     clocks = clock_reads(pipeline)
+    yield from _unfinished_events(source)
     if not clocks or not source.contains(ON_GPU):
         return
     work = [event.location for event in pipeline.acts(Act.FORWARD, Act.BACKWARD) if event.location.path == source.path]
     for block in _blocks(source):
         started: dict[str, ast.Assign] = {}
         for statement in block:
-            for name, end in _differences(source, statement, clocks):
+            for name, end in _differences(source, statement, clocks, started):
                 if name in started:
                     yield from _judged(pipeline, started[name], end, work)
+                    yield from _judged_next(pipeline, block, started[name], end, work)
             if _is_start(source, statement, clocks):
                 assert isinstance(statement, ast.Assign)
                 started[ast.unparse(statement.targets[0])] = statement
 
 
+def _unfinished_events(source: Source) -> Iterator[Timing]:
+    """The times between two events of CUDA that are asked for before the second has happened."""
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=first, attr="elapsed_time"), args=[second]):
+                pass
+            case _:
+                continue
+        last = _recorded(source, second, call.lineno)
+        begin = _recorded(source, first, call.lineno)
+        if last is None or begin is None or "synchronize" in _code(source, last.end_line, call.lineno):
+            continue
+        if not WAITS.search(_code(source, last.end_line + 1, call.lineno - 1)):
+            yield Timing(source.location(call), begin, last)
+
+
+def _recorded(source: Source, event: ast.expr, before: int) -> Location | None:
+    """Where an event was recorded last before a line."""
+    code = f"{ast.unparse(event)}.record"
+    calls = (each for each in source.nodes_of(ast.Call) if ast.unparse(each.func) == code and each.lineno < before)
+    last = max(calls, key=lambda each: each.lineno, default=None)
+    return source.location(last) if last is not None else None
+
+
 def clock_reads(pipeline: Pipeline) -> frozenset[Location]:
     """Where the script reads a clock."""
     return frozenset(call.location for call in pipeline.calls if call.path in CLOCKS)
+
+
+def may_time(source: Source) -> bool:
+    """Whether a file reads a clock next to code for a GPU."""
+    return source.contains(READS_CLOCK) and source.contains(ON_GPU)
 
 
 def _blocks(source: Source) -> Iterator[list[ast.stmt]]:
@@ -81,30 +139,101 @@ def _is_start(source: Source, statement: ast.stmt, clocks: frozenset[Location]) 
     )
 
 
-def _differences(source: Source, statement: ast.stmt, clocks: frozenset[Location]) -> Iterator[tuple[str, Location]]:
-    """The names in `clock() - name` of a plain statement, each with where the clock is read."""
-    for node in ast.walk(statement) if isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr) else ():
-        match node:
-            case ast.BinOp(left=ast.Call() as left, op=ast.Sub(), right=right) if source.location(left) in clocks:
-                yield ast.unparse(right), source.location(left)
-            case _:
-                pass
+def _differences(
+    source: Source, statement: ast.stmt, clocks: frozenset[Location], started: Mapping[str, ast.Assign]
+) -> Iterator[tuple[str, Location]]:
+    """The names in `clock() - name` of a plain statement, each with where the clock is read.
+
+    In `total + end - start` that is where `end` was assigned.
+    """
+    for node in ast.walk(statement) if isinstance(statement, PLAIN) else ():
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+            continue
+        last = node.left.right if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add) else node.left
+        if isinstance(last, ast.Call) and source.location(last) in clocks:
+            yield ast.unparse(node.right), source.location(last)
+        elif (end := started.get(ast.unparse(last))) is not None:
+            yield ast.unparse(node.right), source.location(end.value)
 
 
 def _judged(pipeline: Pipeline, start: ast.Assign, end: Location, work: list[Location]) -> Iterator[Timing]:
-    source, first = pipeline.source, pipeline.source.location(start)
-    lines = source.lines[first.end_line : end.line - 1]
+    first = pipeline.source.location(start)
     done = [each for each in work if first.end_line < each.line and each.end_line < end.line]
-    if not done or WAITS.search("\n".join(line.partition("#")[0] for line in lines)):
+    moved = [] if done else _work_on_moved(pipeline.source, first, end)
+    if not (done or moved) or _waits(pipeline.source, first.end_line + 1, end.line - 1):
         return
+    if moved or _is_on_gpu(pipeline, first, end):
+        yield Timing(end, first, (done or moved)[-1])
+
+
+def _work_on_moved(source: Source, first: Location, end: Location) -> list[Location]:
+    """Operations between two reads of a clock on tensors that the script moved to a GPU before."""
+    found: list[Location] = []
+    nodes: Sequence[ast.Call | ast.BinOp] = source.nodes_of(ast.Call, ast.BinOp)
+    for node in nodes:
+        if not first.end_line < node.lineno or not (node.end_lineno or 0) < end.line:
+            continue
+        if isinstance(node, ast.Call) and not COMPUTES.search(ast.unparse(node.func)):
+            continue
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        if any(_is_moved(source, name, node.lineno) for name in names):
+            found.append(source.location(node))
+    return found
+
+
+def _is_moved(source: Source, name: str, line: int) -> bool:
+    """Whether what a name was given last before a line is on a GPU: `x = x.cuda()`, `torch.ones(8, device="cuda")`."""
+    given = [node for node in source.nodes_of(ast.Assign) if node.lineno < line and name in _targets(node)]
+    last = max(given, key=lambda node: node.lineno, default=None)
+    code = ast.unparse(last.value) if last is not None else ""
+    return re.search(r"\.cuda\(|\.to\(|device=", code) is not None and "cpu" not in code
+
+
+def _targets(node: ast.Assign) -> set[str]:
+    return {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def _judged_next(
+    pipeline: Pipeline, block: list[ast.stmt], start: ast.Assign, end: Location, work: list[Location]
+) -> Iterator[Timing]:
+    """A time around a copy to the GPU in a loop, whose pass comes later and is still running in the next iteration."""
+    source, first = pipeline.source, pipeline.source.location(start)
+    loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
+    loop = next((node for node in loops if node.body is block), None)
+    code = _code(source, first.end_line + 1, end.line - 1)
+    if loop is None or not COPIES.search(code) or _waits(source, first.end_line + 1, end.line - 1):
+        return
+    inside = source.location(loop)
+    later = [each for each in work if inside.holds(each) and each.line > end.line]
+    earlier = [each for each in work if inside.holds(each) and each.line < end.line]
+    if (
+        not later
+        or earlier
+        or _waits(source, inside.line + 1, first.line)
+        or _waits(source, end.line + 1, inside.end_line)
+    ):
+        return
+    if _is_on_gpu(pipeline, first, end):
+        yield Timing(end, first, later[-1], is_earlier=True)
+
+
+def _waits(source: Source, first: int, last: int) -> bool:
+    return WAITS.search(SHOWS_NO_VALUE.sub("", _code(source, first, last))) is not None
+
+
+def _code(source: Source, first: int, last: int) -> str:
+    """These lines, without their comments."""
+    return "\n".join(line.partition("#")[0] for line in source.lines[first - 1 : last])
+
+
+def _is_on_gpu(pipeline: Pipeline, first: Location, end: Location) -> bool:
     scope = blocks.scope_of(pipeline, first)
     used = {
         each.id
         for each in ast.walk(scope)
         if isinstance(each, ast.Name) and first.end_line < each.lineno < end.line and isinstance(each.ctx, ast.Load)
     }
-    if _may_be_on_gpu(source, scope, used):
-        yield Timing(end, first, done[-1])
+    return _may_be_on_gpu(pipeline.source, scope, used)
 
 
 def _may_be_on_gpu(source: Source, scope: ast.AST, used: set[str]) -> bool:

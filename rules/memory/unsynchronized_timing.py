@@ -64,18 +64,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import clocks
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
 class UnsynchronizedTiming(Rule):
     level = Level.WARNING
     keywords = "time & cuda"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.cached(clocks.may_time)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(
                 timing.end,
-                "the clock is read before the GPU has finished the pass",
+                "this time includes what is left of the previous pass"
+                if timing.is_earlier
+                else "the clock is read before the GPU has finished the pass",
                 related=[
                     Related(timing.start, "the clock is started here", "start"),
                     Related(timing.work, "the GPU may still work on this", "work"),
