@@ -5,17 +5,21 @@ The calls of losses: their arguments, and the operations that computed them.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import is_module_class
-from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.model import Module, Tensor
-from lintrain.pipeline.values.python import options_of
+from lintrain.pipeline.values.python import Constant, Value, literal, options_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
+from lintrain.source import parsing
+from lintrain.source.source import Source
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import Evidence
@@ -55,6 +59,42 @@ def tensors_given(loss: LossCall, parameter: str = "prediction") -> tuple[Tensor
     return tensors if len(tensors) == len(options) else ()
 
 
+MOST_WRITTEN = 2_000
+"""Characters of a tensor that is written out, up to which its numbers are looked at."""
+
+
+def written_numbers(value: Value) -> tuple[float, ...]:
+    """The numbers of a tensor that the script writes out, `torch.tensor([[0.0, 1.0]])`; empty for any other."""
+    if (
+        not isinstance(value, Tensor)
+        or value.made is None
+        or value.made.name != "data"
+        or len(value.text) > MOST_WRITTEN
+    ):
+        return ()
+    match parsing.expression_of(value.text):
+        case ast.Call(args=[ast.List() as written, *_]):
+            numbers = list(_numbers_in(written))
+        case _:
+            return ()
+    known = [number for number in numbers if number is not None]
+    return tuple(known) if len(known) == len(numbers) else ()
+
+
+def _numbers_in(node: ast.expr) -> Iterator[float | None]:
+    """The numbers of nested lists, None for anything else in them."""
+    match node:
+        case ast.List(elts=items):
+            for item in items:
+                yield from _numbers_in(item)
+        case ast.Constant(value=int() | float() as number):
+            yield float(number)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            yield -float(number)
+        case _:
+            yield None
+
+
 def operations_before(loss: LossCall, *names: str) -> tuple[Operation, ...]:
     """The last operations of a loss's prediction, if all of them have one of these names; else empty."""
     made = [tensor.made for tensor in tensors_given(loss)]
@@ -79,7 +119,8 @@ def endings_before(pipeline: Pipeline, criterion: str, *names: str) -> tuple[Loc
     made = [call for call in pipeline.calls if call.path.startswith("torch.nn.") and call.path.endswith("Loss")]
     if pipeline.losses or len(made) != 1 or made[0].path != f"torch.nn.{criterion}" or pipeline.acts(Act.FORWARD):
         return None, []
-    returned = [each.value for each in pipeline.returned if each.method.name == "forward" and is_module_class(each.cls)]
+    forwards = [each for each in pipeline.returned if each.method.name == "forward" and is_module_class(each.cls)]
+    returned = [_last_computed(pipeline, each) for each in forwards]
     networks = [binding.value for binding in pipeline.bindings if isinstance(binding.value, Module)]
     sequential = [network for network in networks if network.name == "Sequential"]
     if len(returned) == 1 and not sequential:
@@ -89,8 +130,42 @@ def endings_before(pipeline: Pipeline, criterion: str, *names: str) -> tuple[Loc
         last = sequential[0].parts[-1:] if len(sequential) == 1 and not returned else []
         ends = [Operation(part.name.lower(), part.origin) for part in last if isinstance(part, Module)]
         is_whole = bool(ends)
+    if not ends and not returned and pipeline.source.is_partial:
+        ends = pipeline.source.cached(_written_endings)
+        is_whole = len(ends) == 1
     is_one = is_whole and all(operation.name in names for operation in ends)
     return (made[0].location, ends) if is_one else (None, [])
+
+
+def _written_endings(source: Source) -> list[Operation]:
+    """The last operations of the networks in a piece of a script, by their code: a `forward` alone, or layers alone."""
+    stacks = (node for node in source.nodes_of(ast.Call) if _last_name(node.func) == "Sequential" and node.args)
+    lasts = [node.args[-1] for node in stacks]
+    layers = [last for last in lasts if isinstance(last, ast.Call)]
+    found = [Operation(_last_name(layer.func).lower(), source.location(layer)) for layer in layers]
+    for function in source.nodes_of(ast.FunctionDef):
+        if function.name != "forward" or not isinstance(function.body[-1], ast.Return):
+            continue
+        last: ast.expr | None = function.body[-1].value
+        before = function.body[-2] if len(function.body) > 1 else None
+        if isinstance(last, ast.Name) and isinstance(before, ast.Assign) and ast.unparse(before.targets[0]) == last.id:
+            last = before.value
+        if isinstance(last, ast.Call):
+            found.append(Operation(_last_name(last.func).lower(), source.location(last)))
+    return found
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _last_computed(pipeline: Pipeline, forward: Returned) -> Value:
+    """What a `forward` returns; of one that returns nothing, what it computes last."""
+    location = forward.method.origin
+    if literal(forward.value) is not None or not isinstance(forward.value, Constant) or location is None:
+        return forward.value
+    inside = [binding.value for binding in pipeline.bindings if location.holds(binding.location)]
+    return inside[-1] if inside else forward.value
 
 
 def callee_of(loss: LossCall) -> str:

@@ -116,11 +116,16 @@ def _take_sizes(source: Source, statement: ast.Assign, sizes: _Sizes) -> None:
 
 def _swap(source: Source, call: ast.Call, sizes: _Sizes) -> Swap | None:
     given = _sizes_given(call)
-    match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in VIEWS:
-            axes = _from_front([_axis(argument, name, sizes) for argument in given])
-        case _:
-            return None
+    name = _viewed_name(call)
+    if not name or not isinstance(call.func, ast.Attribute):
+        return None
+    method = call.func.attr
+    if order := _mixed(given, name, sizes):
+        shape = next(iter(sizes.known.values()))[2]
+        return Swap(source.location(call), method, name, order, (), shape)
+    if not isinstance(call.func.value, ast.Name):
+        return None
+    axes = _from_front([_axis(argument, name, sizes) for argument in given])
     moved = tuple((at, axis) for at, axis in enumerate(axes) if axis is not None and axis != at)
     # The axes that are out of place change places among themselves; axes that are merged or split do not.
     if len(moved) < 2 or sorted(at for at, _ in moved) != sorted(axis for _, axis in moved):
@@ -130,6 +135,62 @@ def _swap(source: Source, call: ast.Call, sizes: _Sizes) -> Swap | None:
     taken = [sizes.known[each.id][2] for each in given if isinstance(each, ast.Name) and each.id in sizes.known]
     order = tuple(axis for _, axis in moved)
     return Swap(source.location(call), method, name, tuple(axes), order, taken[0] if taken else None)
+
+
+def _viewed_name(call: ast.Call) -> str:
+    """The name of the tensor that is viewed, `image` also in `torch.from_numpy(image).float().view(…)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in VIEWS:
+        return ""
+    node = call.func.value
+    while True:
+        match node:
+            case ast.Name(id=name):
+                return name
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="torch"), attr="from_numpy" | "tensor"), args=[inner, *_]
+            ):
+                node = inner
+            case ast.Call(func=ast.Attribute(value=inner, attr="float" | "to" | "cuda" | "contiguous" | "clone")):
+                node = inner
+            case _:
+                return ""
+
+
+def _mixed(given: Sequence[ast.expr], name: str, sizes: _Sizes) -> tuple[int, ...]:
+    """The order in which a view names all axes of a tensor, merged ones too, if it is another one than theirs.
+
+    Axes that only change their places are found in another way, which knows how to swap them; here one is merged with
+    others, or a new axis comes in.
+    """
+    rank = sum(owner == name for owner, _, _ in sizes.known.values())
+    groups = [_axes_in(argument, name, sizes) for argument in given]
+    if any(group is None for group in groups) or rank < 3:
+        return ()
+    named = [axis for group in groups if group for axis in group]
+    rest = [axis for axis in range(rank) if axis not in named]
+    has_rest = [_is_rest(argument) for argument in given]
+    order = [
+        axis for group, is_rest in zip(groups, has_rest, strict=True) for axis in (rest if is_rest else group or ())
+    ]
+    is_merged = any(len(group or ()) > 1 for group in groups) or (any(has_rest) and len(rest) > 1)
+    is_new = any(isinstance(argument, ast.Constant) for argument in given)
+    is_whole = sorted(order) == list(range(rank)) and len(named) == len(set(named))
+    return tuple(order) if is_whole and order != sorted(order) and (is_merged or is_new) else ()
+
+
+def _axes_in(argument: ast.expr, name: str, sizes: _Sizes) -> list[int] | None:
+    """The axes that one size of a view stands for: several in a product, none in 1 and -1; None if that is unclear."""
+    match argument:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            parts = [_axes_in(left, name, sizes), _axes_in(right, name, sizes)]
+            return None if None in parts else [axis for part in parts for axis in part or ()]
+        case ast.Constant(value=1):
+            return []
+        case _ if _is_rest(argument):
+            return []
+        case _:
+            axis = _axis(argument, name, sizes)
+            return None if axis is None else [axis]
 
 
 def _from_front(axes: list[int | None]) -> list[int | None]:

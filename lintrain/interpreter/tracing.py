@@ -16,7 +16,7 @@ from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied, undivided
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
-from lintrain.pipeline.record import ShapeMisfit
+from lintrain.pipeline.record import Misuse, ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
@@ -85,6 +85,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     here = Operation(_along(call, name), call.location, call.text, _given(call, before))
     if name in RESHAPES:
         _note_undivided(call, name, before, arguments)
+        _note_permuted(call, name, before, arguments)
         shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments)
     elif name in {"cat", "concat", "vstack", "concatenate", "T", "max", "min", "transpose"}:
         shape = ANY
@@ -114,6 +115,24 @@ def _note_undivided(call: Call, name: str, before: Tensor, arguments: Sequence[V
     found = undivided(shape, arguments)
     if found is not None:
         call.reader.record.misfits.append(ShapeMisfit(call.location, name, *found, str(shape)))
+
+
+PERMUTES = "permuting view"
+"""The use of a tensor whose view has the sizes of its axes in another order."""
+
+
+def _note_permuted(call: Call, name: str, before: Tensor, arguments: Sequence[Value]) -> None:
+    """Record a view of known sizes that has the same sizes in another order: `view(8, 64, 64, 3)` of (8, 3, 64, 64)."""
+    given = arguments[0].items if len(arguments) == 1 and isinstance(arguments[0], SequenceValue) else arguments
+    new, old = [integer(each) for each in given], list(before.shape.sizes)
+    if name not in {"view", "reshape"} or before.shape.is_open or len(new) != len(old) or None in new or None in old:
+        return
+    known, sizes = [each for each in new if each is not None], [each for each in old if each is not None]
+    is_same = sorted(known) == sorted(sizes) and [each for each in known if each > 1] != [
+        each for each in sizes if each > 1
+    ]
+    if is_same and is_certain(call.reader):
+        call.reader.record.misuses.append(Misuse(call.location, before, PERMUTES, str(before.shape)))
 
 
 def detached(tensor: Tensor, name: str, location: Location) -> Tensor:

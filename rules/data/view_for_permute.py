@@ -72,7 +72,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import swaps
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern
+
+WITH_NUMBERS = lazy_pattern(r"\.(?:view|reshape)\(\s*\d+\s*,\s*\d+")
 
 
 class ViewForPermute(Rule):
@@ -82,16 +84,37 @@ class ViewForPermute(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(swaps.swapping_views(source))
+        return any(swaps.swapping_views(source)) or source.contains(WITH_NUMBERS)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        named = {swap.location for swap in swaps.swapping_views(pipeline.source)}
+        for misuse in pipeline.misuses:
+            if misuse.use == "permuting view" and misuse.location not in named:
+                named.add(misuse.location)
+                yield self.finding(
+                    misuse.location,
+                    f"a tensor of shape {misuse.text} gets the same sizes in another order",
+                    help="use `permute` or `transpose`, which move the elements as well",
+                )
         for swap in swaps.swapping_views(pipeline.source):
+            if not swap.moved:
+                yield self._report_mixed(swap)
+                continue
             yield self.finding(
                 swap.location,
                 f"`{swap.method}` swaps the sizes of {_count(swap)} axes of `{swap.name}`, but not its elements",
                 related=[Related(swap.shape, "the sizes are read here", "shape")] if swap.shape else [],
                 help=f"swap the axes with `{swap.name}.{_swapped(swap)}`",
             )
+
+    def _report_mixed(self, swap: swaps.Swap) -> Finding:
+        order = ", ".join(map(str, swap.axes))
+        return self.finding(
+            swap.location,
+            f"`{swap.method}` names the axes of `{swap.name}` in another order, and mixes its elements",
+            related=[Related(swap.shape, "the sizes are read here", "shape")] if swap.shape else [],
+            help=f"call `{swap.name}.permute({order})` first",
+        )
 
 
 def _count(swap: swaps.Swap) -> str:

@@ -94,7 +94,8 @@ from collections.abc import Iterator
 
 from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.tensors import Operation
+from lintrain.pipeline.values.python import Unknown
+from lintrain.pipeline.values.tensors import Derived, Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import (
     Evidence,
@@ -110,6 +111,7 @@ from lintrain.rule import (
     lazy_pattern,
 )
 
+OF_LOADER = lazy_pattern(r"(?i)(?:loader|dl)\w*\.\[\]")
 OVER_ROWS = ("softmax over rows", "log_softmax over rows")
 FIRST_AXIS = lazy_pattern(r"(?<=[(,=])(\s*)0(?=\s*,?\s*\)$)")
 """The 0 that ends a call: `softmax(x, 0)`, `LogSoftmax(dim=0)`."""
@@ -170,7 +172,15 @@ class SoftmaxOverBatch(Rule[Claim]):
 def _has_batch(loss: LossCall) -> bool:
     """Whether a loss certainly gets rows: its input has several axes, or its target one class index for each row."""
     inputs, targets = loop_verdicts.tensors_given(loss), loop_verdicts.tensors_given(loss, "target")
-    return _have_rank(inputs, 2) or _have_rank(targets, 1)
+    return _have_rank(inputs, 2) or _have_rank(targets, 1) or _is_range_of_rows(loss)
+
+
+def _is_range_of_rows(loss: LossCall) -> bool:
+    """Whether the targets are some rows of an array, `targets[i : i + size]`, or part of what a loader gives."""
+    target = loss.target.value if loss.target else None
+    if isinstance(target, Derived) and target.by == "slice":
+        return ":" in target.text
+    return isinstance(target, Unknown) and OF_LOADER.search(target.name) is not None
 
 
 def _have_rank(tensors: tuple[Tensor, ...], least: int) -> bool:

@@ -72,6 +72,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
@@ -85,8 +86,26 @@ ASYMMETRIC = frozenset(
 )
 """Losses whose arguments mean different things; `kl_div` is often called in either order on purpose."""
 
-LABELS = frozenset({"label", "labels", "target", "targets", "gt", "truth"})
-OUTPUTS = frozenset({"output", "outputs", "logit", "logits", "pred", "preds", "prediction", "predictions"})
+LABELS = frozenset({"label", "labels", "target", "targets", "gt", "truth", "true"})
+OUTPUTS = frozenset(
+    {
+        "output",
+        "outputs",
+        "out",
+        "logit",
+        "logits",
+        "pred",
+        "preds",
+        "predicted",
+        "prediction",
+        "predictions",
+        "yhat",
+        "hat",
+    }
+)
+BINARY = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
+NORMALISED = frozenset({"softmax", "log_softmax", "sigmoid"})
+"""Operations that only a prediction goes through."""
 WORD = re.compile(r"[a-z]+")
 ITEM = re.compile(r"\.\[\d+\]$")
 """Names of the parts of a batch that is a tuple."""
@@ -137,6 +156,10 @@ def _are_swapped(call: LossCall) -> bool:
     if call.prediction is None or call.target is None or call.prediction.keyword or call.target.keyword:
         return False
     first, second = call.prediction, call.target
+    if call.name in BINARY and _are_classes(first.value) and _exceeds_one(second.value):
+        return True
+    if _is_normalised(second.value) and not _is_output(first.value) and _is_named(first, LABELS, OUTPUTS):
+        return True
     if _is_output(second.value) and not _is_output(first.value):
         return _is_part_of_batch(first.value) or _is_named(first, LABELS, OUTPUTS)
     if isinstance(first.value, Tensor) and _is_output(first.value):
@@ -144,7 +167,24 @@ def _are_swapped(call: LossCall) -> bool:
     return _is_named(first, LABELS, OUTPUTS) and _is_named(second, OUTPUTS, LABELS)
 
 
+def _are_classes(value: Value) -> bool:
+    """Whether a tensor is written out and holds nothing but zeros and ones."""
+    numbers = loop_verdicts.written_numbers(value)
+    return bool(numbers) and set(numbers) <= {0, 1}
+
+
+def _exceeds_one(value: Value) -> bool:
+    """Whether a tensor is written out and holds something that is no probability."""
+    return any(not 0 <= number <= 1 for number in loop_verdicts.written_numbers(value))
+
+
+def _is_normalised(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.made is not None and value.made.name in NORMALISED
+
+
 def _is_output(value: Value) -> bool:
+    if isinstance(value, Unknown) and value.name == "output":
+        return True
     return isinstance(value, Tensor) and (value.model is not UNKNOWN or value.role is Role.LOGITS)
 
 
@@ -153,7 +193,8 @@ def _is_part_of_batch(value: Value) -> bool:
     while isinstance(value, Derived):
         value = value.of
     if isinstance(value, Tensor):
-        return value.role is Role.LABELS or value.kind == "int"
+        is_own = value.made is not None and value.made.name == "data"
+        return value.role is Role.LABELS or value.kind == "int" or is_own
     return isinstance(value, Unknown) and ITEM.search(value.name) is not None
 
 

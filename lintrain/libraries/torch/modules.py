@@ -37,6 +37,7 @@ from lintrain.pipeline.values.python import (
     Instance,
     Mapping,
     Sequence,
+    Unknown,
     Value,
     literal,
 )
@@ -105,10 +106,17 @@ def _make_module(call: Call) -> Value:
     if call.is_open and call.path.startswith("torch.nn."):
         arguments[OPEN] = UNKNOWN
     made = Module(call.path, parts, arguments, origin=call.location)
+    if made.name.endswith("Loss") and len(call.positional) > 1 and _is_output(call.positional[0].value):
+        # A loss that is built with the tensors it is meant for: the other rules judge what it would get.
+        module_loss(call, replace(made, arguments={}))
     if made.path == SEQUENTIAL:
         # Its layers are compared with each other even if the script never calls it.
         through(call, made, UNKNOWN)
     return made
+
+
+def _is_output(value: Value) -> bool:
+    return isinstance(value, Tensor) and not isinstance(value.model, Unknown)
 
 
 def _parts_of(value: Value) -> list[Value]:
