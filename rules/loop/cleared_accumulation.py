@@ -59,7 +59,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, script_text, training_loops
+from lintrain.analysis import gradients, iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
@@ -77,6 +77,15 @@ class ClearedAccumulation(Rule):
             if (step := iterations.accumulated_step(training)) is not None
             for clear in _cleared_always(pipeline, training, step)
         )
+        yield from one_per_location(
+            self.finding(
+                step.location,
+                "this step uses the gradients of the last batch only",
+                related=[Related(clear.location, "clears the gradients of the batches before", "clear")],
+                help="step in the loop, once for each batch",
+            )
+            for clear, step in _stepped_after(pipeline)
+        )
 
     def _report(self, clear: Event, step: Event) -> Finding:
         return self.finding(
@@ -85,6 +94,34 @@ class ClearedAccumulation(Rule):
             related=[Related(step.location, "steps only after some batches", "step")],
             help="clear the gradients after each step",
         )
+
+
+MOST_STEPS = 64
+"""Steps of one script that are looked at."""
+
+
+def _stepped_after(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """The steps that follow a loop over batches, each of which clears the gradients of the one before."""
+    for step in pipeline.acts(Act.STEP)[:MOST_STEPS]:
+        if not training_loops.is_certain_step(step) or "scaler" in step.details:
+            continue
+        before = [event for event in pipeline.acts(Act.BACKWARD) if event.order < step.order]
+        backward = before[-1] if before else None
+        if backward is None or backward.loops[:-1] != step.loops or not backward.loops:
+            continue
+        loop = backward.loops[-1]
+        inside = pipeline.events_in(loop)
+        is_one_run = (backward.function, backward.uncalled) == (step.function, step.uncalled)
+        is_other = backward.is_conditional_in(loop) or any(event.act is Act.STEP for event in inside)
+        if not is_one_run or is_other or any(gradients.handles(pipeline, event) for event in inside):
+            continue
+        for event in inside:
+            is_clear = (
+                event.act is Act.ZERO_GRAD and not event.is_conditional_in(loop) and event.loops == backward.loops
+            )
+            if is_clear and (event.subject is step.subject or iterations.concerns(pipeline, event, step.subject)):
+                yield event, step
+                break
 
 
 def _cleared_always(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Iterator[Event]:

@@ -48,6 +48,7 @@ PyTorch tutorial, "Optimizing Model Parameters".
 
 from __future__ import annotations
 
+import ast  # `loss.backward` without its brackets is a statement, which only the tree shows
 import re
 from collections.abc import Iterator
 
@@ -182,7 +183,9 @@ def _first_pass(pipeline: Pipeline, loop: Loop) -> Event | None:
 
 def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
     """Whether some name in the script refers to computing gradients."""
-    tree = pipeline.source.nodes
+    # `loss.backward` as a statement of its own calls nothing.
+    uncalled = {id(node.value) for node in pipeline.source.nodes_of(ast.Expr) if isinstance(node.value, ast.Attribute)}
+    tree = [node for node in pipeline.source.nodes if id(node) not in uncalled]
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
     return any(isinstance(name, str) and COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
 
