@@ -64,7 +64,6 @@ def test_shape_and_kind_of_an_array_are_known(code: str, shape: str, kind: str) 
         "train_test_split(*arrays)[0]",
         "make_regression(100, n_targets=2)[1]",
         "StandardScaler().fit_transform(frame)",
-        "torch.tensor([lookup(word) for word in text])",
     ],
 )
 def test_what_may_be_anything_is_no_array(code: str) -> None:

@@ -12,7 +12,14 @@ from dataclasses import replace
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import DECORATORS, INSTANCE_METHODS, METHODS, Transfer, expression
+from lintrain.interpreter.core.registry import (
+    CLASS_METHODS,
+    DECORATORS,
+    INSTANCE_METHODS,
+    METHODS,
+    Transfer,
+    expression,
+)
 from lintrain.interpreter.core.scope import Scope
 from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.values.certainty import OF_PARAMETER, UNCERTAIN
@@ -235,6 +242,12 @@ def transfer_of(value: Instance, name: str) -> Transfer | None:
     # A base that was not understood may be a module: `model.train()` on such an object is taken for the
     # mode switch that it is on any unknown model.
     return METHODS.get((Unknown, name)) if value.cls.has_unknown_base else None
+
+
+def class_transfer_of(value: Class, name: str) -> Transfer | None:
+    """What a class method does that a class has from a library class."""
+    known = (CLASS_METHODS.get((path, name)) for path in lineage_of(value.library_bases))
+    return next((transfer for transfer in known if transfer), None)
 
 
 def has_own_constructor(cls: Class) -> bool:

@@ -126,6 +126,8 @@ def _invoke_method(call: Call, called: Bound) -> Value:
     transfer = method_of(called.receiver, called.name)
     if transfer is None and isinstance(called.receiver, Instance):
         transfer = transfer_of(called.receiver, called.name)
+    if transfer is None and isinstance(called.receiver, Class):
+        transfer = functions.class_transfer_of(called.receiver, called.name)
     if transfer is not None:
         return dispatch.ask(call, transfer)
     escape(call)

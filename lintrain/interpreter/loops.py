@@ -13,6 +13,7 @@ from collections import abc
 from collections.abc import Iterator
 
 from lintrain.interpreter.core import dispatch, operations, storing
+from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import expression, statement
 from lintrain.interpreter.core.scope import Changes, Scope
@@ -205,16 +206,19 @@ def evaluate_items(reader: Reader, node: ast.ListComp | ast.SetComp | ast.Genera
 def evaluate_mapping(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
     """The dictionary that a comprehension makes; complete where every key is known."""
     entries: dict[Literal, Value] = {}
+    others: list[Value] = []
     passes = _Passes(reader, node.generators)
-    keys_are_known = True
     for inner in passes.scopes(scope):
         key = dispatch.evaluate(reader, node.key, inner)
         value = dispatch.evaluate(reader, node.value, inner)
         if isinstance(key, Constant):
             entries[key.value] = value
         else:
-            keys_are_known = False
-    return Mapping(entries, passes.is_complete and keys_are_known, origin=reader.source.location(node))
+            others.append(value)
+    is_complete = passes.is_complete and not others
+    # Of keys that are not known the values are: `{name: load(name) for name in names}`.
+    any_other = any_of(others) if others else None
+    return Mapping(entries, is_complete, others=any_other, origin=reader.source.location(node))
 
 
 MOST_UNROLLED = 4

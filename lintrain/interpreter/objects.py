@@ -9,6 +9,7 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import BASE_CALLS, INSTANCES_CALLED, attribute_of, callee
 from lintrain.interpreter.functions import (
     ENVIRONMENT_CLASSES,
+    class_transfer_of,
     fields_of,
     has_own_constructor,
     is_dataclass,
@@ -40,10 +41,15 @@ from lintrain.pipeline.values.python import (
 def _class_attribute(reader: Reader, value: Class, name: str, location: Location) -> Value:
     found = value.lookup(name)
     if found is None:
-        return UNKNOWN
+        return _library_classmethod(value, name) or UNKNOWN
     owner, member = found
     is_bound = isinstance(member, Function) and "classmethod" in kinds_of(member)
     return Bound(value, name, member, owner) if is_bound and isinstance(member, Function) else member
+
+
+def _library_classmethod(value: Class, name: str) -> Value | None:
+    """A method that the class has from a library class, and that is called on the class."""
+    return Bound(value, name) if class_transfer_of(value, name) else None
 
 
 def special(reader: Reader, value: Instance, name: str, given: list[Value], location: Location) -> Value | None:
@@ -104,7 +110,8 @@ def _attribute_above(reader: Reader, value: Super, name: str, location: Location
             return Bound(receiver, name, member, owner)
     if isinstance(receiver, Instance):
         return _library_method(receiver, name) or Bound(value, name)
-    return Bound(value, name)
+    inherited = _library_classmethod(receiver, name) if isinstance(receiver, Class) else None
+    return inherited or Bound(value, name)
 
 
 @callee(Instance)

@@ -209,7 +209,8 @@ def is_data(value: Value) -> bool:
     match value:
         case Tensor():
             is_made_of_data = value.role is Role.LABELS or (value.made is not None and value.made.name == DATA)
-            return (isinstance(value.model, Unknown) and is_made_of_data) or value.cut is not None
+            is_same_as_data = value.of is not UNKNOWN and is_data(value.of)
+            return (isinstance(value.model, Unknown) and is_made_of_data) or value.cut is not None or is_same_as_data
         case Constant() | Absent():
             return True
         case Derived():

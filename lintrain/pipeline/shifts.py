@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.model import Model, Task, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value, text_of
 from lintrain.pipeline.values.tensors import Derived, root_of
 from lintrain.pipeline.values.training import ModelCall
@@ -32,7 +32,7 @@ def part_of(value: Value) -> Part | None:
         column = value.column
         name = column.copied_from or column.masked_from or column.name
         return Part((id(value.dataset), name), value.stretch) if name and value.dataset is not UNKNOWN else None
-    root = root_of(value)
+    root = root_of(value.of if isinstance(value, Tensor) else value)
     if isinstance(root, Derived):
         whole = part_of(root.of)
         return Part(whole.source, root.text) if whole is not None and not whole.stretch else None

@@ -190,7 +190,7 @@ def _is_output(value: Value) -> bool:
 
 def _is_part_of_batch(value: Value) -> bool:
     """Whether a value is computed from a part of a batch, or holds labels, and no model made it."""
-    while isinstance(value, Derived):
+    while isinstance(value, Derived) or (isinstance(value, Tensor) and value.of is not UNKNOWN):
         value = value.of
     if isinstance(value, Tensor):
         is_own = value.made is not None and value.made.name == "data"

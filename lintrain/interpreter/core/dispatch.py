@@ -29,7 +29,7 @@ from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import forget_frames
-from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Either, Mapping, Unknown, Value, join
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Either, Mapping, Unknown, Unstored, Value, join
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.source.nodes import children
 from lintrain.source.nodes import statements as all_statements
@@ -171,8 +171,8 @@ def attribute(reader: Reader, value: Value, name: str, location: Location) -> Va
 
 def child(reader: Reader, value: Value, name: str) -> Unknown:
     """The unknown thing that an unknown value has under a name: the same one each time."""
-    if value is UNKNOWN:
-        return UNKNOWN
+    if value is UNKNOWN or isinstance(value, Unstored):
+        return value
     # The same object each time, so that `model.head` frozen in one place and trained in another is one
     # thing. `kept` holds the value: if it were collected, another one could get its identity, and its
     # attributes with it.
@@ -190,6 +190,8 @@ def subscript(reader: Reader, value: Value, key: Value, location: Location) -> V
         return join([subscript(reader, option, key, location) for option in value.options])
     if isinstance(key, Either):
         return join([subscript(reader, value, option, location) for option in key.options])
+    if isinstance(value, Unstored):
+        return value
     handler = of_type(SUBSCRIPTS, value)
     if handler:
         return handler(reader, value, weighed(reader, key), location)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lintrain.interpreter.core import arithmetic
-from lintrain.interpreter.core.dispatch import child
+from lintrain.interpreter.core.dispatch import child, element
 from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import ENTRIES, OPERATORS, UNPACKED, of_type
 from lintrain.model.location import Location
@@ -57,6 +57,8 @@ def unpack(reader: Reader, value: Value, count: int, starred: int | None = None)
         return [join(options) for options in zip(*parts, strict=True)]
     if isinstance(value, Sequence) and value.is_complete:
         return _spread(value.items if starred is None else reader.counted(value.items), count, starred)
+    if isinstance(value, Sequence) and starred is None and (value.placed or value.knows_items):
+        return [_at(reader, value, index) for index in range(count)]
     handler = of_type(UNPACKED, value)
     # A library function that returns a pair of known things says so here: `train, test =
     # train_test_split(x)`.
@@ -66,6 +68,11 @@ def unpack(reader: Reader, value: Value, count: int, starred: int | None = None)
     if isinstance(value, Unknown):
         return [child(reader, value, f"[{index}]") for index in range(count)]
     return [UNKNOWN] * count
+
+
+def _at(reader: Reader, value: Sequence, index: int) -> Value:
+    """An item of a list that is not all known."""
+    return value.items[index] if index < value.placed else element(reader, value)
 
 
 def _spread(items: list[Value], count: int, starred: int | None) -> list[Value]:
@@ -79,17 +86,33 @@ def _spread(items: list[Value], count: int, starred: int | None) -> list[Value]:
 
 def binary(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value:
     """What an arithmetic operator gives."""
+    # `loss = loss.mean()` under an `if`, then `loss / steps`: the division is that of either.
+    if isinstance(left, Either):
+        return join([binary(reader, option, operator, right, location) for option in _numbers(left)])
+    if isinstance(right, Either):
+        return join([binary(reader, left, operator, option, location) for option in _numbers(right)])
     if isinstance(left, Constant) and isinstance(right, Constant):
         return arithmetic.binary(left, operator, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and operator == "Add":
         items = [*reader.counted(left.items), *reader.counted(right.items)]
-        return Sequence(items, left.kind, left.is_complete and right.is_complete)
+        is_complete = left.is_complete and right.is_complete
+        placed = len(left.items) + right.placed if left.is_complete else left.placed
+        is_closed = left.knows_items and right.knows_items and not is_complete
+        return Sequence(items, left.kind, is_complete, is_closed, 0 if is_complete else placed)
+    if isinstance(left, Sequence) and left.kind == "tuple" and operator == "Add" and left.is_complete:
+        # Only a tuple is added to a tuple: `(loss,) + outputs`.
+        return Sequence([*reader.counted(left.items)], "tuple", False, False, len(left.items))
     if isinstance(left, Sequence) and operator == "Mult" and isinstance(right, Constant):
         reader.counted(left.items)
         return arithmetic.repeat(left, right.value)
     if isinstance(left, Sequence) and operator == "Mult":
         return Sequence([*reader.counted(left.items)], left.kind, False)
     return _operate(reader, left, operator, right, location)
+
+
+def _numbers(value: Either) -> tuple[Value, ...]:
+    """The options that code computes with: it knows that a value is not None."""
+    return tuple(option for option in value.options if not arithmetic.is_none(option)) or value.options
 
 
 def compare(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value:

@@ -78,6 +78,7 @@ ENTRIES: dict[type[Value], Entries] = {}
 BASE_CALLS: dict[str, Transfer] = {}
 INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
 INSTANCES_CALLED: dict[str, Transfer] = {}
+CLASS_METHODS: dict[tuple[str, str], Transfer] = {}
 
 Handler = TypeVar("Handler")
 EvaluateType = TypeVar("EvaluateType", bound=Evaluate)
@@ -214,6 +215,11 @@ def base_call(*paths: str) -> Callable[[Transfer], Transfer]:
 def instance_method(path: str, *names: str) -> Callable[[Transfer], Transfer]:
     """Register what a method does that a script's object has from this library class; `call.receiver` is the object."""
     return _registrar(INSTANCE_METHODS, *((path, name) for name in names))
+
+
+def class_method(path: str, *names: str) -> Callable[[Transfer], Transfer]:
+    """Register what a method of a library class does, called on a script's class below; `call.receiver` is that."""
+    return _registrar(CLASS_METHODS, *((path, name) for name in names))
 
 
 def instance_called(path: str) -> Callable[[Transfer], Transfer]:

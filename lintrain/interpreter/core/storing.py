@@ -87,6 +87,8 @@ def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -
     options = key.options if isinstance(key, Either) else (key,)
     keys = [option.value for option in options if isinstance(option, Constant)]
     if len(keys) < len(options):
+        if owner.is_complete or owner.others is not None:
+            owner.others = value if owner.others is None else join([owner.others, value])
         owner.is_complete = False
         keys = list(owner.entries)
         reader.spend(len(keys))

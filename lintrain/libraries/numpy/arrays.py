@@ -6,11 +6,19 @@ from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import element_of, function, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.core.registry import (
+    element_of,
+    function,
+    method,
+    operated,
+    stored_item_of,
+    subscript_of,
+    unpacked,
+)
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, combined, normalised, subscripted, traced
 from lintrain.libraries.torch.gradients import new_leaf
-from lintrain.libraries.torch.tensors import from_literal, joined
+from lintrain.libraries.torch.tensors import from_literal, joined, of_unknown
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Difference, Misuse
 from lintrain.pipeline.values.argument import Argument
@@ -31,6 +39,7 @@ from lintrain.pipeline.values.python import (
     options_of,
     text_of,
 )
+from lintrain.pipeline.values.tensors import Shape
 
 SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""
@@ -120,7 +129,13 @@ def _choose(call: Call) -> Value:
         note_tuple(call, first.value, first.text, first.location, "argmax")
     if call.path.endswith(".argmax"):
         _note_single(call, call.argument("axis", 1) or call.argument("dim"))
-    return _mapped(call, CHOSEN)
+    return _as_tensor(call, _mapped(call, CHOSEN))
+
+
+def _as_tensor(call: Call, value: Value) -> Value:
+    """What a function gives: those of torch give a tensor, whatever they are given."""
+    is_known = isinstance(value, Tensor | ColumnValues) or not call.path.startswith("torch.")
+    return value if is_known else of_unknown(call, value)
 
 
 def _note_single(call: Call, axis: Argument | None) -> None:
@@ -138,7 +153,10 @@ def _note_single(call: Call, axis: Argument | None) -> None:
 def _choose_by_method(call: Call) -> Value:
     if call.path.endswith(".argmax"):
         _note_single(call, call.argument("axis", 0) or call.argument("dim"))
-    return _mapped(call, CHOSEN)
+    chosen = _mapped(call, CHOSEN)
+    if isinstance(call.receiver, Tensor) and isinstance(chosen, Tensor) and call.path.endswith((".long", ".int")):
+        chosen.of = call.receiver.of
+    return chosen
 
 
 @method(Sequence, "argmax")
@@ -161,7 +179,7 @@ def _where(call: Call) -> Value:
         return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
-    return UNKNOWN
+    return _as_tensor(call, UNKNOWN)
 
 
 @function("torch.softmax", "torch.nn.functional.softmax", "scipy.special.softmax", "torch.sigmoid")
@@ -170,7 +188,7 @@ def _where(call: Call) -> Value:
 @method(Tensor, "softmax", "sigmoid", "log_softmax", "exp")
 def _normalise(call: Call) -> Value:
     """Probabilities out of logits: still one number for each class."""
-    return _mapped(call, {Role.LOGITS: Role.PROBABILITIES}, None)
+    return _as_tensor(call, _mapped(call, {Role.LOGITS: Role.PROBABILITIES}, None))
 
 
 @function("numpy.array", "numpy.asarray", "numpy.squeeze", "numpy.reshape", "numpy.ravel", "numpy.copy")
@@ -186,14 +204,14 @@ def _keep(call: Call) -> Value:
     # Parts of one model's outputs stay what they are; parts of several are something new.
     if isinstance(kept, Tensor) and together is not None:
         return replace(kept, shape=together.shape)
-    return kept if together is None else together
+    return _as_tensor(call, kept) if together is None else together
 
 
 @function("numpy.clip", "torch.clamp")
 def _limit(call: Call) -> Value:
     """The same numbers, those beyond a limit replaced."""
     kept = _mapped(call, {}, None)
-    return replace(kept, is_cleaned=True) if isinstance(kept, Tensor) else kept
+    return replace(kept, is_cleaned=True) if isinstance(kept, Tensor) else _as_tensor(call, kept)
 
 
 @method(Tensor, "cpu", "squeeze", "unsqueeze", "reshape", "view", "flatten", "ravel")
@@ -210,7 +228,7 @@ def _take_off(call: Call) -> Value:
         return new_leaf(call)
     made = from_literal(call) if call.path in LITERALS else None
     kept = _mapped(call, {}, None) if made is None else made
-    return replace(kept) if isinstance(kept, Tensor) else kept
+    return replace(kept) if isinstance(kept, Tensor) else _as_tensor(call, kept)
 
 
 @method(Tensor, "astype", "type")
@@ -231,15 +249,15 @@ def _reduce(call: Call) -> Value:
     # `(predictions == labels).mean()` with -100 among the labels counts every ignored token as a miss.
     if call.path.endswith(".mean") and isinstance(hits, Tensor) and hits.hits_of and not hits.is_cleaned:
         call.reader.record.misuses.append(Misuse(call.location, hits.hits_of, "mean of hits", hits.text))
-    return _mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES)
+    return _as_tensor(call, _mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES))
 
 
 @function("torch.max", "torch.topk")
 def _values_and_indices(call: Call) -> Value:
     """With a dimension: the largest values, and their indices, which are classes."""
     subject = _subject(call)
-    if len(call.positional) + len(call.keywords) < 2 or not isinstance(subject, Tensor):
-        return UNKNOWN
+    if len(call.positional) + len(call.keywords) < 2:
+        return traced(call, subject, in_role(Role.SCORES, subject, call)) if isinstance(subject, Tensor) else UNKNOWN
     return Sequence([in_role(Role.SCORES, subject, call), in_role(Role.CLASSES, subject, call)], "tuple")
 
 
@@ -282,6 +300,16 @@ def _is_whole_axis(key: Value) -> bool:
 @element_of(Tensor)
 def _row(reader: Reader, value: Value) -> Value:
     return value
+
+
+@unpacked(Tensor)
+def _rows(reader: Reader, value: Value, count: int) -> list[Value] | None:
+    """`loss, logits = network(x)`, where it is not known what the network returns: parts of that."""
+    if not isinstance(value, Tensor):
+        return None
+    sizes = value.shape.sizes
+    shape = ANY if value.shape.is_open or not sizes else Shape(sizes[1:], False)
+    return [replace(value, shape=shape) for _ in range(count)]
 
 
 def _compared(operator: str, tensors: list[Tensor]) -> Tensor | None:

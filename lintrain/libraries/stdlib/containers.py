@@ -5,6 +5,8 @@ Iterators of the language: what `map`, `filter` and itertools give one after the
 
 from __future__ import annotations
 
+from collections.abc import Sequence as SequenceType
+
 from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call
@@ -23,7 +25,9 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Slice,
     Unknown,
+    Unstored,
     Value,
+    is_missing,
     join,
     mapping_of,
 )
@@ -35,11 +39,22 @@ def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Valu
         return UNKNOWN
     if isinstance(key, Constant) and key.value in value.entries:
         return value.entries[key.value]
+    if isinstance(key, Constant) and value.others is not None and not isinstance(value.others, Unknown):
+        return value.others
     # An entry that may exist is one unknown thing, the same each time. One that cannot exist raises
     # KeyError.
     if isinstance(key, Constant) and not value.is_complete:
         return dispatch.child(reader, value, f"[{key.value!r}]")
-    return join(reader.counted(value.entries).values()) if value.entries and value.is_complete else UNKNOWN
+    return any_entry(reader, value)
+
+
+def any_entry(reader: Reader, value: Mapping) -> Value:
+    """What is under a key that is not known."""
+    if not value.is_complete and value.others is None:
+        return UNKNOWN
+    held = [*reader.counted(value.entries).values(), *([value.others] if value.others is not None else [])]
+    # `if index in cache: return cache[index]` before anything is in the cache: the other branch decides.
+    return any_of(held) if held else Unstored()
 
 
 @subscript_of(Sequence)
@@ -49,8 +64,12 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
     match key:
         case Constant(value=int(index)) if value.is_complete and -len(value.items) <= index < len(value.items):
             return value.items[index]
+        case Constant(value=int(index)) if 0 <= index < value.placed:
+            return value.items[index]
         case Slice():
             return _slice(reader, value, key)
+        case _ if value.is_complete and not value.items:
+            return Unstored()
         case Constant(value=int()) | Unknown():
             # `self.items[index]`: any of the items. Other keys select several, or are a mistake.
             return dispatch.element(reader, value)
@@ -61,11 +80,24 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
 def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:
     items = reader.counted(value.items)
     bounds = [_bound(part) for part in (key.lower, key.upper, key.step)]
+    if not value.is_complete and value.placed and (part := _placed_slice(value, bounds)) is not None:
+        return part
     if not value.is_complete or any(isinstance(bound, Value) for bound in bounds) or bounds[2] == 0:
         # Some of the items, how many is not known: one that is any of them stands for all.
         return Sequence([any_of(items)] if items else [], value.kind, False, value.knows_items)
     lower, upper, step = (bound if isinstance(bound, int) else None for bound in bounds)
     return Sequence(items[lower:upper:step], value.kind)
+
+
+def _placed_slice(value: Sequence, bounds: SequenceType[int | Value | None]) -> Sequence | None:
+    """`outputs[:2]`, `outputs[1:]` of a tuple of which the first items are known."""
+    match bounds:
+        case [None | int() as lower, int(upper), None] if 0 <= (lower or 0) <= upper <= value.placed:
+            return Sequence(value.items[lower or 0 : upper], value.kind)
+        case [int(lower), None, None] if lower >= 0:
+            return Sequence(value.items[lower:], value.kind, False, False, max(0, value.placed - lower))
+        case _:
+            return None
 
 
 def _bound(part: Value) -> int | Value | None:
@@ -117,7 +149,9 @@ def _ordered(call: Call) -> Value:
 
 @function("collections.defaultdict")
 def _with_defaults(call: Call) -> Value:
-    return Mapping({}, False, origin=call.location)
+    factory = call.value("default_factory", 0)
+    made = Unknown() if is_missing(factory) else dispatch.call(call.reader, factory, [], location=call.location)
+    return Mapping({}, False, others=made, origin=call.location)
 
 
 @method(Mapping, "keys")
@@ -133,7 +167,13 @@ def _keys(call: Call) -> Value:
 @method(Features, "values")
 def _values(call: Call) -> Value:
     held, is_complete = _held(call)
-    return Sequence(list(held.values()), "list", is_complete)
+    others = _others_of(call.receiver)
+    return Sequence([*held.values(), *others], "list", is_complete, bool(others))
+
+
+def _others_of(value: Value) -> list[Value]:
+    """What is under keys that are not known, where that is known."""
+    return [value.others] if isinstance(value, Mapping) and value.others is not None else []
 
 
 @method(Mapping, "items")
@@ -141,7 +181,9 @@ def _values(call: Call) -> Value:
 @method(Features, "items")
 def _items(call: Call) -> Value:
     held, is_complete = _held(call)
-    return Sequence([Sequence([Constant(key), value], "tuple") for key, value in held.items()], "list", is_complete)
+    others = [Sequence([Unknown(), value], "tuple") for value in _others_of(call.receiver)]
+    pairs = [Sequence([Constant(key), value], "tuple") for key, value in held.items()]
+    return Sequence([*pairs, *others], "list", is_complete, bool(others))
 
 
 def _held(call: Call) -> tuple[dict[Literal, Value], bool]:

@@ -10,6 +10,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, operated
 from lintrain.interpreter.retention import note_append
+from lintrain.libraries.stdlib.containers import any_entry
 from lintrain.model.location import Location
 from lintrain.pipeline.record import TokenTest
 from lintrain.pipeline.values.data import ColumnValues
@@ -24,6 +25,7 @@ from lintrain.pipeline.values.python import (
     Value,
     constant,
     first_default,
+    join,
 )
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, Whole
 
@@ -89,8 +91,9 @@ def _get(call: Call) -> Value:
         return UNKNOWN
     if not isinstance(key, Constant):
         # `pop` and `setdefault` with an unknown key change some entry. `get` changes none.
+        found = any_entry(call.reader, receiver) if name == "get" else UNKNOWN
         receiver.is_complete = receiver.is_complete and name == "get"
-        return UNKNOWN
+        return join([found, call.value("default", 1)]) if len(call.positional) > 1 else found
     if key.value in receiver.entries:
         return _take(call, receiver, key) if name == "pop" else receiver.entries[key.value]
     default = call.value("default", 1)
@@ -116,6 +119,7 @@ def _update(call: Call) -> Value:
             is_known = operations.update(call.reader, receiver.entries, argument.value)
             # Once something unknown was added, no key is certainly missing, whatever comes later.
             receiver.is_complete = is_known and receiver.is_complete
+            receiver.others = receiver.others if is_known else None
         named = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
         receiver.entries.update(named)
         receiver.is_complete = receiver.is_complete and not call.is_open and "**" not in call.keywords

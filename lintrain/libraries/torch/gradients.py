@@ -15,7 +15,7 @@ from lintrain.interpreter.core.registry import attribute_of, function, method, s
 from lintrain.interpreter.tracing import DATA, detached, traced
 from lintrain.libraries.torch.freezing import mode_of
 from lintrain.libraries.torch.layers import sizes_of
-from lintrain.libraries.torch.tensors import from_literal
+from lintrain.libraries.torch.tensors import from_literal, of_unknown
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
@@ -199,18 +199,18 @@ def new_leaf(call: Call) -> Value:
         call.reader.record.misuses.append(Misuse(call.location, given, REWRAPPED, call.text))
     if isinstance(given, Tensor):
         return _rebuilt(call, given, learns=learns)
-    if not learns and not call.path.endswith("Variable"):
-        return UNKNOWN
-    if learns or given is UNKNOWN or not isinstance(given, Unknown):
-        return (None if learns else from_literal(call)) or UNKNOWN
-    return Derived(of=given, by="Variable", origin=call.location)
+    if learns:
+        made = from_literal(call)
+        known = made if isinstance(made, Tensor) else of_unknown(call, given)
+        return replace(known, made=None, cut=None)
+    return from_literal(call) or of_unknown(call, given)
 
 
 def _rebuilt(call: Call, given: Tensor, *, learns: bool) -> Value:
     is_computed = _is_computed(given)
     if learns and not is_computed:
         # Data that shall get a gradient: an input that is optimized, or a parameter.
-        return UNKNOWN
+        return replace(given, made=None, cut=None, text=call.text, origin=call.location)
     if not learns and given.made and given.made.name == DATA:
         return given
     return traced(call, given, replace(given, text=call.text, origin=call.location))

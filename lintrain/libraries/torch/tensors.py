@@ -20,7 +20,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.shapes import ANY, RESHAPES, integer, product, unsqueezed, viewed
-from lintrain.interpreter.tracing import ACTIVATIONS, DATA, kind_given, normalised, rest, traced
+from lintrain.interpreter.tracing import ACTIVATIONS, CUTS, DATA, KINDS, REBUILDS, kind_given, normalised, rest, traced
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
@@ -111,19 +111,35 @@ def _stack(call: Call) -> Value:
     if isinstance(given, Sequence) and _are_data(given) and len(call.positional) + len(call.keywords) == 1:
         rows = len(given.items) if given.is_complete else None
         return _put_together(call, given, lambda shape: Shape((rows, *shape.sizes), False))
-    return _derived(first, "stack", call) if isinstance(first, Derived) else joined(call) or UNKNOWN
+    return joined(call) or of_unknown(call, first if isinstance(first, Derived) else UNKNOWN)
 
 
 @function("torch.nn.utils.rnn.pad_sequence")
 def _pad(call: Call) -> Value:
     """Rows of unequal length, padded to the longest: the axis of the rows and that of the length come first."""
     given = call.value("sequences", 0)
-    if not isinstance(given, Sequence) or not _are_data(given):
+    items = given.items if isinstance(given, Sequence) else []
+    tensors = [item for item in items if isinstance(item, Tensor)]
+    if not isinstance(given, Sequence) or not tensors or len(tensors) < len(items):
         escape(call)
-        return UNKNOWN
+        return _padded(call, items)
+    ranks = {tensor.shape.rank for tensor in tensors}
+    alike = replace(tensors[0], shape=tensors[0].shape if len(ranks) == 1 else ANY)
     return _put_together(
-        call, given, lambda shape: Shape((None, None, *shape.sizes[1:]), False) if shape.sizes else ANY
+        call, Sequence([alike]), lambda shape: Shape((None, None, *shape.sizes[1:]), False) if shape.sizes else ANY
     )
+
+
+def _padded(call: Call, items: SequenceType[Value]) -> Tensor:
+    """Rows that are no known tensors; token ids have one axis each."""
+    are_tokens = bool(items) and all(_is_token_row(item) for item in items)
+    shape, kind = (Shape((None, None), False), "int") if are_tokens else (ANY, "")
+    return Tensor(text=call.text, made=Operation(DATA, call.location, call.text), shape=shape, kind=kind)
+
+
+def _is_token_row(value: Value) -> bool:
+    is_row = isinstance(value, ColumnValues) and isinstance(value.dataset, Rows) and not value.dataset.is_batch
+    return is_row and isinstance(value, ColumnValues) and value.column.kind in {Kind.TOKENS, Kind.MASK}
 
 
 def _are_data(given: Sequence) -> bool:
@@ -175,10 +191,10 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
 
 
 def data(call: Call, shape: Shape, kind: str) -> Value:
-    """A tensor of numbers that no model made; Unknown if autograd shall follow it."""
+    """A tensor of numbers that no model made; one that autograd shall follow is a leaf of its graph."""
     # A leaf that learns is a parameter rather than data, and its gradient is what matters.
     if is_true(call.value("requires_grad")):
-        return UNKNOWN
+        return Tensor(text=call.text, shape=shape, kind=kind_given(call) or kind, origin=call.location)
     made = Operation(DATA, call.location, call.text)
     return Tensor(text=call.text, made=made, shape=shape, kind=kind_given(call) or kind, origin=call.location)
 
@@ -316,3 +332,41 @@ def _along(shapes: list[Shape], number: int) -> Shape:
 def _common(sizes: list[int | None]) -> int | None:
     """The size that several tensors have in common: that of any of which it is known."""
     return next((size for size in sizes if size is not None), None)
+
+
+TYPED = frozenset({"Tensor", "FloatTensor", "LongTensor"})
+"""Constructors that take sizes or numbers."""
+
+
+def of_unknown(call: Call, given: Value) -> Tensor:
+    """What a function of torch gives of something that is not understood: a tensor all the same.
+
+    One that only puts the numbers into another form can be followed back to what it was given.
+    """
+    name = call.path.rpartition(".")[2]
+    arguments = [argument.value for argument in call.positional]
+    if name in TYPED and len(arguments) > 1:
+        return Tensor(text=call.text, made=Operation(DATA, call.location), shape=_shape_of(arguments), kind=KINDS[name])
+    shape = shape_of(given)
+    if name in RESHAPES:
+        shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments[1:])
+    is_same = name in SAME_NUMBERS and isinstance(given, Unknown)
+    here = Operation(name, call.location, call.text)
+    return Tensor(
+        text=call.text,
+        made=Operation(DATA, call.location, call.text) if name in FROM_OUTSIDE else None if is_same else here,
+        shape=shape,
+        kind=kind_given(call) or KINDS.get(name, ""),
+        cut=here if name in CUTS | REBUILDS and name != "Variable" else None,
+        of=given if is_same else UNKNOWN,
+        origin=call.location,
+    )
+
+
+FROM_OUTSIDE = frozenset({"from_numpy", "frombuffer"})
+SAME_NUMBERS = frozenset({"from_numpy", "as_tensor", "stack", "Variable", *REBUILDS, *RESHAPES}) - {
+    "mean",
+    "sum",
+    "argmax",
+}
+"""Functions that leave the numbers what they are."""

@@ -4,15 +4,44 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lintrain.interpreter import objects
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import Transfer, attribute_of, family, function, stored_attribute_of
+from lintrain.interpreter.core.registry import (
+    Transfer,
+    attribute_of,
+    class_method,
+    family,
+    function,
+    stored_attribute_of,
+    subscript_of,
+)
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import MODULE
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.model import Config, Model, Task
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Absent, Constant, Mapping, Value, join, text_of
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    UNKNOWN,
+    Absent,
+    Class,
+    Constant,
+    Function,
+    Literal,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    is_missing,
+    join,
+    options_of,
+    text_of,
+)
+from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 TASKS = {
@@ -164,6 +193,55 @@ def make_model(call: Call) -> Value:
         model.labels_by_default = _labels_by_default(call, model)
     call.reader.record.models.append(model)
     return model
+
+
+@class_method(MODULE, "from_pretrained", "from_config", "_from_config")
+def _own_model(call: Call) -> Value:
+    """A model of the script's own class, which derives from one of transformers; made with its configuration."""
+    cls = call.receiver
+    if not isinstance(cls, Class):
+        return UNKNOWN
+    config = call.argument("config") or Argument(Unknown(name="config"), call.location)
+    own = cls.lookup("__init__")
+    named = own[1].node.args if own is not None and isinstance(own[1], Function) else None
+    taken = {each.arg for each in (*named.args, *named.kwonlyargs)} if named is not None else set[str]()
+    keywords = {name: each for name, each in call.keywords.items() if name in taken and name != "config"}
+    # Others may come out of the configuration, and what the checkpoint does to the weights is not known.
+    making = Call(call.reader, None, call.location, "", cls, [config, *call.positional[1:]], keywords, is_open=True)
+    made = objects.make_instance(making, cls)
+    call.reader.act(Act.ESCAPE, call.location, made)
+    return made
+
+
+OUTPUT = lazy_pattern(r"transformers\.\w*Output(With\w+)?$")
+
+
+@family("transformers")
+def _output(path: str) -> Transfer | None:
+    return _make_output if OUTPUT.match(path) else None
+
+
+def _make_output(call: Call) -> Value:
+    """`SequenceClassifierOutput(loss=loss, logits=logits)`: what an own model returns, by name or by place."""
+    entries: dict[Literal, Value] = {name: each.value for name, each in call.keywords.items() if name != "**"}
+    return Outputs(entries, not call.is_open and "**" not in call.keywords, origin=call.location)
+
+
+@dataclass(eq=False, slots=True)
+class Outputs(Settings):
+    """What a model returns by names; those that are not None have numbers too."""
+
+
+@subscript_of(Outputs)
+def _output_at(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    """`output[0]` is the first that is not None; `output["loss"]`."""
+    if not isinstance(value, Outputs):
+        return UNKNOWN
+    if isinstance(key, Constant) and isinstance(key.value, str):
+        return dispatch.attribute(reader, value, key.value, location)
+    held = [join(option for option in options_of(each) if not is_missing(option)) for each in value.entries.values()]
+    known = Sequence([each for each in held if each is not UNKNOWN], "tuple", False, False, 1)
+    return dispatch.subscript(reader, known, key, location)
 
 
 def _config_of(call: Call, how: str) -> Value:

@@ -25,6 +25,7 @@ from lintrain.pipeline.values.python import (
     Constant,
     Function,
     Sequence,
+    Slice,
     Unknown,
     Value,
     is_missing,
@@ -228,7 +229,11 @@ def _logits_shape(model: Value) -> Shape:
 
 @subscript_of(ModelOutput)
 def _output_item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
-    if not isinstance(value, ModelOutput) or not isinstance(key, Constant):
+    if not isinstance(value, ModelOutput):
+        return UNKNOWN
+    if isinstance(key, Slice):
+        return _output_slice(reader, value, key, location)
+    if not isinstance(key, Constant):
         return UNKNOWN
     if isinstance(key.value, str):
         return dispatch.attribute(reader, value, key.value, location)
@@ -236,6 +241,15 @@ def _output_item(reader: Reader, value: Value, key: Value, location: Location) -
     names = {0: first, 1: "logits" if value.has_labels else None}
     name = names.get(key.value) if isinstance(key.value, int) else None
     return dispatch.attribute(reader, value, name, location) if name else UNKNOWN
+
+
+def _output_slice(reader: Reader, value: ModelOutput, key: Slice, location: Location) -> Value:
+    """`outputs[:2]`: loss and logits, where labels were given; what comes after them is not known."""
+    lower, upper = integer(key.lower) or 0, integer(key.upper)
+    known = [_output_item(reader, value, Constant(index), location) for index in range(2 if value.has_labels else 1)]
+    if lower == 0 and upper is not None and 0 < upper <= len(known) and value.has_labels is not None:
+        return Sequence(known[:upper], "tuple", origin=location)
+    return Sequence([], "tuple", False, origin=location)
 
 
 @unpacked(ModelOutput)

@@ -1,9 +1,14 @@
-"""What functions close over, as far as values need to know of it."""
+"""What functions close over, as far as values need to know of it.
+
+What something derives from, walked without going anywhere twice.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import field
+from typing import TypeVar
 
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -40,3 +45,21 @@ class Circles:
         for closure in self.closures:
             closure.release()
         self.closures.clear()
+
+
+MOST_CLASSES = 100
+"""Classes that one class derives from, itself included, that are looked at."""
+
+Node = TypeVar("Node")
+
+
+def ancestry_of(start: Node, above: Callable[[Node], Iterable[Node]]) -> tuple[Node, ...]:
+    """Something and what it derives from, nearest first, each once; at most MOST_CLASSES."""
+    found: dict[Node, None] = {}
+    pending = [start]
+    while pending and len(found) < MOST_CLASSES:
+        node = pending.pop()
+        if node not in found:
+            found[node] = None
+            pending.extend(reversed([*above(node)]))
+    return tuple(found)

@@ -213,7 +213,7 @@ class Tensor(Value):
     (`float`, `int`), empty if it is not known.
     `is_cleaned` if the script chose among its entries or replaced some, so that no -100 need be among them.
     `hits_of` are the labels for which it contains, position by position, whether they were matched, if no -100 was
-    left out.
+    left out. `of` is the unknown thing whose numbers they are, UNKNOWN if they were computed.
     """
 
     role: Role = Role.UNKNOWN
@@ -228,6 +228,7 @@ class Tensor(Value):
     """Whether its axes were put into another order since its numbers were made."""
     is_cleaned: bool = False
     hits_of: Tensor | None = None
+    of: Value = UNKNOWN
 
     def merged(self, others: Sequence[Value]) -> Value | None:
         """What tensors of several branches have in common: `loss`, `loss.mean()` and `loss / steps` are a loss."""

@@ -1,20 +1,17 @@
-"""Values of the language itself, as far as the reader understands them.
-
-What something derives from, walked without going anywhere twice.
-"""
+"""Values of the language itself, as far as the reader understands them."""
 
 from __future__ import annotations
 
 import ast
 from collections import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import field
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import Default, is_uncertain, note_read
-from lintrain.pipeline.values.closure import Closure
+from lintrain.pipeline.values.closure import MOST_CLASSES, Closure, ancestry_of
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -53,6 +50,11 @@ class OneOf(Unknown):
     """One of many literals of one type, it is not known which: what a list holds at an unknown index."""
 
     literals: tuple[Literal, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Unstored(Unknown):
+    """What a container holds that nothing was put into yet: code that takes it has put something in before."""
 
 
 @dataclass(eq=False, slots=True)
@@ -127,12 +129,14 @@ class Sequence(Value):
     """A list, tuple or set; `is_complete` if no other items can be in it.
 
     `is_closed` if each item is one of `items`, but it is not known how many there are: a list that a loop fills.
+    The first `placed` items are where they are, though others may follow: `(loss,) + outputs`.
     """
 
     items: list[Value]
     kind: str = "list"
     is_complete: bool = True
     is_closed: bool = False
+    placed: int = 0
 
     @property
     def knows_items(self) -> bool:
@@ -154,11 +158,20 @@ class Mapping(Value):
     """A dictionary by its literal keys; `is_complete` if no other keys can be in it.
 
     `written` are the locations of the keys, as long as nothing in the script but a call that expands it names it.
+    `others` is any of what is under keys that are not known, where that is known.
     """
 
     entries: dict[Literal, Value]
     is_complete: bool = True
     written: dict[Literal, Location] = field(default_factory=lambda: {})
+    others: Value | None = None
+
+    def merged(self, others: abc.Sequence[Value]) -> Value | None:
+        """Dictionaries with the same keys: each entry is any of theirs."""
+        rows = [each for each in (self, *others) if isinstance(each, Mapping) and each.is_complete]
+        if len(rows) <= len(others) or any(each.entries.keys() != self.entries.keys() for each in rows):
+            return None
+        return Mapping({key: join(row.entries[key] for row in rows) for key in self.entries})
 
 
 @dataclass(eq=False, slots=True)
@@ -307,19 +320,29 @@ class Either(Value):
 def join(values: Iterable[Value]) -> Value:
     """One value for any of these; Unknown as soon as one of them is."""
     options: list[Value] = []
+    unstored: Value = UNKNOWN
     for value in values:
         for option in value.options if isinstance(value, Either) else (value,):
+            if isinstance(option, Unstored):
+                unstored = option
+                continue
             if isinstance(option, Unknown):
                 return option if not options or options == [option] else UNKNOWN
             _add_option(options, option)
-            if len(options) > MOST_OPTIONS:
-                merged = options[0].merged(options[1:])
-                if merged is None:
-                    return UNKNOWN
-                options = [merged]
+            if len(options) > MOST_OPTIONS and len(options := _put_together(options)) > MOST_OPTIONS:
+                return UNKNOWN
     if len(options) == 1:
         return options[0]
-    return Either(tuple(options)) if options else UNKNOWN
+    return Either(tuple(options)) if options else unstored
+
+
+def _put_together(options: list[Value]) -> list[Value]:
+    """The options, those of one kind as one value where they have something in common."""
+    kinds: dict[type[Value], list[Value]] = {}
+    for option in options:
+        kinds.setdefault(type(option), []).append(option)
+    merged = [(alike, alike[0].merged(alike[1:]) if len(alike) > 1 else None) for alike in kinds.values()]
+    return [option for alike, whole in merged for option in ([whole] if whole else alike)]
 
 
 def _add_option(options: list[Value], option: Value) -> None:
@@ -375,21 +398,3 @@ def is_true(value: Value) -> bool:
 def is_missing(value: Value) -> bool:
     """Whether an argument was not given, or given as None."""
     return isinstance(value, Absent) or (isinstance(value, Constant) and value.value is None and not value.default)
-
-
-MOST_CLASSES = 100
-"""Classes that one class derives from, itself included, that are looked at."""
-
-Node = TypeVar("Node")
-
-
-def ancestry_of(start: Node, above: Callable[[Node], Iterable[Node]]) -> tuple[Node, ...]:
-    """Something and what it derives from, nearest first, each once; at most MOST_CLASSES."""
-    found: dict[Node, None] = {}
-    pending = [start]
-    while pending and len(found) < MOST_CLASSES:
-        node = pending.pop()
-        if node not in found:
-            found[node] = None
-            pending.extend(reversed([*above(node)]))
-    return tuple(found)

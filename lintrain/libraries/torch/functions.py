@@ -1,0 +1,284 @@
+"""Functions and methods of torch that give a tensor and that no other file follows: always a tensor, of any shape.
+
+Samples and probabilities of `torch.distributions`.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.registry import METHODS, Transfer, family, function, method
+from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied
+from lintrain.interpreter.tracing import is_data, kind_given
+from lintrain.libraries.torch.tensors import data
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    LibraryObject,
+    Sequence,
+    Value,
+)
+from lintrain.pipeline.values.tensors import Operation, Shape, shape_of
+
+LIKE = frozenset({"zeros_like", "ones_like", "rand_like", "randn_like", "empty_like", "full_like", "randint_like"})
+"""New tensors with the shape of another."""
+
+ONE_BY_ONE = frozenset(
+    {
+        "neg", "negative", "erf", "reciprocal", "rsqrt", "floor", "ceil", "sign", "log2", "log10", "expm1", "tan",
+        "acos", "asin", "atan", "sinh", "cosh", "cumsum", "cumprod", "flip", "roll", "tril", "triu", "masked_fill",
+        "bernoulli", "renorm", "logit", "frac", "trunc", "nan_to_num", "scatter", "scatter_add", "index_fill",
+        "index_add", "detach_", "heaviside", "deg2rad", "clamp_min", "clamp_max", "logical_not", "isnan", "isinf",
+        "isfinite", "bitwise_not", "pin_memory", "positive", "erfinv", "digamma", "lgamma",
+    }
+)  # fmt: skip
+"""Operations that keep the shape."""
+
+PAIRS = frozenset(
+    {
+        "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide", "pow",
+        "maximum", "minimum", "fmod", "remainder", "lerp", "atan2", "addcmul", "addcdiv", "hypot", "xlogy",
+    }
+)  # fmt: skip
+"""Operations that broadcast their operands against each other."""
+
+TESTS = frozenset(
+    {
+        "eq", "ne", "gt", "ge", "lt", "le", "not_equal", "greater", "less", "greater_equal", "less_equal",
+        "logical_and", "logical_or", "logical_xor", "isclose", "isin", "bitwise_and", "bitwise_or",
+    }
+)  # fmt: skip
+
+PRODUCTS = frozenset({"mm", "matmul", "mv", "bmm"})
+NUMBERS = frozenset({"trace", "dot", "vdot", "dist", "det", "logdet"})
+
+OTHERS = frozenset(
+    {
+        "outer", "ger", "diag", "diagonal", "gather", "index_select", "masked_select", "narrow", "norm", "var",
+        "std", "prod", "cdist", "kron", "tensordot", "take", "take_along_dim", "multinomial", "repeat_interleave",
+        "repeat", "tile", "expand", "expand_as", "view_as", "reshape_as", "t", "movedim", "moveaxis", "swapaxes",
+        "swapdims", "logsumexp", "nonzero", "bincount", "cross", "addmm", "baddbmm", "addbmm", "einsum", "amin",
+        "nanmean", "nansum", "stft", "istft", "fft", "unfold", "fold", "hstack", "dstack", "column_stack",
+        "block_diag", "cov", "corrcoef", "histc", "searchsorted", "bucketize", "inverse", "pinverse", "cholesky",
+        "diag_embed", "diagflat", "select", "new_tensor", "new_zeros", "new_ones", "new_full", "new_empty",
+        "unique", "index_put", "quantile", "rot90", "broadcast_to", "as_strided", "sum_to_size", "real", "imag",
+        "angle", "view_as_real", "conv1d", "conv2d", "fliplr", "flipud", "count_nonzero", "any", "all", "unflatten",
+        "squeeze_", "bitwise_xor",
+    }
+)  # fmt: skip
+"""Operations whose shape is not followed."""
+
+MADE = frozenset(
+    {
+        "full", "eye", "normal", "randperm", "logspace", "hann_window", "tril_indices", "triu_indices",
+        "empty_strided", "sparse_coo_tensor", "complex", "DoubleTensor", "IntTensor", "ByteTensor", "BoolTensor",
+        "HalfTensor", "ShortTensor",
+    }
+)  # fmt: skip
+"""New tensors."""
+
+KINDS_MADE = {
+    "eye": "float", "normal": "float", "randperm": "int", "DoubleTensor": "float", "IntTensor": "int",
+    "ByteTensor": "int", "BoolTensor": "bool", "HalfTensor": "float", "ShortTensor": "int", "multinomial": "int",
+    "nonzero": "int", "bincount": "int", "searchsorted": "int", "bucketize": "int", "randn_like": "float",
+    "rand_like": "float", "randint_like": "int", "count_nonzero": "int", "all": "bool", "any": "bool",
+    "logical_not": "bool", "isnan": "bool", "isinf": "bool", "isfinite": "bool",
+}  # fmt: skip
+
+SEVERAL = frozenset({"chunk", "split", "unbind", "tensor_split", "split_with_sizes", "meshgrid", "hsplit", "vsplit"})
+"""Functions that give a tuple of tensors."""
+
+VALUES_AND_INDICES = frozenset({"sort", "topk", "kthvalue", "mode", "cummax", "cummin"})
+"""Functions that give values and their indices."""
+
+ALL = LIKE | ONE_BY_ONE | PAIRS | TESTS | PRODUCTS | NUMBERS | OTHERS
+
+
+@family("torch")
+def _tensor_function(path: str) -> Transfer | None:
+    package, _, name = path.rpartition(".")
+    if package not in {"torch", "torch.special", "torch.linalg", "torch.fft", "torch.cuda"}:
+        return None
+    if name in MADE:
+        return _make
+    return _compute if name in ALL else _several if name in SEVERAL else _sorted if name in VALUES_AND_INDICES else None
+
+
+def _make(call: Call) -> Value:
+    """`torch.full((8,), 1)`, `torch.eye(8)`, `torch.randperm(8)`."""
+    name = call.path.rpartition(".")[2]
+    shapes = {"eye": Shape((None, None), False), "randperm": Shape((None,), False)}
+    return data(call, shapes.get(name, ANY), KINDS_MADE.get(name, ""))
+
+
+def _operands(call: Call) -> list[Value]:
+    """What a function or method works on; of one list or tuple, what is in it."""
+    is_method = isinstance(call.receiver, Tensor)
+    given = [argument.value for argument in (*call.positional, *call.keywords.values())]
+    held = [item for value in given for item in (value.items if isinstance(value, Sequence) else (value,))]
+    return [call.receiver, *held] if is_method else held
+
+
+def _compute(call: Call) -> Value:
+    """The tensor that an operation gives of its operands."""
+    name = call.path.rpartition(".")[2]
+    operands = _operands(call)
+    shape = ANY if call.is_open else _shape_after(name, operands)
+    if name in LIKE:
+        return data(call, shape, KINDS_MADE.get(name, ""))
+    return _computed(call, name, operands, shape)
+
+
+def _computed(call: Call, name: str, operands: list[Value], shape: Shape) -> Tensor:
+    tensors = [each for each in operands if isinstance(each, Tensor)]
+    models = [each.model for each in tensors if each.model is not UNKNOWN]
+    cuts = [each.cut for each in tensors if each.cut]
+    others = [each for each in operands if not isinstance(each, Tensor)]
+    is_cut = bool(tensors) and len(cuts) == len(tensors) and all(map(is_data, others)) and not call.is_open
+    return Tensor(
+        model=models[0] if models else UNKNOWN,
+        text=call.text,
+        made=Operation(name, call.location, call.text),
+        shape=shape,
+        kind=_kind_after(call, name, tensors),
+        cut=cuts[0] if is_cut else None,
+        is_sliced=any(each.is_sliced for each in tensors),
+        origin=call.location,
+    )
+
+
+def _kind_after(call: Call, name: str, tensors: list[Tensor]) -> str:
+    if name in TESTS:
+        return "bool"
+    kinds = {each.kind for each in tensors}
+    known = kind_given(call) or KINDS_MADE.get(name, "")
+    is_kept = name in ONE_BY_ONE | OTHERS and len(kinds) == 1 and not known
+    return kinds.pop() if is_kept and name not in {"norm", "var", "std"} else known
+
+
+def _shape_after(name: str, operands: list[Value]) -> Shape:
+    shapes = [_shape_of_operand(each) for each in operands]
+    if name in NUMBERS:
+        return Shape((), False)
+    if not shapes:
+        return ANY
+    if name in ONE_BY_ONE | LIKE:
+        return shapes[0]
+    if name in PAIRS | TESTS:
+        return reduce(broadcast, shapes[:2])
+    if name in {"mm", "matmul", "mv"} and len(shapes) == 2:
+        return multiplied(*shapes)
+    return Shape((None, None, None), False) if name == "bmm" else ANY
+
+
+def _shape_of_operand(value: Value) -> Shape:
+    match value:
+        case Tensor(shape=shape):
+            return shape
+        case Constant():
+            return Shape((), False)
+        case _:
+            return shape_of(value)
+
+
+def _several(call: Call) -> Value:
+    """`left, right = x.chunk(2)`: as many parts as are asked for, where that is a number."""
+    name = call.path.rpartition(".")[2]
+    part = _computed(call, name, _operands(call), ANY)
+    asked = call.value("chunks", 0 if isinstance(call.receiver, Tensor) else 1)
+    count = integer(asked) if name == "chunk" else None
+    if count is not None and 0 < count <= MOST_PARTS:
+        return Sequence([part] * count, "tuple", origin=call.location)
+    return Sequence([part], "tuple", False, True, origin=call.location)
+
+
+MOST_PARTS = 64
+"""Parts up to this number are known one by one."""
+
+
+def _sorted(call: Call) -> Value:
+    operands = _operands(call)
+    values, indices = (_computed(call, call.path.rpartition(".")[2], operands, ANY) for _ in range(2))
+    indices.kind = "int"
+    return Sequence([values, indices], "tuple", origin=call.location)
+
+
+def _in_place(call: Call) -> Value:
+    """`x.add_(1)`: the tensor itself, with other numbers."""
+    return call.receiver
+
+
+FILLING = (
+    "zero",
+    "fill",
+    "copy",
+    "uniform",
+    "normal",
+    "random",
+    "exponential",
+    "sqrt",
+    "exp",
+    "geometric",
+    "log_normal",
+)
+"""Methods that change a tensor where it is, and have no other form."""
+
+
+def _register() -> None:
+    """The same operations as methods of a tensor, where no other file has them."""
+    kinds = ((ALL, _compute), (SEVERAL, _several), (VALUES_AND_INDICES, _sorted))
+    for names, transfer in kinds:
+        for name in names:
+            METHODS.setdefault((Tensor, name), transfer)
+    for name in (
+        *PAIRS,
+        *ONE_BY_ONE,
+        "zero",
+        "fill",
+        "copy",
+        "uniform",
+        "normal",
+        "random",
+        "exponential",
+        "sqrt",
+        "exp",
+    ):
+        METHODS.setdefault((Tensor, f"{name}_"), _in_place)
+
+
+_register()
+
+
+@function("torch.nn.utils.rnn.pack_padded_sequence", "torch.nn.utils.rnn.pack_sequence")
+def _pack(call: Call) -> Value:
+    """The tokens of all rows one after the other, and what tells the rows apart."""
+    given = call.value("input", 0)
+    packed = given if isinstance(given, Tensor) else Tensor(shape=shape_of(given), origin=call.location)
+    sizes = packed.shape.sizes[2:] if not packed.shape.is_open and len(packed.shape.sizes) > 1 else None
+    data_of = Tensor(
+        packed.role, packed.model, call.text, packed.made, ANY if sizes is None else Shape((None, *sizes), False),
+        packed.kind, packed.cut, origin=call.location,
+    )  # fmt: skip
+    return Sequence([data_of, UNKNOWN, UNKNOWN, UNKNOWN], "tuple", origin=call.location)
+
+
+DRAWN = frozenset({"sample", "rsample", "sample_n"})
+OF_DISTRIBUTIONS = ("log_prob", "entropy", "cdf", "icdf", "perplexity", *sorted(DRAWN))
+
+
+@method(LibraryObject, *OF_DISTRIBUTIONS)
+def _of_distribution(call: Call) -> Value:
+    """`Normal(mean, deviation).log_prob(x)`: a tensor."""
+    receiver = call.receiver
+    if not isinstance(receiver, LibraryObject) or not receiver.path.startswith("torch.distributions."):
+        escape(call)
+        return UNKNOWN
+    name = call.path.rpartition(".")[2]
+    operands = [*receiver.arguments.values(), *(argument.value for argument in call.positional)]
+    made = _computed(call, name, operands, ANY)
+    if name in DRAWN - {"rsample"}:
+        # `sample` runs without a gradient, `rsample` with one.
+        made.cut = made.cut or Operation(name, call.location, call.text)
+    return made
