@@ -144,6 +144,17 @@ def _receiver(reader: Reader, owner: Class, function: Function, location: Locati
     if kinds & {"builtins.staticmethod", "builtins.classmethod"}:
         return owner if "builtins.classmethod" in kinds else None
     if owner.node not in reader.instances:
-        call = Call(reader, None, location, receiver=owner, is_open=True)
+        call = Call(reader, None, location, receiver=owner, keywords=_defaults(owner, location), is_open=True)
         objects.make_instance(call, owner)
     return reader.instances[owner.node]
+
+
+def _defaults(owner: Class, location: Location) -> dict[str, Argument]:
+    """The defaults of a constructor, as those of a function that nothing calls; all else is unknown."""
+    found = owner.lookup("__init__")
+    defaults = found[1].defaults if found is not None and isinstance(found[1], Function) else {}
+    return {
+        name: Argument(functions.parameter_default(name, default), location)
+        for name, default in defaults.items()
+        if isinstance(default, Constant | Settings)
+    }

@@ -81,7 +81,7 @@ for inputs, targets in DataLoader(Pairs(), batch_size=4):
     step(inputs, targets)
 for batch in DataLoader(Images(), batch_size=options.batch_size):
     criterion(model(batch["image"]), batch["label"])
-for inputs, targets in DataLoader(Files(), batch_size=torch.cuda.device_count()):
+for inputs, targets in DataLoader(Files(), batch_size=torch.cuda.current_device()):
     loss = criterion(model(inputs), targets)
     scaled(loss).backward()
 """
@@ -186,7 +186,7 @@ def test_what_makes_a_value_unknown_is_named_by_its_call(clone: Clone) -> None:
         "torch.load()": (Mechanism.FUNCTION, 2),
         "somewhere.read_image()": (Mechanism.FOREIGN, 1),
         "somewhere.read_rows()": (Mechanism.FOREIGN, 1),
-        "torch.cuda.device_count()": (Mechanism.FUNCTION, 1),
+        "torch.cuda.current_device()": (Mechanism.FUNCTION, 1),
         "Library[Constant]": (Mechanism.SUBSCRIPT, 1),
         "bound by nothing": (Mechanism.NAME, 1),
     }

@@ -40,6 +40,7 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -157,6 +158,9 @@ PLAIN = frozenset(
 )
 """Decorators whose function gives what it gave before, or whose meaning is known where the function is used."""
 
+KEEPS_RESULTS = lazy_pattern(r"cache|memo(ize|ry)")
+"""Code of decorators that give what the function gave before: `@cache.memoize(typed=True)`."""
+
 PLAIN_PACKAGES = ("abc.", "torch.", "typing.", "typing_extensions.", "numba.")
 """Packages whose decorators leave what a function gives as it is: `torch.no_grad`, `torch.compile`."""
 
@@ -185,7 +189,8 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
     """What the name of a decorated function or class stands for."""
     value: Value = made
     # The one next to the function is applied first: `@a` over `@b` is `a(b(f))`.
-    for decorator in reversed(made.decorators):
+    marks = [*reversed(made.node.decorator_list)] if not isinstance(made.node, ast.Lambda) else []
+    for decorator, mark in zip(reversed(made.decorators), marks, strict=False):
         change = DECORATORS.get(path_of(decorator))
         if change and isinstance(made, Function) and isinstance(decorator, LibraryObject):
             change(reader, made, decorator)
@@ -196,7 +201,7 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
             # the function itself with an unknown result: its effects are those of the body in most cases,
             # its value may be wrapped.
             value = given if isinstance(given, Function | Class | Instance | Partial | Bound) else _hidden(value)
-        elif not is_plain(decorator):
+        elif not is_plain(decorator) and not KEEPS_RESULTS.search(ast.unparse(mark)):
             value = _hidden(value)
     return value
 

@@ -22,8 +22,10 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 LIBRARIES = frozenset(
     {
+        "PIL",
         "abc",
         "accelerate",
+        "albumentations",
         "apex",
         "argparse",
         "attr",
@@ -33,6 +35,7 @@ LIBRARIES = frozenset(
         "collections",
         "contextlib",
         "copy",
+        "cv2",
         "dataclasses",
         "datasets",
         "easydict",

@@ -8,16 +8,24 @@ from functools import partial
 from pathlib import Path
 
 from lintrain.interpreter import functions, objects
-from lintrain.interpreter.core import dispatch, storing
+from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import DEEPEST, Reader
-from lintrain.interpreter.core.registry import attribute_of, decorating, function, method_of, stored_attribute_of
+from lintrain.interpreter.core.registry import (
+    attribute_of,
+    decorating,
+    function,
+    method_of,
+    stored_attribute_of,
+    subscript_of,
+    unpacked,
+)
 from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.plain_yaml import read_yaml_settings
 from lintrain.libraries.stdlib.paths import as_value, path_of, settings_in
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import Default
-from lintrain.pipeline.values.loading import Settings
+from lintrain.pipeline.values.loading import Named, Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Class,
@@ -30,7 +38,10 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    is_missing,
+    join,
     mapping_of,
+    options_of,
     text_of,
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -46,6 +57,28 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     if not isinstance(value, Settings) or (name not in value.entries and method_of(value, name)):
         return None
     return value.entries.get(name) or dispatch.child(reader, value, name)
+
+
+@subscript_of(Named)
+def _at(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    """`output[0]`, `output["loss"]`."""
+    if not isinstance(value, Named):
+        return UNKNOWN
+    if isinstance(key, Constant) and isinstance(key.value, str):
+        return dispatch.attribute(reader, value, key.value, location)
+    return dispatch.subscript(reader, _in_order(reader, value), key, location)
+
+
+def _in_order(reader: Reader, value: Named) -> Sequence:
+    held = [join(option for option in options_of(each) if not is_missing(option)) for each in value.entries.values()]
+    known = [each for each in reader.counted(held) if each is not UNKNOWN]
+    # Of one that may be None, like a loss without labels, it is not known whether it counts.
+    return Sequence(known, "tuple", len(known) == len(held), False, min(1, len(known)))
+
+
+@unpacked(Named)
+def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
+    return operations.unpack(reader, _in_order(reader, value), count) if isinstance(value, Named) else None
 
 
 @stored_attribute_of(Settings)

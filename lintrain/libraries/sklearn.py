@@ -14,8 +14,9 @@ from lintrain.libraries.pandas.methods import part_of
 from lintrain.libraries.torch.tensors import data
 from lintrain.pipeline.values.columns import DataFrame, Series
 from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Sequence, Value
+from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Sequence, Value, is_true
 from lintrain.pipeline.values.tensors import Shape
 from lintrain.pipeline.values.training import Metric
 from lintrain.startup.lazy_dataclass import dataclass
@@ -63,7 +64,7 @@ def _scale(call: Call) -> Value:
     given = call.value("X", 0)
     if not isinstance(given, Tensor):
         escape(call)
-        return UNKNOWN
+        return data(call, Shape((None, None), False), "float") if isinstance(given, DataFrame) else UNKNOWN
     return replace(given, kind="float", text=call.text, origin=call.location)
 
 
@@ -81,6 +82,25 @@ def _make(call: Call) -> Value:
     kind = MADE_UP[call.path.rpartition(".")[2]]
     rows, targets = data(call, Shape((None, None), False), "float"), data(call, Shape((None,), False), kind)
     return Sequence([rows, targets], "tuple", origin=call.location)
+
+
+BUNDLED = {
+    "load_iris": "int", "load_digits": "int", "load_wine": "int", "load_breast_cancer": "int", "load_diabetes": "float",
+    "fetch_california_housing": "float", "fetch_covtype": "int", "load_linnerud": "float",
+}  # fmt: skip
+"""Data sets that come with scikit-learn, by the kind of their targets."""
+
+
+@function(*(f"sklearn.datasets.{name}" for name in BUNDLED))
+def _load(call: Call) -> Value:
+    """`load_iris()`, which has its arrays as attributes; `load_iris(return_X_y=True)`."""
+    if {"as_frame", "n_class"} & call.keywords.keys() or call.is_open or call.positional:
+        return LibraryObject(call.path, call.values(), origin=call.location)
+    kind = BUNDLED[call.path.rpartition(".")[2]]
+    rows, targets = data(call, Shape((None, None), False), "float"), data(call, Shape((None,), False), kind)
+    if is_true(call.value("return_X_y")):
+        return Sequence([rows, targets], "tuple", origin=call.location)
+    return Settings({"data": rows, "target": targets}, False, origin=call.location)
 
 
 OF_CLASSES = (

@@ -140,7 +140,8 @@ def invoke_other(call: Call, callee: Value) -> Value:
     if transfer is not None:
         return ask(call, transfer)
     escape(call)
-    return UNKNOWN
+    # `transform=None` is called only where it is another one: then another value is what counts.
+    return Unstored() if isinstance(callee, Constant) and callee.value is None else UNKNOWN
 
 
 def ask(call: Call, transfer: Transfer) -> Value:

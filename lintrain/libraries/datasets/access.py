@@ -22,8 +22,8 @@ from lintrain.pipeline.values.data import (
     Padding,
     Rows,
 )
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Value, text_of
-from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value, text_of
+from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, Whole
 
 
 @subscript_of(Dataset)
@@ -34,7 +34,7 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
     match key:
         case Constant(value=str(name)):
             return _column_values(value, name)
-        case Constant(value=int()):
+        case Constant(value=int()) | Whole() | Unknown(name="index" | "idx" | "item" | "i" | "index_"):
             return Rows(value, False, depth=len(reader.conditions))
         # A slice of a data set is a dictionary of columns, not a data set: `len(dataset[:100])` counts
         # columns.
@@ -173,6 +173,15 @@ def _edit_by_method(call: Call) -> Value:
                 operations.text_of_parts(call.reader, (call.receiver, argument.value), call.location)
         _edit(call.receiver, any(masks_some(argument.value) for argument in call.positional))
     return Constant(None)
+
+
+@method(ColumnValues, "ne", "eq", "not_equal")
+def _test(call: Call) -> Value:
+    """`ids.ne(tokenizer.pad_token_id)`: which of the tokens are padding, or are not."""
+    values = call.receiver
+    if not isinstance(values, ColumnValues) or values.column.kind is not Kind.TOKENS:
+        return UNKNOWN
+    return ColumnValues(Column("", Kind.MASK, padding=values.column.padding), values.dataset, origin=call.location)
 
 
 @method(ColumnValues, "masked_fill", "where")

@@ -23,9 +23,11 @@ from lintrain.interpreter.core.registry import (
     stored_item_of,
     subscript_of,
 )
+from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, OwnRows, Rows, Step
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -43,6 +45,7 @@ from lintrain.pipeline.values.python import (
     join,
     text_of,
 )
+from lintrain.pipeline.values.tensors import Operation
 
 
 @entries_of(Rows)
@@ -90,14 +93,28 @@ def read_row(reader: Reader, value: Value, key: Value, location: Location) -> Va
 @subscript_of(Encoding)
 def read_encoding(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`encoding["input_ids"]`."""
-    return encoding_entries(value)[0].get(text_of(key), UNKNOWN)
+    return _entry(value, text_of(key), location) or UNKNOWN
+
+
+OF_PROCESSORS = frozenset({"pixel_values", "pixel_mask", "input_features", "input_values", "flattened_patches"})
+"""What processors of images and sound give, besides what tokenizers do."""
+
+
+def _entry(value: Value, name: str | None, location: Location) -> Value | None:
+    """What an encoding holds under a name; None if that is not known."""
+    known = encoding_entries(value)[0].get(name)
+    if known is not None or not isinstance(value, Encoding) or value.is_complete or name not in OF_PROCESSORS:
+        return known
+    # Without `return_tensors` these are lists of arrays.
+    made = Operation(DATA, value.origin or location, value.text)
+    return Tensor(text=value.text, made=made, kind="float", origin=location) if value.returns_tensors else None
 
 
 @attribute_of(Encoding)
 def _encoding_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if name == "data":
         return value
-    return encoding_entries(value)[0].get(name)
+    return _entry(value, name, location)
 
 
 @stored_item_of(Rows)

@@ -1,12 +1,17 @@
-"""Random numbers of NumPy: generators, the arrays that they give, and permutations of rows."""
+"""Random numbers of NumPy: generators, the arrays that they give, and permutations of rows.
+
+Random numbers of Python.
+"""
 
 from __future__ import annotations
 
+from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.shapes import ANY, integer, viewed
 from lintrain.libraries.torch.tensors import data
-from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Unknown, Value, is_missing
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Unknown, Value, is_missing
+from lintrain.pipeline.values.tensors import Real, Whole
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -85,3 +90,26 @@ def _permutation(call: Call) -> Value:
 def _drawn_permutation(call: Call) -> Value:
     made = call.receiver
     return _permutation(call) if isinstance(made, LibraryObject) and made.path in GENERATORS else UNKNOWN
+
+
+@function("random.choice", "random.SystemRandom.choice")
+def _chosen(call: Call) -> Value:
+    """`random.choice(captions)`: any of the items."""
+    return dispatch.element(call.reader, call.value("seq", 0))
+
+
+@function("random.sample", "random.choices")
+def _some(call: Call) -> Value:
+    """Some of the items; how many is not known."""
+    each = dispatch.element(call.reader, call.value("population", 0))
+    return Sequence([each], "list", False, True, origin=call.location)
+
+
+@function("random.randint", "random.randrange", "random.getrandbits")
+def _whole(call: Call) -> Value:
+    return Whole(origin=call.location)
+
+
+@function("random.random", "random.uniform", "random.gauss", "random.normalvariate", "random.betavariate")
+def _real(call: Call) -> Value:
+    return Real(origin=call.location)

@@ -9,16 +9,20 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
     attribute_of,
     function,
+    method,
     method_of,
     stored_attribute_of,
     stored_item_of,
     subscript_of,
 )
+from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.loading import content_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Column, DataFrame, Indexer, Kind, Series, in_part
+from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -26,9 +30,11 @@ from lintrain.pipeline.values.python import (
     Mapping,
     Sequence,
     Slice,
+    Unknown,
     Value,
     literal,
 )
+from lintrain.pipeline.values.tensors import Operation, Shape, Whole
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 FORMS = {"pandas.read_csv": "csv", "pandas.read_json": "json", "pandas.read_parquet": "parquet"}
@@ -51,7 +57,7 @@ def _make(call: Call) -> Value:
     given = call.value("data", 0)
     # Any other argument (`columns=`, `index=`, `dtype=`) may choose or convert columns.
     if not isinstance(given, Mapping) or call.is_open or len(call.positional) + len(call.keywords) != 1:
-        return LibraryObject(call.path, call.values(), origin=call.location)
+        return open_frame(call)
     call.reader.spend(len(given.entries))
     columns = {str(key): _column(str(key), value) for key, value in given.entries.items()}
     first = next(iter(given.entries.values()), None)
@@ -69,10 +75,24 @@ def _read(call: Call) -> Value:
     reading = replace(call, positional=[Argument(path, call.location)], keywords=keywords)
     content = content_of(reading, form, path) if len(call.positional) < 2 else None
     if content is None:
-        return LibraryObject(call.path, call.values(), origin=call.location)
+        is_frame = not call.is_open and not {"chunksize", "iterator", "typ"} & call.keywords.keys()
+        return open_frame(call) if is_frame else LibraryObject(call.path, call.values(), origin=call.location)
     columns = {name: _as_read(column, form) for name, column in content.columns.items()}
     rows, depth = content.rows.get("train"), depth_of(call.reader)
     return DataFrame(columns, content.is_complete, rows, content.sorted_by, depth=depth, origin=call.location)
+
+
+def open_frame(call: Call) -> DataFrame:
+    """A frame with columns that are not known."""
+    return DataFrame({}, False, depth=depth_of(call.reader), origin=call.location)
+
+
+@function("pandas.read_excel", "pandas.read_table", "pandas.read_pickle", "pandas.read_feather", "pandas.read_hdf")
+@function("pandas.read_sql", "pandas.read_sql_query", "pandas.read_fwf", "pandas.merge", "pandas.get_dummies")
+def _read_other(call: Call) -> Value:
+    """Frames of other files, and what is put together of frames; of several sheets a dictionary."""
+    is_frame = not call.is_open and not {"sheet_name", "chunksize"} & call.keywords.keys()
+    return open_frame(call) if is_frame else LibraryObject(call.path, call.values(), origin=call.location)
 
 
 def _as_read(column: Column, form: str) -> Column:
@@ -97,13 +117,41 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
         case Constant(value=str(name), default=None):
             # The series keeps its frame: `frame["a"][0] = 1` may change the frame, depending on the version
             # of pandas.
-            return Series(value.columns[name], value) if name in value.columns else UNKNOWN
-        case Sequence(items=items, is_complete=True):
+            return _column_of(value, name)
+        case Constant(value=str(name)):
+            # Which column it is rests on an option, but it is one.
+            return Series(Column(name), value)
+        case Sequence(items=items, is_complete=True) if all(isinstance(literal(item), str) for item in items):
             return _chosen(reader, value, [literal(item) for item in items], location)
+        case Sequence():
+            return open_part(reader, value, location)
         case Slice() | Series():
             return some_rows(reader, value, location)
         case _:
             return UNKNOWN
+
+
+def _column_of(frame: DataFrame, name: str) -> Value:
+    """A column by its name: where others than those that are known may be there, one of them."""
+    if name in frame.columns:
+        return Series(frame.columns[name], frame)
+    return UNKNOWN if frame.is_complete else Series(Column(name), frame)
+
+
+def open_part(reader: Reader, frame: DataFrame, location: Location) -> DataFrame:
+    """A frame with some of the columns of another one, it is not known which."""
+    return DataFrame({}, False, depth=depth_of(reader), origin=location)
+
+
+def row_of(frame: DataFrame, location: Location | None = None) -> Series:
+    """One row of a frame: the values of its columns by their names."""
+    return Series(Column(""), frame, is_row=True, origin=location)
+
+
+def numbers_of(call_text: str, location: Location, axes: int, kind: str = "") -> Tensor:
+    """The values of a frame or column as an array."""
+    made = Operation(DATA, location, call_text)
+    return Tensor(text=call_text, made=made, shape=Shape((None,) * axes, False), kind=kind, origin=location)
 
 
 def _chosen(reader: Reader, frame: DataFrame, names: list[object], location: Location) -> Value:
@@ -136,18 +184,55 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     if name in {"loc", "iloc", "at", "iat"}:
         return Indexer(value, origin=location)
     if name == "columns":
-        return Sequence([Constant(column) for column in value.columns]) if value.is_complete else UNKNOWN
-    if method_of(value, name) is None and name in value.columns:
-        return Series(value.columns[name], value)
+        return Sequence([Constant(column) for column in value.columns], "list", value.is_complete)
+    if name == "values":
+        return numbers_of(reader.code(location), location, 2)
+    if method_of(value, name) is None and (name in value.columns or (not value.is_complete and name.islower())):
+        return None if name in FRAME_NAMES else _column_of(value, name)
     return None
 
 
 @subscript_of(Indexer)
 def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`frame.iloc[:100]`, `frame.loc[frame["label"] > 0]`."""
-    if isinstance(value, Indexer) and isinstance(key, Slice | Series):
-        return some_rows(reader, value.frame, location)
-    return UNKNOWN
+    if not isinstance(value, Indexer):
+        return UNKNOWN
+    frame = value.frame
+    match key:
+        case Slice() | Series():
+            return some_rows(reader, frame, location)
+        case Sequence(items=[Slice() | Series(), Constant(value=str(name))]):
+            return _column_of(frame, name)
+        case Sequence(items=[Slice() | Series(), Constant(value=int())]):
+            return Series(Column(""), frame)
+        case Sequence(items=[Slice() | Series(), Slice() | Sequence()]):
+            return open_part(reader, frame, location)
+        case Sequence(items=[Constant() | Unknown(), Constant(value=str(name))]):
+            return ColumnValues(frame.columns.get(name, Column(name)), origin=location)
+        case Sequence(items=[Constant() | Unknown(), Constant(value=int())]):
+            return ColumnValues(Column(""), origin=location)
+        case Constant() | Whole():
+            return row_of(frame, location)
+        case _:
+            return UNKNOWN
+
+
+FRAME_NAMES = frozenset({"shape", "size", "index", "dtypes", "empty", "ndim", "axes", "attrs", "plot", "style"})
+"""Attributes of every frame, whatever its columns are."""
+
+
+@method(DataFrame, "to_numpy")
+def _to_numpy(call: Call) -> Value:
+    return numbers_of(call.text, call.location, 2)
+
+
+@method(DataFrame, "iterrows")
+def _rows(call: Call) -> Value:
+    """`for index, row in frame.iterrows()`."""
+    if not isinstance(call.receiver, DataFrame):
+        return UNKNOWN
+    pair = Sequence([Unknown(name="index"), row_of(call.receiver, call.location)], "tuple")
+    return Sequence([pair], "list", False, True, origin=call.location)
 
 
 @stored_item_of(DataFrame)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.datasets.columns import column_of
-from lintrain.libraries.pandas.frames import depth_of, same_rows, some_rows
+from lintrain.libraries.pandas.frames import depth_of, open_frame, same_rows, some_rows
 from lintrain.libraries.pandas.series import kind_as
 from lintrain.pipeline.values.columns import Column, DataFrame, Kind, Series, computed, in_part
 from lintrain.pipeline.values.data import ColumnValues
@@ -159,7 +159,8 @@ def _changed(call: Call) -> Value:
     )
     if isinstance(call.receiver, DataFrame) and not keeps:
         call.receiver.forget()
-    return UNKNOWN
+    gives_frame = call.path.endswith(("join", "merge", "explode", "set_index", "set_axis"))
+    return open_frame(call) if gives_frame and is_missing(call.value("inplace")) else UNKNOWN
 
 
 @function("pandas.concat")
@@ -169,10 +170,11 @@ def _together(call: Call) -> Value:
     parts = given.items if isinstance(given, Sequence) and given.is_complete else []
     frames = [part for part in parts if isinstance(part, DataFrame)]
     if not frames or len(frames) < len(parts) or not is_missing(call.value("axis", 1)):
-        return LibraryObject(call.path, call.values(), origin=call.location)
+        are_frames = bool(parts) and len(frames) == len(parts)
+        return open_frame(call) if are_frames else LibraryObject(call.path, call.values(), origin=call.location)
     first, *others = frames
     if any(_kinds(other) != _kinds(first) or not other.is_complete for other in others):
-        return UNKNOWN
+        return open_frame(call)
     made = some_rows(call.reader, first, call.location)
     # Otherwise the index has each number several times, and becomes a column in `Dataset.from_pandas`.
     made.is_numbered = is_true(call.value("ignore_index"))

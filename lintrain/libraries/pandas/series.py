@@ -11,6 +11,7 @@ from lintrain.interpreter.core.registry import (
     element_of,
     function,
     method,
+    method_of,
     operated,
     stored_item_of,
     subscript_of,
@@ -47,8 +48,9 @@ def kind_as(given: Value) -> Kind:
 
 def _values(series: Series, location: Location) -> Value:
     """The plain values, where something is known of them."""
-    known = series.column.kind is not Kind.UNKNOWN
-    return ColumnValues(series.column, UNKNOWN, origin=location) if known else UNKNOWN
+    if series.column.kind is not Kind.UNKNOWN:
+        return ColumnValues(series.column, UNKNOWN, origin=location)
+    return ColumnValues(series.column, origin=location) if series.frame is not None and not series.is_row else UNKNOWN
 
 
 @attribute_of(Series)
@@ -62,6 +64,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
             return value
         case "values" | "array":
             return _values(value, location)
+        case _ if value.is_row and value.frame is not None and method_of(value, name) is None:
+            return ColumnValues(value.frame.columns.get(name, Column(name)), origin=location)
         case _:
             return None
 
@@ -71,15 +75,19 @@ def _some(reader: Reader, value: Value, key: Value, location: Location) -> Value
     """`series[0]`, `series[:100]`, `series[mask]`."""
     if not isinstance(value, Series):
         return UNKNOWN
+    if value.is_row:
+        name = literal(key)
+        held = value.frame.columns if value.frame is not None else {}
+        return ColumnValues(held.get(name, Column(name)), origin=location) if isinstance(name, str) else UNKNOWN
     if isinstance(key, Slice | Series):
-        return Series(in_part(value.column), origin=location)
+        return Series(in_part(value.column), value.frame, origin=location)
     return _values(value, location)
 
 
 @element_of(Series)
 def _each(reader: Reader, value: Value) -> Value:
-    known = isinstance(value, Series) and value.column.kind is not Kind.UNKNOWN
-    return ColumnValues(value.column) if isinstance(value, Series) and known else UNKNOWN
+    is_known = isinstance(value, Series) and (value.column.kind is not Kind.UNKNOWN or value.frame is not None)
+    return ColumnValues(value.column) if isinstance(value, Series) and is_known and not value.is_row else UNKNOWN
 
 
 @stored_item_of(Series)

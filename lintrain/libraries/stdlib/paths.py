@@ -7,14 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lintrain.interpreter.core.arithmetic import LONGEST
-from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import attribute_of, function, method, operated
+from lintrain.interpreter.core.registry import attribute_of, element_of, function, method, operated
 from lintrain.knowledge.plain_yaml import UNREAD, read_json_settings, read_yaml_settings
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
+from lintrain.pipeline.values.columns import Column, Kind
+from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.loading import FilePath, OpenFile
 from lintrain.pipeline.values.python import (
+    ABSENT,
     UNKNOWN,
     Absent,
     Bound,
@@ -130,6 +133,66 @@ def _content(call: Call) -> Value:
     return call.receiver
 
 
+def text(call: Call) -> ColumnValues:
+    """Text that is not known."""
+    return ColumnValues(Column("", Kind.TEXT), origin=call.location)
+
+
+def _is_of_text(value: Value) -> bool:
+    """Whether a file is open for text."""
+    if isinstance(value, OpenFile):
+        return True
+    if not isinstance(value, LibraryObject) or value.path != "builtins.open":
+        return False
+    mode = value.arguments.get("mode", value.arguments.get("1", ABSENT))
+    return isinstance(mode, Absent) or "b" not in (text_of(mode) or "b")
+
+
+@method(LibraryObject, "read", "readline")
+@method(OpenFile, "readline")
+def _read_text(call: Call) -> Value:
+    if _is_of_text(call.receiver):
+        return text(call)
+    escape(call)
+    return UNKNOWN
+
+
+@method(LibraryObject, "readlines")
+@method(OpenFile, "readlines")
+def _lines(call: Call) -> Value:
+    """`open(path).readlines()`."""
+    if _is_of_text(call.receiver):
+        return Sequence([text(call)], "list", False, True, origin=call.location)
+    escape(call)
+    return UNKNOWN
+
+
+@element_of(LibraryObject)
+@element_of(OpenFile)
+def _line(reader: Reader, value: Value) -> Value:
+    """`for line in open(path)`."""
+    return ColumnValues(Column("", Kind.TEXT)) if _is_of_text(value) else UNKNOWN
+
+
+@function("re.sub")
+def _substituted(call: Call) -> Value:
+    return text(call)
+
+
+@function("re.split", "re.findall")
+def _parts(call: Call) -> Value:
+    return Sequence([text(call)], "list", False, call.path == "re.split", origin=call.location)
+
+
+@method(ColumnValues, "split", "rsplit", "splitlines", "partition")
+def _split(call: Call) -> Value:
+    """`line.split()`: pieces of text."""
+    held = call.receiver
+    if isinstance(held, ColumnValues) and held.column.kind is Kind.TEXT:
+        return Sequence([text(call)], "list", False, True, origin=call.location)
+    return UNKNOWN
+
+
 MOST_VALUES = 2_000
 """Values of one file; what holds more is data."""
 
@@ -158,10 +221,28 @@ def settings_in(call: Call, path: FilePath, read: Read) -> Value:
 
 
 def read_near(reader: Reader, text: str, read: Read) -> object:
-    """The content of a file, seen from the script's folder, else from where lintrain runs."""
-    beside = Path(os.path.dirname(reader.source.path)) / text  # noqa: PTH120
-    content = read(beside)
-    return content if content is not UNREAD else read(Path(text))
+    """The content of a file, seen from the script's folder and those above it, else from where lintrain runs."""
+    folder = Path(os.path.dirname(reader.source.path))  # noqa: PTH120
+    # People start scripts from the folder of the repository, so that is as likely as the script's own.
+    for above in (folder, *_up_to_root(folder), Path()):
+        content = read(above / text)
+        if content is not UNREAD:
+            return content
+    return UNREAD
+
+
+MOST_FOLDERS = 8
+"""Folders above a script that are looked into."""
+
+
+def _up_to_root(folder: Path) -> list[Path]:
+    """The folders above one, up to that of its repository; none if it is in none."""
+    above: list[Path] = []
+    for each in (folder, *folder.parents[:MOST_FOLDERS]):
+        above.append(each)
+        if (each / ".git").exists():
+            return above[1:]
+    return []
 
 
 def _is_named_twice(reader: Reader, text: str) -> bool:

@@ -1,6 +1,6 @@
 """Functions and methods of torch that give a tensor and that no other file follows: always a tensor, of any shape.
 
-Samples and probabilities of `torch.distributions`.
+Samples and probabilities of `torch.distributions`; the number of devices.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from lintrain.interpreter.core.registry import METHODS, Transfer, family, functi
 from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied
 from lintrain.interpreter.tracing import is_data, kind_given
 from lintrain.libraries.torch.tensors import data
+from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -104,6 +105,48 @@ def _tensor_function(path: str) -> Transfer | None:
     if name in MADE:
         return _make
     return _compute if name in ALL else _several if name in SEVERAL else _sorted if name in VALUES_AND_INDICES else None
+
+
+OF_NUMPY = frozenset(
+    {
+        "zeros_like", "ones_like", "full_like", "empty_like", "add", "subtract", "multiply", "divide", "power",
+        "maximum", "minimum", "log", "log1p", "log2", "log10", "expm1", "cumsum", "floor", "ceil", "sign", "hstack",
+        "column_stack", "dstack", "dot", "matmul", "outer", "tile", "repeat", "expand_dims", "roll", "flip", "fliplr",
+        "flipud", "rot90", "swapaxes", "moveaxis", "einsum", "diff", "pad", "bincount", "eye", "full", "identity",
+        "std", "var", "atleast_2d", "broadcast_to", "take", "cov", "histogram_bin_edges", "interp", "convolve", "sinh",
+    }
+)  # fmt: skip
+"""Functions of NumPy that give an array."""
+
+READ_BY_NUMPY = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring"})
+
+
+@family("numpy")
+def _array_function(path: str) -> Transfer | None:
+    package, _, name = path.rpartition(".")
+    if package != "numpy":
+        return None
+    return _read_array if name in READ_BY_NUMPY else _compute_array if name in OF_NUMPY else None
+
+
+def _read_array(call: Call) -> Value:
+    """`np.load("x.npy")`; objects of any kind may be in a file that is read with pickle."""
+    if call.is_open or "allow_pickle" in call.keywords or ("dtype" in call.keywords and not kind_given(call)):
+        escape(call)
+        return LibraryObject(call.path, call.values(), origin=call.location)
+    return data(call, ANY, kind_given(call))
+
+
+def _compute_array(call: Call) -> Value:
+    """An array of arrays and numbers; of something that is not understood nothing more is known."""
+    name = call.path.rpartition(".")[2]
+    operands = _operands(call)
+    # Text and objects are no arrays of numbers.
+    if any(isinstance(each, Constant) and isinstance(each.value, str) for each in operands):
+        return LibraryObject(call.path, call.values(), origin=call.location)
+    known = {"add", "subtract", "multiply", "divide", "maximum", "minimum"}
+    shape = _shape_after("add" if name in known else name, operands) if name in known | LIKE | ONE_BY_ONE else ANY
+    return _computed(call, name, operands, ANY if call.is_open else shape)
 
 
 def _make(call: Call) -> Value:
@@ -282,3 +325,9 @@ def _of_distribution(call: Call) -> Value:
         # `sample` runs without a gradient, `rsample` with one.
         made.cut = made.cut or Operation(name, call.location, call.text)
     return made
+
+
+@function("torch.cuda.device_count", "torch.xpu.device_count")
+def _devices(call: Call) -> Value:
+    """One device, where it is not known how many there are."""
+    return Constant(1, UNCERTAIN, origin=call.location)

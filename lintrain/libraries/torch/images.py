@@ -73,7 +73,7 @@ def after_transforms(image: Image, transform: Value) -> Image | None:
         return None
     current: Image | None = image
     for step in steps:
-        current = _after(current, step) if current is not None else None
+        current = after(current, step) if current is not None else None
     return current
 
 
@@ -95,7 +95,8 @@ def _steps(transform: Value) -> list[LibraryObject] | None:
     return found
 
 
-def _after(image: Image, step: LibraryObject) -> Image | None:
+def after(image: Image, step: LibraryObject) -> Image | None:
+    """The sizes of an image after one transform; None if they are not known."""
     name = step.path.rpartition(".")[2]
     if name in TENSORS or name in SAME:
         return image

@@ -15,14 +15,13 @@ from lintrain.interpreter.core.registry import (
     family,
     function,
     stored_attribute_of,
-    subscript_of,
 )
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.loading import Settings
+from lintrain.pipeline.values.loading import Named
 from lintrain.pipeline.values.model import Config, Model, Task
 from lintrain.pipeline.values.python import (
     ABSENT,
@@ -33,15 +32,11 @@ from lintrain.pipeline.values.python import (
     Function,
     Literal,
     Mapping,
-    Sequence,
     Unknown,
     Value,
-    is_missing,
     join,
-    options_of,
     text_of,
 )
-from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 TASKS = {
@@ -224,24 +219,7 @@ def _output(path: str) -> Transfer | None:
 def _make_output(call: Call) -> Value:
     """`SequenceClassifierOutput(loss=loss, logits=logits)`: what an own model returns, by name or by place."""
     entries: dict[Literal, Value] = {name: each.value for name, each in call.keywords.items() if name != "**"}
-    return Outputs(entries, not call.is_open and "**" not in call.keywords, origin=call.location)
-
-
-@dataclass(eq=False, slots=True)
-class Outputs(Settings):
-    """What a model returns by names; those that are not None have numbers too."""
-
-
-@subscript_of(Outputs)
-def _output_at(reader: Reader, value: Value, key: Value, location: Location) -> Value:
-    """`output[0]` is the first that is not None; `output["loss"]`."""
-    if not isinstance(value, Outputs):
-        return UNKNOWN
-    if isinstance(key, Constant) and isinstance(key.value, str):
-        return dispatch.attribute(reader, value, key.value, location)
-    held = [join(option for option in options_of(each) if not is_missing(option)) for each in value.entries.values()]
-    known = Sequence([each for each in held if each is not UNKNOWN], "tuple", False, False, 1)
-    return dispatch.subscript(reader, known, key, location)
+    return Named(entries, not call.is_open and "**" not in call.keywords, origin=call.location)
 
 
 def _config_of(call: Call, how: str) -> Value:

@@ -152,10 +152,14 @@ class DataFrame(Value):
 
 @dataclass(eq=False, slots=True)
 class Series(Value):
-    """The values of one column, of the frame that they are a part of; of an unknown kind where code computed them."""
+    """The values of one column, of the frame that they are a part of; of an unknown kind where code computed them.
+
+    `is_row` if they are those of one row instead, by the names of the columns.
+    """
 
     column: Column
     frame: DataFrame | None = None
+    is_row: bool = False
 
 
 @dataclass(eq=False, slots=True)

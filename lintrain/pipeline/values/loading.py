@@ -101,3 +101,8 @@ class OpenFile(Value):
 @dataclass(eq=False, slots=True)
 class Settings(Mapping):
     """Values by name that are attributes too: what OmegaConf, Hydra and EasyDict give."""
+
+
+@dataclass(eq=False, slots=True)
+class Named(Settings):
+    """Values by name that have numbers too: a namedtuple, what a model returns. Those that are None have none."""
