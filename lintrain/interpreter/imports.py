@@ -35,6 +35,7 @@ LIBRARIES = frozenset(
         "collections",
         "contextlib",
         "copy",
+        "csv",
         "cv2",
         "dataclasses",
         "datasets",
@@ -81,6 +82,7 @@ LIBRARIES = frozenset(
         "torch",
         "torchaudio",
         "torchmetrics",
+        "torchtext",
         "torchvision",
         "tqdm",
         "transformers",
@@ -108,6 +110,7 @@ ALIASES = {
     "tf_keras": "keras",
     "pytorch_lightning": "lightning",
     "lightning.pytorch": "lightning",
+    "torchtext.legacy": "torchtext",
 }
 """Packages that go by several names: rules know the one on the right."""
 

@@ -60,6 +60,10 @@ def _fit(call: Call) -> Value:
 
 
 def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> None:
+    # `fit(model, data_module)`: the second argument may be either.
+    second = given.get("train_dataloaders")
+    if isinstance(second, Instance) and "datamodule" not in given:
+        given = {"datamodule": second, **{name: value for name, value in given.items() if value is not second}}
     data = given.get("datamodule")
     owners = [owner for owner in (data, module) if isinstance(owner, Instance)]
     if any(owner.cls.lookup(hook) for owner in owners for hook in CHANGES_BATCHES):

@@ -15,7 +15,7 @@ from lintrain.libraries.torch.tensors import data
 from lintrain.pipeline.values.columns import DataFrame, Series
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.loading import Settings
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Tensor, one_tensor
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Sequence, Value, is_true
 from lintrain.pipeline.values.tensors import Shape
 from lintrain.pipeline.values.training import Metric
@@ -61,7 +61,7 @@ def _scaler(call: Call) -> Value:
 
 @method(Scaling, "fit_transform", "transform", "inverse_transform")
 def _scale(call: Call) -> Value:
-    given = call.value("X", 0)
+    given = one_tensor(call.value("X", 0))
     if not isinstance(given, Tensor):
         escape(call)
         return data(call, Shape((None, None), False), "float") if isinstance(given, DataFrame) else UNKNOWN

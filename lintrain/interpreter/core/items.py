@@ -8,6 +8,7 @@ from lintrain.pipeline.values.data import ColumnValues, Encoding
 from lintrain.pipeline.values.python import (
     MOST_OPTIONS,
     Constant,
+    Library,
     Literal,
     Mapping,
     OneOf,
@@ -15,6 +16,7 @@ from lintrain.pipeline.values.python import (
     join,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 DEEPEST = 3
 """Levels of rows in each other that are put together: a dictionary of lists of numbers."""
@@ -38,6 +40,8 @@ def put_together(items: Sequence[Value], levels: int = DEEPEST) -> Value:
             return _any_tuple(items, len(parts), levels)
         case Constant():
             return _any_literal(items)
+        case Library():
+            return _any_class(items)
         case ColumnValues() | Encoding():
             # One line of the script made them, in each pass of a comprehension.
             return items[0] if len({_call_of(item) for item in items}) == 1 else join(items)
@@ -65,6 +69,20 @@ def _any_literal(items: Sequence[Value]) -> Value:
         return join(items)
     distinct = tuple(dict.fromkeys(plain))
     return join(items) if len(distinct) <= MOST_OPTIONS else OneOf(literals=distinct)
+
+
+OF_ARCHITECTURE = lazy_pattern(r"transformers\.\w*?(?:(?P<head>For[A-Z]\w+)|(?P<other>Config|Tokenizer))(?:Fast)?")
+"""Classes of transformers that there is one of for each architecture."""
+
+
+def _any_class(items: Sequence[Value]) -> Value:
+    """Any of many classes: those of one head as the class that chooses among them, `AutoModelForMaskedLM`."""
+    chosen: dict[str, Value] = {}
+    for item in items:
+        found = OF_ARCHITECTURE.fullmatch(item.path) if isinstance(item, Library) else None
+        name = f"Model{found['head']}" if found and found["head"] else found["other"] if found else ""
+        chosen[name or str(id(item))] = Library(f"transformers.Auto{name}") if name else item
+    return join(chosen.values())
 
 
 def _call_of(item: Value) -> tuple[object, ...]:

@@ -32,6 +32,8 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
     if not isinstance(value, Dataset):
         return UNKNOWN
     match key:
+        case Constant(value=str(name)) if name in SPLITS and _may_be_splits(value):
+            return replace(value, split=name, origin=location)
         case Constant(value=str(name)):
             return _column_values(value, name)
         case Constant(value=int()) | Whole() | Unknown(name="index" | "idx" | "item" | "i" | "index_"):
@@ -42,6 +44,15 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
             return Rows(value, True, depth=len(reader.conditions))
         case _:
             return UNKNOWN
+
+
+SPLITS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval"})
+"""What splits are called."""
+
+
+def _may_be_splits(dataset: Dataset) -> bool:
+    """Whether it is not known if this is one data set or several splits: a folder on disk."""
+    return not dataset.is_complete and dataset.split is None and "load_from_disk" in dataset.operations
 
 
 def _column_values(dataset: Dataset, name: str) -> Value:

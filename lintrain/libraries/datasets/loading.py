@@ -213,10 +213,10 @@ def _load_from_disk(call: Call) -> Value:
 
 
 def _unread(call: Call) -> Value:
-    """A data set or several splits: only the class method's name shows which."""
+    """A data set or several splits: what the code does with it decides, unless the class method's name shows which."""
     if call.path.endswith("DatasetDict.load_from_disk"):
         return _all_splits(call, Loaded())
-    return _split(call, Loaded(), None) if ".Dataset." in call.path else UNKNOWN
+    return _split(call, Loaded(), None)
 
 
 PLAIN = frozenset(

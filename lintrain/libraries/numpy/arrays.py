@@ -23,7 +23,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Difference, Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.model import Model, Role, Tensor, one_tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -73,7 +73,7 @@ def in_role(role: Role, value: Value, call: Call) -> Tensor:
 def _subject(call: Call) -> Value:
     """The array that a function or method works on: its receiver, or its first argument."""
     first = call.receiver if isinstance(call.receiver, Tensor | Sequence) else _first(call)
-    return join([array_of(option) for option in options_of(first)])
+    return one_tensor(join([array_of(option) for option in options_of(first)]))
 
 
 def _first(call: Call) -> Value:
@@ -133,9 +133,12 @@ def _choose(call: Call) -> Value:
 
 
 def _as_tensor(call: Call, value: Value) -> Value:
-    """What a function gives: those of torch give a tensor, whatever they are given."""
-    is_known = isinstance(value, Tensor | ColumnValues) or not call.path.startswith("torch.")
-    return value if is_known else of_unknown(call, value)
+    """What a function gives: those of torch give a tensor, whatever they are given, and some of NumPy an array."""
+    gives_one = call.path.startswith("torch.") or call.path in GIVE_ARRAYS
+    return of_unknown(call, value) if gives_one and not isinstance(value, Tensor | ColumnValues) else value
+
+
+GIVE_ARRAYS = frozenset({"numpy.concatenate", "numpy.vstack"})
 
 
 def _note_single(call: Call, axis: Argument | None) -> None:

@@ -174,6 +174,19 @@ def _line(reader: Reader, value: Value) -> Value:
     return ColumnValues(Column("", Kind.TEXT)) if _is_of_text(value) else UNKNOWN
 
 
+@function("csv.reader")
+def _records(call: Call) -> Value:
+    """The lines of a CSV file, each a list of texts."""
+    line = Sequence([text(call)], "list", False, True)
+    return Sequence([line], "list", False, True, origin=call.location)
+
+
+@function("csv.DictReader")
+def _named_records(call: Call) -> Value:
+    line = Mapping({}, False, others=text(call))
+    return Sequence([line], "list", False, True, origin=call.location)
+
+
 @function("re.sub")
 def _substituted(call: Call) -> Value:
     return text(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lintrain.interpreter.core.items import put_together
 from lintrain.interpreter.core.registry import held_by
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import DATA
@@ -18,6 +19,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    join,
 )
 from lintrain.pipeline.values.tensors import Operation, Real, Shape, Whole
 
@@ -30,6 +32,9 @@ ROWS = Shape((None,), False)
 def batch_of(row: Value) -> Value | None:
     """A batch of rows like this one; None for a row that is not built of known parts."""
     match row:
+        case Either(options=options):
+            batches = [batch for option in options if (batch := batch_of(option)) is not None]
+            return put_together(batches) if len(batches) == len(options) else None
         case Sequence(items=items, kind="tuple", is_complete=True):
             return Sequence([_batched(item, f"[{index}]") for index, item in enumerate(items)], "tuple")
         case Mapping() | Encoding():
@@ -49,6 +54,8 @@ def _batched(part: Value, key: str) -> Value:
             return replace(part, shape=ANY if shape.is_open else Shape((None, *shape.sizes), False))
         case ColumnValues():
             return part
+        case Either(options=options) if all(isinstance(option, Tensor) for option in options):
+            return join(_batched(option, key) for option in options)
         case _:
             return batch_of(part) or Unknown(name=f"batch.{key}")
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from lintrain.interpreter import objects
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
     Transfer,
@@ -40,6 +41,7 @@ from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,
     Constant,
+    Either,
     Function,
     Instance,
     Literal,
@@ -100,9 +102,15 @@ def _batch(reader: Reader, value: Value) -> Value:
     )
 
 
-@method(Loader, "__iter__", "__next__")
+@method(Loader, "__iter__")
 def _iterate(call: Call) -> Value:
     return call.receiver
+
+
+@method(Loader, "__next__", "next")
+def _next(call: Call) -> Value:
+    """`iter(loader).next()`, as older versions have it."""
+    return dispatch.element(call.reader, call.receiver)
 
 
 LOADER_NAME = lazy_pattern(r"(loader|_dl|batches)$", re.IGNORECASE)
@@ -199,7 +207,15 @@ def _look(call: Call) -> Value:
 
 @element_of(TorchDataset)
 def _row(reader: Reader, value: Value) -> Value:
-    return Unknown(name="row")
+    found = row_of(reader, value, value.origin) if value.origin is not None else UNKNOWN
+    return Unknown(name="row") if isinstance(found, Unknown) else found
+
+
+@subscript_of(TorchDataset)
+def _row_at(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    """`dataset[0]`, `dataset[index]`."""
+    is_number = isinstance(key, Whole | Unknown) or integer(key) is not None
+    return _row(reader, value) if is_number else UNKNOWN
 
 
 MOST_COLLATIONS = 16
@@ -275,6 +291,9 @@ def row_of(reader: Reader, dataset: Value, location: Location) -> Value:
     """One item of a data set, as a collate function gets it in a list."""
     row: Value | None = None
     match dataset:
+        case Either(options=options):
+            held = [option for option in options if not is_missing(option)]
+            row = any_of([row_of(reader, option, location) for option in held]) if held else None
         case Dataset() | Sequence():
             row = dispatch.element(reader, dataset)
         case Instance():

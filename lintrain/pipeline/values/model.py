@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Unknown, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, Unknown, Value
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -246,6 +246,13 @@ class Tensor(Value):
             is_reshaped=any(each.is_reshaped for each in tensors),
             is_cleaned=True,
         )
+
+
+def one_tensor(value: Value) -> Value:
+    """What several tensors have in common, for code that gets any of them; any other value is left as it is."""
+    if not isinstance(value, Either) or not all(isinstance(option, Tensor) for option in value.options):
+        return value
+    return value.options[0].merged(value.options[1:]) or value
 
 
 @dataclass(eq=False, slots=True)
