@@ -49,6 +49,9 @@ def test_a_folder_on_disk_may_hold_splits(key: str) -> None:
     assert isinstance(split, Dataset)
     assert split.split == key
     assert isinstance(value_of(code, "held['text']"), ColumnValues)
+    both = value_of(code, f"[held['{key}'], held['{key}'], held['test']]")
+    assert isinstance(both, Sequence)
+    assert both.items[0] is both.items[1] is not both.items[2]
     mapped = value_of(code, "held.map(lambda row: {'size': 1})['train']")
     assert isinstance(mapped, Dataset)
     assert set(mapped.columns or {}) == {"size"}

@@ -118,8 +118,10 @@ class Reader:
     children: dict[tuple[int, str], Unknown] = field(default_factory=lambda: {})
     free: dict[tuple[int, str], Value] = field(default_factory=lambda: {})
     """What names stand for that nothing binds, by module (which its own names keep alive)."""
+    splits: dict[tuple[int, str], Value] = field(default_factory=lambda: {})
+    """The splits that code takes out of data of which it is not known whether it has some, by their names."""
     kept: list[Value] = field(default_factory=lambda: [])
-    """Values whose identity is a key of `children`: they must outlive it."""
+    """Values whose identity is a key of `children` or `splits`: they must outlive it."""
 
     @property
     def source(self) -> Source:

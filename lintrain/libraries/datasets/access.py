@@ -33,7 +33,7 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
         return UNKNOWN
     match key:
         case Constant(value=str(name)) if name in SPLITS and _may_be_splits(value):
-            return replace(value, split=name, origin=location)
+            return _as_split(reader, value, name)
         case Constant(value=str(name)):
             return _column_values(value, name)
         case Constant(value=int()) | Whole() | Unknown(name="index" | "idx" | "item" | "i" | "index_"):
@@ -53,6 +53,17 @@ SPLITS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval"
 def _may_be_splits(dataset: Dataset) -> bool:
     """Whether it is not known if this is one data set or several splits: a folder on disk."""
     return not dataset.is_complete and dataset.split is None and "load_from_disk" in dataset.operations
+
+
+def _as_split(reader: Reader, dataset: Dataset, name: str) -> Value:
+    """A split of what may be several: the same one each time, made of the same split of what the whole was made of."""
+    made: Value | None = None
+    for each in reversed(dataset.lineage):
+        if (id(each), name) not in reader.splits:
+            reader.splits[id(each), name] = replace(each, parent=made, split=name)
+            reader.kept.append(each)
+        made = reader.splits[id(each), name]
+    return made or dataset
 
 
 def _column_values(dataset: Dataset, name: str) -> Value:
