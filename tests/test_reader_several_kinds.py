@@ -170,3 +170,52 @@ def test_outputs_of_a_model_by_name_keep_their_order() -> None:
     assert isinstance(first, Constant)
     assert first.value == 3
     assert not isinstance(value_of(code, f"{made}.logits"), ModelOutput)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import torch.multiprocessing as mp\nmp.spawn(work, args=(16,), nprocs=2)\n",
+        "import torch.multiprocessing as mp\nmp.spawn(fn=work, args=[16], nprocs=2)\n",
+        "from accelerate import notebook_launcher\nnotebook_launcher(alone, (16,), num_processes=2)\n",
+    ],
+)
+def test_functions_that_run_in_several_processes_get_their_arguments(start: str) -> None:
+    code = f"""
+from torch.utils.data import DataLoader
+def work(rank, size):
+    DataLoader(data, batch_size=size)
+def alone(size):
+    DataLoader(data, batch_size=size)
+{start}"""
+    sizes = [loader.value("batch_size") for loader in pipeline_of(code).loaders]
+    assert any(isinstance(size, Constant) and size.value == 16 for size in sizes)
+
+
+def test_parameters_of_a_function_for_fire_are_options() -> None:
+    code = """
+    import fire
+    from torch.utils.data import DataLoader
+    def main(size=16, name="", other=None, fast=False):
+        DataLoader(data, batch_size=size, num_workers=other, shuffle=fast, collate_fn=name)
+    fire.Fire(main)
+    """
+    (loader,) = pipeline_of(code).loaders
+    defaults = {name: getattr(loader.value(name), "default", None) for name in ("batch_size", "shuffle", "collate_fn")}
+    assert defaults["batch_size"].option == "--size"
+    assert defaults["batch_size"].text == "16"
+    assert defaults["shuffle"].is_switch
+    assert not defaults["collate_fn"].option
+
+
+def test_a_scaler_of_another_library_gives_the_loss_that_it_scales() -> None:
+    code = "from somewhere import Scaler\nscaler = Scaler()\nscaler.scale(torch.zeros(1).sum()).backward()\n"
+    (event,) = (event for event in pipeline_of(f"import torch\n{code}").events if event.act is Act.BACKWARD)
+    assert isinstance(event.details["loss"], Tensor)
+
+
+def test_a_smoothed_loss_of_transformers_is_a_loss() -> None:
+    code = "from transformers.trainer_pt_utils import LabelSmoother\nsmooth = LabelSmoother(epsilon=0.1)\n"
+    found = value_of(code, "smooth(outputs, labels)")
+    assert isinstance(found, Tensor)
+    assert found.role is Role.LOSS

@@ -17,15 +17,20 @@ from lintrain.pipeline.values.python import (
     Constant,
     Instance,
     LibraryObject,
+    OneOf,
     Sequence,
     Unknown,
     Value,
     options_of,
 )
 from lintrain.pipeline.values.python import Mapping as MappingValue
+from lintrain.pipeline.values.tensors import Real, SpecialToken, Templated, Text, Whole
 
 Items = Mapping[ast.ClassDef, Value]
 """What `__getitem__` of the script's own classes returns."""
+
+OF_A_KIND = Whole | Real | Text | Templated | OneOf | SpecialToken
+"""What no rule needs to know more of: a number or a text, whichever it is."""
 
 KNOWN_BY_CHOICE = frozenset({"default", "not given"})
 """Levels short of the best at which nothing is unknown."""
@@ -86,7 +91,7 @@ def _is_none(value: Value) -> bool:
 
 
 def _is_vague(value: Value) -> bool:
-    return isinstance(value, Unknown | LibraryObject | Bound)
+    return isinstance(value, Unknown | LibraryObject | Bound) and not isinstance(value, OF_A_KIND)
 
 
 def _training_data(pipeline: Pipeline) -> Iterator[Asked]:

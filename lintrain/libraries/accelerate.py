@@ -1,16 +1,31 @@
-"""Accelerate and Lightning Fabric: what prepares a plain loop's objects, and runs its backward pass."""
+"""Accelerate and Lightning Fabric: what prepares a plain loop's objects, and runs its backward pass.
+
+Functions that run one of the script's functions in each process.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, function, method, method_of
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Launcher, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, LibraryObject, Sequence, Unknown, Value
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Absent,
+    Bound,
+    Constant,
+    Function,
+    LibraryObject,
+    Sequence,
+    Unknown,
+    Value,
+)
+from lintrain.pipeline.values.tensors import Whole
 
 OF_ACCELERATOR = ("device_placement", "split_batches", "mixed_precision", "gradient_accumulation_steps", "cpu")
 OF_FABRIC = ("accelerator", "strategy", "devices", "num_nodes", "precision", "plugins", "callbacks", "loggers")
@@ -127,4 +142,25 @@ def _unscale(call: Call) -> Value:
 @method(Launcher, "init_trackers", "register_for_checkpointing", "free_memory", "get_state_dict", "save_model")
 @method(Launcher, "main_process_first", "get_tracker", "barrier", "seed_everything")
 def _harmless(call: Call) -> Value:
+    return UNKNOWN
+
+
+@function("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+def _spawn(call: Call) -> Value:
+    """`mp.spawn(main_worker, args=(world_size, options))`: the number of the process comes first."""
+    return _run_in_processes(call, "fn", [Whole(name="rank")])
+
+
+@function("accelerate.notebook_launcher", "accelerate.debug_launcher")
+def _launch(call: Call) -> Value:
+    return _run_in_processes(call, "function", [])
+
+
+def _run_in_processes(call: Call, name: str, first: list[Value]) -> Value:
+    function_given, given = call.value(name, 0), call.value("args", 1)
+    items = given.items if isinstance(given, Sequence) and given.is_complete else []
+    if isinstance(given, Sequence | Absent) and isinstance(function_given, Function | Bound) and not call.is_open:
+        dispatch.call(call.reader, function_given, [*first, *items], location=call.location)
+    else:
+        escape(call)
     return UNKNOWN

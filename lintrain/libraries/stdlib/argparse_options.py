@@ -1,4 +1,4 @@
-"""Argparse: what its options give is a default that the user may overrule."""
+"""Argparse and Fire: what their options give is a default that the user may overrule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import cast
 
-from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
     attribute_of,
@@ -258,3 +259,25 @@ def _click_option(reader: Reader, made: Function, mark: LibraryObject) -> None:
         # one option.
         flag = next((name for name in names if name.startswith("-")), long[0])
         made.defaults.setdefault(long[0].replace("-", "_"), option_value(flag, default.value, mark.origin))
+
+
+@function("fire.Fire")
+def _fire(call: Call) -> Value:
+    """`fire.Fire(main)`: the parameters of the function are options, their defaults those of the options."""
+    component = call.value("component", 0)
+    if not isinstance(component, Function):
+        escape(call)
+        return UNKNOWN
+    keywords = {name: _as_option(name, default) for name, default in component.defaults.items()}
+    return dispatch.call(call.reader, component, [], keywords, location=call.location)
+
+
+def _as_option(name: str, default: Value) -> Value:
+    if not isinstance(default, Constant) or default.default is not None:
+        return default
+    plain = default.value
+    # `base_model=""` stands for an option that has to be given.
+    if plain in {None, ""}:
+        return constant(plain, UNCERTAIN, default.origin)
+    option = Default(f"--{name}", str(plain), default.origin, is_switch=plain is False)
+    return constant(plain, option, default.origin)

@@ -174,6 +174,15 @@ def _line(reader: Reader, value: Value) -> Value:
     return ColumnValues(Column("", Kind.TEXT)) if _is_of_text(value) else UNKNOWN
 
 
+@function("os.path.basename", "os.path.relpath", "os.getcwd")
+def _some_path(call: Call) -> Value:
+    """The name of a file, where it is not known: text in any case."""
+    path = path_of(call.value("p", 0))
+    if path is not None and call.path.endswith("basename"):
+        return constant(os.path.basename(path.text), path.default)  # noqa: PTH119
+    return text(call)
+
+
 @function("csv.reader")
 def _records(call: Call) -> Value:
     """The lines of a CSV file, each a list of texts."""

@@ -135,6 +135,17 @@ def _scale(call: Call) -> Value:
     return call.value("outputs", 0)
 
 
+@method(Unknown, "scale")
+def _scale_by_unknown(call: Call) -> Value:
+    """`self.scaler.scale(loss)` of a scaler that another library made."""
+    if is_scaler(call.receiver, call.receiver_text) and len(call.positional) == 1:
+        return call.positional[0].value
+    if not runs_inside_a_forward(call.reader):
+        call.reader.act(Act.ESCAPE, call.location, UNKNOWN, callee=call.receiver)
+    escape(call)
+    return UNKNOWN
+
+
 @method(Scaler, "step")
 def _step(call: Call) -> Value:
     scaled_step(call)

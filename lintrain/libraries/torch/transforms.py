@@ -16,7 +16,7 @@ from lintrain.libraries.torch.images import MODULE, SAME, TENSORS, after
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind
 from lintrain.pipeline.values.loading import Named
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,
@@ -106,6 +106,8 @@ def _call_object(call: Call) -> Value:
     if isinstance(held, LibraryObject):
         if held.path == "collections.namedtuple":
             return _record(call, held)
+        if held.path.endswith(".LabelSmoother"):
+            return Tensor(Role.LOSS, text=call.text, shape=Shape((), False), kind="float", origin=call.location)
         if held.path.startswith("albumentations."):
             return _augmented(call, held)
         if MODULE.match(held.path) and call.positional:
