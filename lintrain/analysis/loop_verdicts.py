@@ -48,7 +48,10 @@ def losses_called(pipeline: Pipeline, *names: str) -> list[LossCall]:
     """
     is_only_measured = not pipeline.acts(Act.BACKWARD)
     used = [loss for loss in pipeline.losses if loss.name in names]
-    return [loss for loss in used if is_only_measured or not loss.without_grad]
+    # Of `criterion = CrossEntropyLoss() if many else BCEWithLogitsLoss()` each fits its own targets.
+    others = {loss.location for loss in pipeline.losses if loss.is_alternative and loss.name not in names}
+    certain = [loss for loss in used if not loss.is_alternative or loss.location not in others]
+    return [loss for loss in certain if is_only_measured or not loss.without_grad]
 
 
 def tensors_given(loss: LossCall, parameter: str = "prediction") -> tuple[Tensor, ...]:

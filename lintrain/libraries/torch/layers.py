@@ -199,7 +199,8 @@ def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     prediction, target = call.argument("input", 0), call.argument("target", 1)
     reader = call.reader
     off = reader.without_grad > 0
-    used = LossCall(name, call.location, prediction, target, options, call.text, off)
+    is_alternative = reader.alternatives > 0
+    used = LossCall(name, call.location, prediction, target, options, call.text, off, is_alternative)
     # With `*args` prediction and target may be anywhere, and a rule would compare the wrong ones.
     if not call.is_open:
         reader.record.losses.append(used)

@@ -76,6 +76,8 @@ class LossCall:
     options: dict[str, Value]
     text: str = ""
     without_grad: bool = False
+    is_alternative: bool = False
+    """Whether another loss may be called here instead: `criterion` is one of several."""
 
 
 @dataclass(frozen=True, slots=True)
