@@ -273,6 +273,8 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
     text = reader.code(location)
     if value.shape.rank == 0 and value.role is Role.LOSS and integer(key) == 0:
         reader.record.misuses.append(Misuse(location, value, "scalar index", text))
+    elif text.endswith(".data[0]") and not value.shape.rank:
+        reader.record.misuses.append(Misuse(location, value, "data index", text))
     if all(isinstance(each, Slice | Tensor) or _is_whole_axis(each) for each in keys):
         chosen = value.is_cleaned or any(isinstance(each, Tensor) for each in keys)
         return subscripted(replace(value, text=text, is_cleaned=chosen, origin=location), keys)
