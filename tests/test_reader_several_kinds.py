@@ -201,11 +201,15 @@ def test_parameters_of_a_function_for_fire_are_options() -> None:
     fire.Fire(main)
     """
     (loader,) = pipeline_of(code).loaders
-    defaults = {name: getattr(loader.value(name), "default", None) for name in ("batch_size", "shuffle", "collate_fn")}
-    assert defaults["batch_size"].option == "--size"
-    assert defaults["batch_size"].text == "16"
-    assert defaults["shuffle"].is_switch
-    assert not defaults["collate_fn"].option
+    assert default_of(loader.value("batch_size")) == ("--size", "16", False)
+    assert default_of(loader.value("shuffle")) == ("--fast", "False", True)
+    assert default_of(loader.value("collate_fn"))[0] == ""
+
+
+def default_of(value: Value) -> tuple[str, str, bool]:
+    assert isinstance(value, Constant)
+    assert value.default is not None
+    return value.default.option, value.default.text, value.default.is_switch
 
 
 def test_a_scaler_of_another_library_gives_the_loss_that_it_scales() -> None:
