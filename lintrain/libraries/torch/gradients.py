@@ -205,7 +205,7 @@ def new_leaf(call: Call) -> Value:
     """The same numbers in a tensor without history; it may require gradients of its own."""
     given = call.value("data", 0)
     learns = is_true(call.value("requires_grad"))
-    if learns and _is_computed(given):
+    if learns and _is_computed(given) and not _is_stopped(given):
         # PyTorch drops the history of the tensor, so the code that computed it gets no gradient.
         call.reader.record.misuses.append(Misuse(call.location, given, REWRAPPED, call.text))
     if isinstance(given, Tensor):
@@ -215,6 +215,11 @@ def new_leaf(call: Call) -> Value:
         known = made if isinstance(made, Tensor) else of_unknown(call, given)
         return replace(known, made=None, cut=None)
     return from_literal(call) or of_unknown(call, given)
+
+
+def _is_stopped(value: Value) -> bool:
+    """Whether the code itself took a tensor off the graph before: `Variable(logits.data, requires_grad=True)`."""
+    return isinstance(value, Tensor) and value.cut is not None and value.cut.name in {"data", "detach"}
 
 
 def _rebuilt(call: Call, given: Tensor, *, learns: bool) -> Value:
