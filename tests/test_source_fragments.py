@@ -14,6 +14,7 @@ from lintrain.rulebook import find_rules
 from lintrain.source.fragments import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES, meanings, packages_meant
 from lintrain.source.pasted import is_pasted
 from lintrain.source.reading import read_bytes
+from lintrain.source.repair import repair
 from lintrain.source.source import Source
 from tests.support.notebooks import notebook
 
@@ -235,6 +236,18 @@ class TestNotebooks:
     def test_a_notebook_without_a_readable_cell_is_broken(self) -> None:
         _, reading = self.read("import torch (", "x = = 1")
         assert reading.is_broken
+
+
+def test_a_whole_file_in_an_old_grammar_is_read() -> None:
+    loop = LOOP.replace("    optimizer", '    x = x.cuda(async=True)\n    print "loss", loss\n    optimizer')
+    source = Source("train.py", f"import torch\nfrom torch.nn import functional as F\n{loop}")
+    assert [flaw.lineno for flaw in source.flaws] == [source.text.split("\n").index("    x = x.cuda(async=True)") + 1]
+    assert not source.is_partial
+    assert any(each.arg == "async" for each in source.nodes_of(ast.keyword))
+
+
+def test_a_whole_file_with_another_mistake_is_not_repaired() -> None:
+    assert repair("import torch\nprint 1\nx = (", ()) is None
 
 
 def test_a_project_file_without_imports_is_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How scripts read checkpoints: which expressions hold the content of a file, and which entries are read."""
+"""How scripts read checkpoints: which expressions hold the content of a file, which entries are read, and when."""
 
 from __future__ import annotations
 
@@ -120,3 +120,91 @@ def assigned_loads(source: Source) -> Iterator[tuple[Location, str, str]]:
         is_used = re.search(used, source.text) is not None
         if name == ast.unparse(owner) or (is_used and not isinstance(owner, ast.Name)):
             yield source.location(node), name, code if name == ast.unparse(owner) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateBeforeMove:
+    """The state of an optimizer that is loaded before its model is moved: where, both names, and the move."""
+
+    location: Location
+    optimizer: str
+    model: str
+    moved: Location
+
+
+def states_before_moves(source: Source) -> Iterator[StateBeforeMove]:
+    """The states that stay on the CPU when the weights of the optimizer are moved later in the same function."""
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = list(_without_functions(scope))
+        calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+        for load in calls:
+            match load.func:
+                case ast.Attribute(value=ast.Name(id=optimizer), attr="load_state_dict"):
+                    for model in _trained_by(nodes, optimizer):
+                        moves = [call for call in calls if _moves(call, model)]
+                        is_first = bool(moves) and all(call.lineno > load.lineno for call in moves)
+                        if is_first and not _is_handled(nodes, optimizer, model, load):
+                            yield StateBeforeMove(source.location(load), optimizer, model, source.location(moves[0]))
+                case _:
+                    pass
+
+
+def _without_functions(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function or file that run with it, in the order of the code."""
+    for child in ast.iter_child_nodes(scope):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield child
+            yield from _without_functions(child)
+
+
+def _trained_by(nodes: Sequence[ast.AST], optimizer: str) -> list[str]:
+    """The names of the models whose parameters an optimizer certainly gets."""
+    given = [value for value in _values_of(nodes, optimizer) if isinstance(value, ast.Call) and value.args]
+    holders: set[str] = set()
+    for value in given:
+        first = value.args[0]
+        for each in [first, *(_values_of(nodes, first.id) if isinstance(first, ast.Name) else [])]:
+            match each:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=model), attr="parameters")):
+                    holders.add(model)
+                case _:
+                    pass
+    return sorted(holders)
+
+
+def _values_of(nodes: Sequence[ast.AST], name: str) -> Iterator[ast.expr]:
+    for node in nodes:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(each, ast.Name) and each.id == name for each in node.targets
+        ):
+            yield node.value
+
+
+def _moves(call: ast.Call, model: str) -> bool:
+    """Whether a call moves a model to a GPU, perhaps inside a wrapper: `DataParallel(model).cuda()`."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id=name), attr="cuda"):
+            return name == model
+        case ast.Attribute(value=ast.Call(args=[ast.Name(id=name), *_]), attr="cuda"):
+            return name == model
+        case ast.Attribute(value=ast.Name(id=name), attr="to"):
+            return name == model and bool(call.args) and _is_device(call.args[0])
+        case _:
+            return False
+
+
+def _is_device(node: ast.expr) -> bool:
+    return re.search(r"dev|cuda|gpu|rank", ast.unparse(node)) is not None
+
+
+def _is_handled(nodes: Sequence[ast.AST], optimizer: str, model: str, load: ast.Call) -> bool:
+    """Whether the model is made on a device, or code moves the state of the optimizer itself."""
+    made = [ast.unparse(value) for value in _values_of(nodes, model) if value.lineno < load.lineno]
+    moved = any("cuda" in code or ".to(" in code for code in made)
+    return moved or any(
+        isinstance(node, ast.Attribute)
+        and node.attr in {"state", "param_groups"}
+        and isinstance(node.value, ast.Name)
+        and node.value.id == optimizer
+        for node in nodes
+    )

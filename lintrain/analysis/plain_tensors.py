@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from lintrain.model.location import Location
 from lintrain.source.source import Source
@@ -49,14 +49,22 @@ def plain_tensors(source: Source) -> list[PlainTensor]:
 
 
 def _plain_tensors(source: Source) -> list[PlainTensor]:
-    classes = source.nodes_of(ast.ClassDef)
+    return [found for node in networks_of(source) for found in _of_network(source, node)]
+
+
+def networks_of(source: Source) -> list[ast.ClassDef]:
+    """The classes of a file that are networks of torch, by their bases."""
+    return source.cached(_networks_of)
+
+
+def _networks_of(source: Source) -> list[ast.ClassDef]:
     names = set(BASES)
     networks: list[ast.ClassDef] = []
-    for node in classes:
+    for node in source.nodes_of(ast.ClassDef):
         if any(ast.unparse(base) in names for base in node.bases):
             names.add(node.name)
             networks.append(node)
-    return [found for node in networks for found in _of_network(source, node)]
+    return networks
 
 
 def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
@@ -71,7 +79,7 @@ def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
             continue
         target = ast.unparse(statement.targets[0])
         known.discard(target)
-        if not _is_tensor(statement.value, known) or _is_moved(statement.value):
+        if not is_tensor(statement.value, known) or is_moved(statement.value):
             continue
         known.add(target)
         if isinstance(statement.targets[0], ast.Attribute) and target.startswith("self."):
@@ -106,32 +114,32 @@ def _moving(source: Source) -> Iterator[ast.Attribute]:
     return (each for each in source.nodes_of(ast.Attribute) if each.attr in MOVES)
 
 
-def _is_tensor(node: ast.expr, known: set[str]) -> bool:
+def is_tensor(node: ast.expr, known: Collection[str]) -> bool:
     """Whether an expression certainly creates a tensor with at least one axis, or computes one of such tensors."""
     match node:
         case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
             return ast.unparse(node) in known
         case ast.Call(func=ast.Name(id="Variable"), args=[inner, *_]):
-            return _is_tensor(inner, known)
+            return is_tensor(inner, known)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=given):
             is_list = bool(given) and isinstance(given[0], ast.List | ast.ListComp)
             return name in FACTORIES or (name in {"tensor", "as_tensor"} and is_list) or _has_tensor(given, known)
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-            return name not in NO_TENSORS and _is_tensor(owner, known)
+            return name not in NO_TENSORS and is_tensor(owner, known)
         case ast.Subscript(value=owner, slice=ast.Slice() | ast.Tuple()):
-            return _is_tensor(owner, known)
+            return is_tensor(owner, known)
         case ast.BinOp(left=left, right=right):
-            return _is_tensor(left, known) or _is_tensor(right, known)
+            return is_tensor(left, known) or is_tensor(right, known)
         case _:
             return False
 
 
-def _has_tensor(given: list[ast.expr], known: set[str]) -> bool:
+def _has_tensor(given: list[ast.expr], known: Collection[str]) -> bool:
     parts = [part for each in given for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])]
-    return any(_is_tensor(part, known) for part in parts)
+    return any(is_tensor(part, known) for part in parts)
 
 
-def _is_moved(node: ast.expr) -> bool:
+def is_moved(node: ast.expr) -> bool:
     """Whether an expression chooses a device."""
     return any(
         (isinstance(each, ast.Attribute) and each.attr in MOVES)
@@ -166,7 +174,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 def _met_by_inputs(method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
     """The operations and calls of torch in a method that get the attribute together with one of its inputs."""
-    inputs = _inputs_of(method)
+    inputs = inputs_of(method)
     for node in ast.walk(method):
         match node:
             case ast.BinOp(left=left, right=right):
@@ -178,7 +186,7 @@ def _met_by_inputs(method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
             case _:
                 continue
         is_met = any(_is_the_tensor(each, name) for each in sides)
-        if is_met and any(not _is_the_tensor(each, name) and _tensors_in(each) & inputs for each in sides):
+        if is_met and any(not _is_the_tensor(each, name) and tensors_in(each) & inputs for each in sides):
             yield node
 
 
@@ -195,20 +203,20 @@ def _is_the_tensor(node: ast.expr, name: str) -> bool:
             return False
 
 
-def _inputs_of(method: ast.FunctionDef) -> set[str]:
+def inputs_of(method: ast.FunctionDef) -> set[str]:
     """The first parameter of `forward`, and the names that are computed from it."""
     parameters = [each.arg for each in method.args.args[1:]]
     known = set(parameters[:1]) if method.name == "forward" else set[str]()
     if method.name != "forward":
         known = {each for each in parameters if each in {"x", "input", "inputs", "hidden", "features", "z", "h"}}
     for node in ast.walk(method):
-        if isinstance(node, ast.Assign) and _tensors_in(node.value) & known:
+        if isinstance(node, ast.Assign) and tensors_in(node.value) & known:
             names = (part for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name))
             known |= {part.id for part in names}
     return known
 
 
-def _tensors_in(node: ast.expr) -> set[str]:
+def tensors_in(node: ast.expr) -> set[str]:
     """The names in an expression, without those of which only the shape or a number is used."""
     found: set[str] = set()
     pending: list[ast.AST] = [node]

@@ -1,4 +1,4 @@
-"""Calls of `view` and `reshape` that pass the sizes of a tensor's axes in another order."""
+"""Axes that are lost: views with the sizes of a tensor's axes in another order, and squeezes of the batch axis."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from lintrain.analysis.plain_tensors import networks_of
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -228,3 +229,80 @@ def _number(node: ast.expr) -> int | None:
 def _is_rest(argument: ast.expr) -> bool:
     """`-1`, the size that is inferred."""
     return isinstance(argument, ast.UnaryOp) and ast.unparse(argument) == "-1"
+
+
+HARMLESS = frozenset({"item", "tolist", "numpy", "view", "reshape", "unsqueeze", "unsqueeze_", "cpu", "numel", "dim"})
+"""What may follow a squeeze without needing its axes."""
+
+WITHOUT_ROWS = frozenset({"mean", "sum", "nonzero", "max", "min", "norm", "item", "var", "std"})
+"""Methods that leave no axis, or whose axis is none of rows."""
+
+FOR_ONE_ROW = lazy_pattern(r"infer|generat|sampl|predict|visual|plot|demo|encode_|embed_|greedy|beam|decode_one|loss")
+"""Names of methods that people call with a single row on purpose, or in which no batch is left."""
+
+
+def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
+    """The squeezes of all axes that a network applies to a batch, with the code of what is squeezed."""
+    if source.contains(r"\bsqueeze\("):
+        for owner in networks_of(source):
+            methods = [each for each in owner.body if isinstance(each, ast.FunctionDef)]
+            forward = [node for each in methods if each.name == "forward" for node in ast.walk(each)]
+            called = {ast.unparse(each.func) for each in forward if isinstance(each, ast.Call)}
+            for method in methods:
+                if not FOR_ONE_ROW.search(method.name):
+                    is_part = method.name == "forward" or f"self.{method.name}" in called
+                    yield from _squeezes_in(source, method, is_part)
+
+
+def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iterator[tuple[Location, str]]:
+    nodes = list(ast.walk(method))
+    if method.name == "__init__" or not (squeezes := [(each, of) for each in nodes if (of := _squeezed(each))]):
+        return
+    rows = _names_with_rows(method, is_part)
+    unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
+    for node, squeezed in squeezes:
+        if id(node) not in unharmed and isinstance(node, ast.Call) and _has_rows(squeezed, rows):
+            yield source.location(node), ast.unparse(squeezed)
+
+
+def _squeezed(node: ast.AST) -> ast.expr | None:
+    """What a call squeezes all axes of: `x.squeeze()`, `torch.squeeze(x)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="squeeze"), args=[inner], keywords=[]):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze"), args=[], keywords=[]):
+            return inner
+        case _:
+            return None
+
+
+def _names_with_rows(method: ast.FunctionDef, is_part: bool) -> set[str]:
+    """The inputs of a method of the forward pass, and the names that are computed from them or by layers."""
+    known = {each.arg for each in method.args.args[1:]} if is_part else set[str]()
+    for node in ast.walk(method):
+        if isinstance(node, ast.Assign) and _has_rows(node.value, known):
+            known |= {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    return known
+
+
+def _has_rows(node: ast.expr, rows: set[str]) -> bool:
+    """Whether an expression is computed from a batch, one row after the other."""
+    match node:
+        case ast.Name(id=name):
+            return name in rows
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))):
+            return True
+        case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[*_, ast.Constant(value=0)]):
+            return False
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=attr), args=[first, *_]):
+            return attr not in WITHOUT_ROWS and _has_rows(first, rows)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
+            return attr not in WITHOUT_ROWS and _has_rows(owner, rows)
+        case ast.BinOp(left=left, right=right):
+            return _has_rows(left, rows) or _has_rows(right, rows)
+        case ast.Subscript(value=owner, slice=ast.Slice()):
+            return _has_rows(owner, rows)
+        case ast.Subscript(value=owner, slice=ast.Tuple(elts=[ast.Slice(lower=None, upper=None), *_])):
+            return _has_rows(owner, rows)
+        case _:
+            return False

@@ -296,7 +296,10 @@ def flaws_of(source: Source) -> Iterator[Finding]:
         if finding.message not in messages:
             messages.add(finding.message)
             is_piece = source.notebook is None and is_pasted(source.text)
-            yield replace(finding, level=Level.NOTE, why=OLD_GRAMMAR) if is_piece else finding
+            if is_piece:
+                finding = replace(finding, level=Level.NOTE)
+            is_read = source.notebook is None and not source.is_partial
+            yield replace(finding, why=OLD_GRAMMAR) if is_piece or is_read else finding
 
 
 def unreadable(path: str, reason: str, line: int = 1) -> Finding:

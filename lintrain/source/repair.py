@@ -4,7 +4,8 @@
     repaired.tree                    # with the places of the text as it was given
 
 A piece of a script is copied without the indentation of its first line, from a page with full-width punctuation, or
-from the days of Python 2. Of a notebook, a cell that does not parse is left out, and the others are read.
+from the days of Python 2. Whole files of those days are read as well: `print` without brackets, `cuda(async=True)`. Of
+a notebook, a cell that does not parse is left out, and the others are read.
 """
 
 from __future__ import annotations
@@ -67,10 +68,28 @@ class Repaired:
 
 
 def repair(text: str, cells: Sequence[Cell]) -> Repaired | None:
-    """The tree of a text that does not parse, or None where it is no piece of a script and no notebook."""
+    """The tree of a text that does not parse; None where it is no piece, no notebook and not in an old grammar."""
     if cells:
         return _without_broken_cells(text, cells)
-    return _repaired_piece(text) if len(text) <= LONGEST and (is_pasted(text) or _is_shifted(text)) else None
+    if len(text) > LONGEST:
+        return None
+    return _repaired_piece(text) if is_pasted(text) or _is_shifted(text) else _repaired_file(text.split("\n"))
+
+
+def _repaired_file(given: list[str]) -> Repaired | None:
+    """The tree of a whole file that is in an old grammar and has no other mistake: its first error is its flaw."""
+    lines, errors = given, list[SyntaxError]()
+    for _ in range(MOST_REPAIRS):
+        error = _error_in(lines)
+        if error is None:
+            return Repaired(_placed(parse("\n".join(lines)), given, lines), tuple(errors[:1]))
+        index = min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
+        edited = next((found for old in OLD if (found := old(lines, index)) is not None), None)
+        if edited is None or edited == lines:
+            return None
+        lines = edited
+        errors.append(error)
+    return None
 
 
 def _is_shifted(text: str) -> bool:
@@ -127,7 +146,7 @@ def _edited(lines: list[str], error: SyntaxError) -> tuple[list[str] | None, boo
         return _with_margin(lines, index, error.msg), False
     if error.msg.startswith(("invalid character", "invalid non-printable")):
         return _with_line(lines, index, lines[index].translate(SIGNS)), False
-    for old in (_print_called, _exception_named, _async_renamed):
+    for old in OLD:
         if (edited := old(lines, index)) is not None:
             return edited, True
     return None, False
@@ -240,6 +259,10 @@ def _async_renamed(lines: list[str], index: int) -> list[str] | None:
     """`cuda(async=True)` with another word, which the tree has under its own name again."""
     line, changes = ASYNC.subn(STAND_IN, lines[index])
     return _with_line(lines, index, line) if changes else None
+
+
+OLD = (_print_called, _exception_named, _async_renamed)
+"""What repairs a line of an old grammar; None where it is none."""
 
 
 def _placed(tree: ast.Module, given: list[str], read: list[str]) -> ast.Module:

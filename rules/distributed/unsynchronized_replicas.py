@@ -7,9 +7,11 @@ changes after wrapping also stay different.
 
 ## Bad
 
+    import torch.distributed as dist
     from torch.utils.data.distributed import DistributedSampler
 
-    sampler = DistributedSampler(loader.dataset, num_replicas=1, rank=0)
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29580", rank=0, world_size=1)
+    sampler = DistributedSampler(loader.dataset)
     shared = DataLoader(loader.dataset, batch_size=16, sampler=sampler)
     for epoch in range(2):
         sampler.set_epoch(epoch)
@@ -17,6 +19,18 @@ changes after wrapping also stay different.
             optimizer.zero_grad()
             criterion(net(x), y).backward()  # <- unsynchronized-replicas
             optimizer.step()
+
+The model is wrapped, but the loop calls it without the wrapper:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29582", rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)  # <- unsynchronized-replicas
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 ## Good
 
@@ -38,7 +52,26 @@ changes after wrapping also stay different.
 ## When it is fine
 
 Weights that are sharded over the processes (FSDP, `DTensor`) or averaged every few steps are not reported. Neither are
-processes that never join a group.
+processes that never join a group, or whose gradients other code averages:
+
+    import torch.distributed as dist
+    from torch.utils.data.distributed import DistributedSampler
+
+    def average(parameters):
+        for parameter in parameters:
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= dist.get_world_size()
+
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29583", rank=0, world_size=1)
+    sampler = DistributedSampler(loader.dataset)
+    shared = DataLoader(loader.dataset, batch_size=16, sampler=sampler)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for x, y in shared:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            average(net.parameters())
+            optimizer.step()
 
 ## Fix
 
@@ -50,13 +83,37 @@ PyTorch documentation, `DistributedDataParallel` ("Parameters are never broadcas
 documentation, `Accelerator.prepare`.
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import wrong_names
+from lintrain.pipeline.events import Event
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Pipeline, Related, Verdict, one_per_location
 
 
 class UnsynchronizedReplicas(EvidenceRule):
     level = Level.ERROR
+    keywords = "DistributedDataParallel|DDP|DistributedSampler & backward"
     message = "each process trains a separate model, without synchronization"
     help_text = "call the wrapped model in training, and do not change weights after wrapping it"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(self._report_backward(each) for each in wrong_names.unwrapped_backwards(pipeline))
+        yield from self._report_unused(pipeline)
+
+    def _report_backward(self, backward: Event) -> Finding:
+        return self.finding(backward.location, self.message, help="wrap the model in `DistributedDataParallel`")
+
+    def _report_unused(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for found in wrong_names.unused_wrappers(pipeline):
+            shown = f"`{found.wrapper}`" if len(found.wrapper) <= 24 else "the wrapped model"
+            yield self.finding(
+                found.location,
+                f"{shown} is never called, so gradients are not averaged",
+                related=[Related(found.called, "the model is called without the wrapper", "call")],
+                help=self.help_text,
+            )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks

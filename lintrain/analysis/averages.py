@@ -1,0 +1,304 @@
+"""Averages that a script computes itself: of a loss over the rows of its batches, of tokens over a mask."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import Absent, literal, text_of
+from lintrain.pipeline.values.training import LossCall
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+NUMBER_OF = frozenset({"item", "cpu", "detach", "numpy", "tolist", "data", "sum", "mean", "clone", "float"})
+"""Methods and attributes that leave the number of a loss what it is."""
+
+SUMS = frozenset({"sum", "nansum"})
+RESHAPES = frozenset({"unsqueeze", "expand", "expand_as", "view", "reshape", "float", "to", "type_as", "bool", "long"})
+"""Methods of a mask that leave its rows what they are."""
+
+SIZES = frozenset({"size", "shape", "numel", "out_features", "num_labels", "num_classes", "vocab_size"})
+SIZE = lazy_pattern(r"class|size|vocab|^n_|^num|^dim|labels")
+"""Names of numbers of classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowAverage:
+    """A sum of batch means that is divided by a number of rows: the division, where it is summed, and both codes."""
+
+    location: Location
+    summed: Location
+    total: str
+    rows: str
+
+
+def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
+    """The divisions by rows of sums to which a loop adds this loss, which is a mean over the rows of a batch."""
+    source = pipeline.source_of(loss.location)
+    loop = source.cached(_loops).get(_innermost(source, loss.location))
+    statement = blocks.statement_at(pipeline, loss.location)
+    if loop is None or statement is None or not is_mean(loss) or _has_single_rows(pipeline, loss):
+        return
+    scope = blocks.scope_of(pipeline, loss.location)
+    names = _names_of(source, loop, statement, loss.location)
+    for addition, total in _additions(loop):
+        if _is_loss(source, addition, names, loss.location):
+            for division, rows in _divisions(scope, total):
+                if not _holds(division, addition) and _counts_rows(scope, loop, rows):
+                    yield RowAverage(source.location(division), source.location(addition), total, ast.unparse(rows))
+
+
+def is_mean(loss: LossCall) -> bool:
+    """Whether a loss certainly is the mean over all of its values, as it is by default."""
+    given = loss.options
+    is_plain = not given.keys() & {"reduce", "size_average", "**", "*"}
+    return is_plain and ("reduction" not in given or text_of(given["reduction"]) == "mean")
+
+
+def is_multiplied_by_size(pipeline: Pipeline, location: Location) -> bool:
+    """Whether the expression at a location is a factor next to the size of an axis."""
+    source = pipeline.source_of(location)
+    scope = blocks.scope_of(pipeline, location)
+    products = (node for node in source.nodes_of(ast.BinOp) if isinstance(node.op, ast.Mult))
+    around = [node for node in products if source.location(node).holds(location)]
+    return any(_has_size(scope, side) for node in around for side in (node.left, node.right))
+
+
+def _has_size(scope: ast.AST, node: ast.expr) -> bool:
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    values = [node, *(value for name in names for value in _assigned(scope, name))]
+    parts = [each for value in values for each in ast.walk(value)]
+    return any(isinstance(each, ast.Attribute) and each.attr in SIZES for each in parts) or any(
+        SIZE.search(name) for name in names
+    )
+
+
+def _has_single_rows(pipeline: Pipeline, loss: LossCall) -> bool:
+    """Whether a batch is one row, whose mean is its sum."""
+    around = [loop.over for loop in pipeline.loops if loop.location.holds(loss.location)]
+    sizes = [over.value("batch_size") for over in around if isinstance(over, Loader)]
+    return any(isinstance(size, Absent) or literal(size) == 1 for size in sizes)
+
+
+def _loops(source: Source) -> dict[Location, ast.For]:
+    return {source.location(loop): loop for loop in source.nodes_of(ast.For)}
+
+
+def _innermost(source: Source, location: Location) -> Location:
+    around = [loop for loop in source.cached(_loops) if loop.holds(location)]
+    return max(around, key=lambda loop: (loop.line, loop.column), default=location)
+
+
+def _names_of(source: Source, loop: ast.For, statement: ast.stmt, loss: Location) -> set[str]:
+    """The names that a loop gives to a loss and to nothing else."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _reaches(source, value, set(), loss):
+            stored = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == name]
+            count = sum(isinstance(each.ctx, ast.Store) for each in stored)
+            return {name} if count == 1 else set()
+        case _:
+            return set()
+
+
+def _reaches(source: Source, node: ast.expr, names: set[str], loss: Location) -> bool:
+    """Whether an expression is the number of a loss, by its name or as the call."""
+    match node:
+        case ast.Name(id=name):
+            return name in names
+        case ast.Call(func=ast.Name(id="float"), args=[inner]):
+            return _reaches(source, inner, names, loss)
+        case ast.Call() if source.location(node) == loss:
+            return True
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[]) if attr in NUMBER_OF:
+            return _reaches(source, owner, names, loss)
+        case ast.Attribute(value=owner, attr="data"):
+            return _reaches(source, owner, names, loss)
+        case ast.Subscript(value=owner, slice=ast.Constant(value=0)):
+            return _reaches(source, owner, names, loss)
+        case _:
+            return False
+
+
+def _additions(loop: ast.For) -> Iterator[tuple[ast.AugAssign | ast.Assign, str]]:
+    """The statements of a loop that add to a total, with the code of the total."""
+    for node in ast.walk(loop):
+        match node:
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=ast.Add()):
+                yield node, ast.unparse(target)
+            case ast.Assign(targets=[ast.Name() as target], value=ast.BinOp(left=left, op=ast.Add())) if (
+                ast.unparse(left) == target.id
+            ):
+                yield node, target.id
+            case _:
+                pass
+
+
+def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
+    value = addition.value
+    return value.right if isinstance(addition, ast.Assign) and isinstance(value, ast.BinOp) else value
+
+
+def _is_loss(source: Source, addition: ast.AugAssign | ast.Assign, names: set[str], loss: Location) -> bool:
+    return _reaches(source, _added(addition), names, loss)
+
+
+def _divisions(scope: ast.AST, total: str) -> Iterator[tuple[ast.BinOp | ast.AugAssign, ast.expr]]:
+    """The divisions of a total in a function, with what it is divided by."""
+    for node in ast.walk(scope):
+        match node:
+            case ast.BinOp(left=left, op=ast.Div(), right=right) if ast.unparse(left) == total:
+                yield node, right
+            case ast.AugAssign(target=target, op=ast.Div(), value=value) if ast.unparse(target) == total:
+                yield node, value
+            case _:
+                pass
+
+
+def _holds(outer: ast.AST, inner: ast.AST) -> bool:
+    return any(node is inner for node in ast.walk(outer))
+
+
+def _counts_rows(scope: ast.AST, loop: ast.For, node: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression is the number of rows that a loop goes through."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Attribute(attr="dataset" | "sampler")]):
+            return True
+        case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
+            return _counts_rows(scope, loop, inner, depth)
+        case ast.Name(id=name) if depth == 0:
+            added = [_added(each) for each, total in _additions(loop) if total == name]
+            given = [value for value in _assigned(scope, name) if not isinstance(value, ast.Constant)]
+            if added:
+                return all(_is_batch_size(each) for each in added)
+            return len(given) == 1 and _counts_rows(scope, loop, given[0], depth + 1)
+        case _:
+            return False
+
+
+def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:
+    for node in ast.walk(scope):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                if any(isinstance(each, ast.Name) and each.id == name for each in targets):
+                    yield value
+            case _:
+                pass
+
+
+def _is_batch_size(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
+            return True
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="size"), args=[]), slice=ast.Constant(value=0)):
+            return True
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name()]):
+            return True
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedMean:
+    """A sum over the tokens of each row that is divided by a mask's sum over all rows, with the mask's code."""
+
+    location: Location
+    mask: str
+
+
+def masked_means(source: Source) -> list[MaskedMean]:
+    """The divisions of a file that divide each row by the tokens of the whole batch."""
+    return source.cached(_masked_means)
+
+
+def _masked_means(source: Source) -> list[MaskedMean]:
+    summed = {id(inner) for node in source.nodes_of(ast.Call) for inner in _whole_sums(node)}
+    found: list[MaskedMean] = []
+    for node in source.nodes_of(ast.BinOp):
+        if isinstance(node.op, ast.Div) and id(node) not in summed:
+            mask = _sum_of_all(node.right)
+            product = _sum_along(node.left)
+            if mask and product is not None and mask in _factors(product) and not _is_summed(source, node):
+                found.append(MaskedMean(source.location(node), mask))
+    return found
+
+
+def _is_summed(source: Source, node: ast.BinOp) -> bool:
+    """Whether the name of a division is summed somewhere: then it is a mean over all tokens after all."""
+    holders = (each for each in source.nodes_of(ast.Assign) if _holds(each.value, node))
+    names = {target.id for each in holders for target in each.targets if isinstance(target, ast.Name)}
+    inner = (part for call in source.nodes_of(ast.Call) for part in _whole_sums(call))
+    return any(isinstance(part, ast.Name) and part.id in names for part in inner)
+
+
+def _whole_sums(node: ast.Call) -> Iterator[ast.expr]:
+    """What a call sums over all axes: `x.sum()`, `torch.sum(x)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=[inner], keywords=[]):
+            yield from [inner] if attr in SUMS else []
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr), args=[], keywords=[]):
+            yield from [inner] if attr in SUMS else []
+        case _:
+            pass
+
+
+def _sum_of_all(node: ast.expr) -> str:
+    """The code of the mask that an expression sums over all rows; empty for others."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant()):
+            return _sum_of_all(left)
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="clamp" | "clamp_min" | "float" | "to")):
+            return _sum_of_all(inner)
+        case ast.Call():
+            return next((_base(inner) for inner in _whole_sums(node)), "")
+        case _:
+            return ""
+
+
+def _sum_along(node: ast.expr) -> ast.expr | None:
+    """What an expression sums along one axis that is not the first."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="sum"), args=[inner, *rest]):
+            given = rest
+        case ast.Call(func=ast.Attribute(value=inner, attr="sum"), args=given):
+            pass
+        case _:
+            return None
+    axes = [*given, *(each.value for each in node.keywords if each.arg in {"dim", "axis"})]
+    literals = [ast.literal_eval(axis) for axis in axes if _is_number(axis)]
+    return inner if len(axes) == 1 == len(literals) and literals[0] != 0 else None
+
+
+def _is_number(node: ast.expr) -> bool:
+    operand = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(operand, ast.Constant) and type(operand.value) is int
+
+
+def _factors(node: ast.expr) -> set[str]:
+    match node:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _factors(left) | _factors(right)
+        case _:
+            return {_base(node)}
+
+
+def _base(node: ast.expr) -> str:
+    """The code of a mask without what only adds axes to it or changes its type."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in RESHAPES:
+            return _base(owner)
+        case ast.Subscript(value=owner, slice=ast.Tuple(elts=keys)) if all(map(_adds_axis, keys)):
+            return _base(owner)
+        case _:
+            return ast.unparse(node)
+
+
+def _adds_axis(key: ast.expr) -> bool:
+    is_all = isinstance(key, ast.Slice) and key.lower is None and key.upper is None and key.step is None
+    return is_all or (isinstance(key, ast.Constant) and (key.value is None or key.value is ...))

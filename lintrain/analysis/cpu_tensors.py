@@ -1,0 +1,227 @@
+"""Tensors that a function makes on the CPU, and uses together with what was moved to another device."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from lintrain.analysis.plain_tensors import (
+    MOVES,
+    NO_TENSORS,
+    inputs_of,
+    is_moved,
+    is_tensor,
+    networks_of,
+    tensors_in,
+)
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+ON_DEVICE = lazy_pattern(r"cuda|device|gpu|rank", re.IGNORECASE)
+"""Code of a device other than the CPU."""
+
+MAY_MOVE = lazy_pattern(r"cuda|\.to\(|device|accelerat|lightning|Trainer\b|\bmps\b", re.IGNORECASE)
+MOVES_ALL = lazy_pattern(r"set_default_(tensor_type|device)|with torch\.device|hpu|xla_device|torch\.onnx\.op")
+TRAINS = lazy_pattern(r"\.backward\(|\.fit\(|\.train\(\)")
+
+WITH_WEIGHTS = lazy_pattern(
+    r"\bnn\.(Embedding|(Bil|L)inear|Conv\w+|LSTM|GRU|RNN|\w+Cell|Transformer\w*|Multihead\w+|\w*Norm\w*)\("
+)
+"""Layers whose weights move with their network."""
+
+BATCH_METHODS = frozenset(
+    {"training_step", "validation_step", "test_step", "handle_batch", "_handle_batch", "compute_loss", "on_batch_start"}
+)
+"""Methods to which a framework passes a batch that it has moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTensor:
+    """A tensor that a function makes on the CPU, with its code, and where it meets something that was moved."""
+
+    location: Location
+    code: str
+    used: Location
+    by: str
+
+
+def local_tensors(source: Source) -> list[LocalTensor]:
+    """The tensors of a file's functions that are made on the CPU and used with what may be on a GPU."""
+    return source.cached(_local_tensors)
+
+
+def _local_tensors(source: Source) -> list[LocalTensor]:
+    if source.contains(MOVES_ALL) or (source.contains(TRAINS) and not source.contains(MAY_MOVE)):
+        return []
+    owners = {method: node for node in networks_of(source) for method in node.body}
+    found: list[LocalTensor] = []
+    for function in source.nodes_of(ast.FunctionDef):
+        owner = owners.get(function)
+        if function.name != "__init__":
+            found.extend(_of_function(source, function, owner))
+    return found
+
+
+def _of_function(source: Source, function: ast.FunctionDef, owner: ast.ClassDef | None) -> Iterator[LocalTensor]:
+    given = _batch_names(function) | (inputs_of(function) if owner is not None else set())
+    first = _moved_names(function)
+    made = _made_on_cpu(function)
+    layers = _layers_with_weights(owner) if owner is not None else frozenset[str]()
+    for use, sides in _meetings(function, layers):
+        moved = given | {name for name, line in first.items() if line < use.lineno}
+        for side in sides:
+            tensor = _cpu_tensor(side, made)
+            others = [each for each in sides if each is not side]
+            is_layer = isinstance(use, ast.Call) and ast.unparse(use.func) in layers
+            if tensor is not None and (is_layer or any(_is_moved_tensor(each, moved, made) for each in others)):
+                by = ast.unparse(use.func) if isinstance(use, ast.Call) else ""
+                yield LocalTensor(source.location(tensor), ast.unparse(tensor), source.location(use), by)
+
+
+def _cpu_tensor(node: ast.expr, made: Mapping[str, ast.expr]) -> ast.expr | None:
+    """The expression that makes the tensor on the CPU that an operand is, seen through methods and slices."""
+    match node:
+        case ast.Name(id=name):
+            return made.get(name)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))):
+            return node if is_tensor(node, ()) and not is_moved(node) else None
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
+            return None if attr in NO_TENSORS | MOVES else _cpu_tensor(owner, made)
+        case ast.Subscript(value=owner):
+            return _cpu_tensor(owner, made)
+        case ast.BinOp(left=left, right=right):
+            return next((found for each in (left, right) if (found := _cpu_tensor(each, made))), None)
+        case _:
+            return None
+
+
+def _made_on_cpu(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """The names that a function binds once, to a tensor on the CPU that no code moves, with what makes it."""
+    nodes = list(ast.walk(function))
+    stores = Counter(each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    handled = {
+        part.id
+        for each in nodes
+        if isinstance(each, ast.Attribute) and each.attr in MOVES
+        for part in ast.walk(each.value)
+        if isinstance(part, ast.Name)
+    }
+    made: dict[str, ast.expr] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if stores[name] == 1 and name not in handled:
+                if not is_moved(value) and is_tensor(value, made):
+                    made[name] = value
+            case _:
+                pass
+    return made
+
+
+def _meetings(function: ast.FunctionDef, layers: frozenset[str]) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+    """The operations of a function that need all their operands on one device."""
+    for node in ast.walk(function):
+        match node:
+            case ast.BinOp(left=left, right=right):
+                yield node, [left, right]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=given) if attr in MEETS:
+                yield node, [part for each in given for part in _parts(each)]
+            case ast.Call(func=ast.Attribute() as func, args=given) if ast.unparse(func) in layers:
+                yield node, [part for each in given for part in _parts(each)]
+            case _:
+                pass
+
+
+MEETS = frozenset(
+    {"cat", "concat", "stack", "matmul", "bmm", "mm", "where", "add", "mul", "addmm", "baddbmm", "einsum"}
+)
+"""Functions of torch that refuse tensors on several devices."""
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    return [part for each in node.elts for part in _parts(each)] if isinstance(node, ast.List | ast.Tuple) else [node]
+
+
+def _is_moved_tensor(node: ast.expr, moved: set[str], made: Mapping[str, ast.expr]) -> bool:
+    """Whether an operand is computed from what was moved, and from nothing that stayed on the CPU."""
+    names = tensors_in(node)
+    return bool(names & moved) and not names & made.keys() and not _counts(node)
+
+
+def _counts(node: ast.expr) -> bool:
+    """Whether an expression is a number on the CPU: `x.shape[0]`, `len(x)`."""
+    match node:
+        case ast.Attribute(attr=attr) | ast.Call(func=ast.Attribute(attr=attr)) if attr in NO_TENSORS:
+            return True
+        case ast.Subscript(value=owner):
+            return _counts(owner)
+        case ast.Call(func=ast.Name(id=name)):
+            return name in {"len", "int", "float", "range", "min", "max", "sum"}
+        case _:
+            return False
+
+
+def _moved_names(function: ast.FunctionDef) -> dict[str, int]:
+    """The names that a function binds to something that it moves, each with the first line that does."""
+    found: dict[str, int] = {}
+    for node in (each for each in ast.walk(function) if isinstance(each, ast.Assign)):
+        for name, value in (pair for target in node.targets for pair in _pairs(target, node.value)):
+            if _moves_to_device(value):
+                found[name] = min(found.get(name, node.lineno), node.lineno)
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    match target, value:
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            for each, given in zip(targets, values, strict=True):
+                yield from _pairs(each, given)
+        case ast.Name(id=name), _:
+            yield name, value
+        case _:
+            pass
+
+
+def _moves_to_device(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]):
+            return ON_DEVICE.search(ast.unparse(place)) is not None
+        case ast.Call(func=ast.Attribute(value=owner, attr="float" | "long" | "half" | "detach")):
+            return _moves_to_device(owner)
+        case _:
+            return False
+
+
+def _batch_names(function: ast.FunctionDef) -> set[str]:
+    """The names that a method gets from a batch that a framework has moved."""
+    if function.name not in BATCH_METHODS:
+        return set()
+    known = {each.arg for each in function.args.args if each.arg in {"batch", "inputs"}}
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[target], value=value) if tensors_in(value) & known or _is_part_of_batch(value):
+                known |= {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+            case _:
+                pass
+    return known
+
+
+def _is_part_of_batch(node: ast.expr) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "batch"
+
+
+def _layers_with_weights(owner: ast.ClassDef) -> frozenset[str]:
+    """The code of a network's attributes that are layers with weights."""
+    assigned = (node for node in ast.walk(owner) if isinstance(node, ast.Assign))
+    return frozenset(
+        ast.unparse(target)
+        for node in assigned
+        if WITH_WEIGHTS.match(ast.unparse(node.value))
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+    )

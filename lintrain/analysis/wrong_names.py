@@ -1,0 +1,149 @@
+"""Names that are used in place of others: labels of another loop, a bare model in place of its wrapper."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis import loaders
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Event
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import LibraryObject, options_of
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+MEASURES = lazy_pattern(r"loss|crit|acc|metric|f1|score|iou|dice|entropy|nll|bce|mse")
+LABELS = lazy_pattern(r"lab|targ|^y|_y|gt|truth|mask|cls|class")
+LOADS = lazy_pattern(r"load|iter|data|batch|set|dl\b|enumerate|tqdm")
+
+WRAPPERS = frozenset({"DistributedDataParallel", "DDP"})
+KEPT_BY = frozenset({"module", "state_dict", "load_state_dict"})
+"""Attributes of a wrapper that reach the bare model."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaleLabel:
+    """A loss or metric in a loop that gets a label of another loop: the call, both names, and the other loop."""
+
+    location: Location
+    name: str
+    own: str
+    other: Location
+
+
+def stale_labels(source: Source) -> list[StaleLabel]:
+    """The losses of a file that compare predictions of one batch with labels of another."""
+    return source.cached(_stale_labels)
+
+
+def _stale_labels(source: Source) -> list[StaleLabel]:
+    loops = [loop for loop in source.nodes_of(ast.For) if LOADS.search(ast.unparse(loop.iter))]
+    bound = {id(loop): _names_in(loop.target) for loop in loops}
+    found: list[StaleLabel] = []
+    for loop in loops:
+        own = next((name for name in bound[id(loop)][1:] if LABELS.search(name)), None)
+        stored = {each.id for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        others = {
+            name: other for other in loops for name in bound[id(other)] if other is not loop and name not in stored
+        }
+        if own is not None and others:
+            found.extend(_stale_in(source, loop, own, set(bound[id(loop)]), others))
+    return found
+
+
+def _names_in(target: ast.expr) -> list[str]:
+    """The names of a loop's target, in order."""
+    return [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
+
+
+def _stale_in(
+    source: Source, loop: ast.For, own: str, names: set[str], others: dict[str, ast.For]
+) -> Iterator[StaleLabel]:
+    derived = set(names)
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Assign) and _loaded(node.value) & derived and not _loaded(node.value) & others.keys():
+            derived |= {name for target in node.targets for name in _names_in(target)}
+    for call in ast.walk(loop):
+        if not isinstance(call, ast.Call) or not MEASURES.search(ast.unparse(call.func).lower()):
+            continue
+        given = [*call.args, *(each.value for each in call.keywords)]
+        wrong = [each for each in given if isinstance(each, ast.Name) and each.id in others and LABELS.search(each.id)]
+        is_own = own not in _loaded(call) and any(_loaded(each) & derived - others.keys() for each in given)
+        is_own = is_own and not any(_loaded(each) & derived and _loaded(each) & others.keys() for each in given)
+        if len(wrong) == 1 and is_own and len(given) > 1:
+            other = others[wrong[0].id]
+            if not _holds(loop, other):
+                yield StaleLabel(source.location(call), wrong[0].id, own, source.location(other))
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _holds(outer: ast.AST, inner: ast.AST) -> bool:
+    return any(node is inner for node in ast.walk(outer))
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedWrapper:
+    """A model that is wrapped for several processes, and then called without the wrapper: where, and as what."""
+
+    location: Location
+    wrapper: str
+    model: str
+    called: Location
+
+
+def unused_wrappers(pipeline: Pipeline) -> Iterator[UnusedWrapper]:
+    """The wrappers of a file that nothing calls, though the model inside is called."""
+    source = pipeline.source
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call(args=[inner, *_]) as call):
+                wrapper, model = ast.unparse(target), ast.unparse(inner)
+                name = ast.unparse(call.func).rpartition(".")[2]
+                if name in WRAPPERS and wrapper != model and not _is_used(pipeline, source, target):
+                    called = _calls_of(source, model, source.location(node))
+                    if called is not None:
+                        yield UnusedWrapper(source.location(node), wrapper, model, called)
+            case _:
+                pass
+
+
+def _is_used(pipeline: Pipeline, source: Source, target: ast.Name | ast.Attribute) -> bool:
+    """Whether code reads a wrapper, other than for the model inside."""
+    inside = {id(each.value) for each in source.nodes_of(ast.Attribute) if each.attr in KEPT_BY}
+    if isinstance(target, ast.Attribute):
+        attributes = (each for each in source.nodes_of(ast.Attribute) if each.attr == target.attr)
+        return any(isinstance(each.ctx, ast.Load) and id(each) not in inside for each in attributes)
+    scope = blocks.scope_of(pipeline, source.location(target))
+    names = (each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == target.id)
+    return any(isinstance(each.ctx, ast.Load) and id(each) not in inside for each in names)
+
+
+def _calls_of(source: Source, model: str, after: Location) -> Location | None:
+    """The first call of a bare model after a statement."""
+    calls = [each for each in source.nodes_of(ast.Call) if ast.unparse(each.func) == model]
+    return next((source.location(each) for each in calls if source.location(each).line > after.line), None)
+
+
+WRAPS = lazy_pattern(
+    r"DistributedDataParallel|\bDDP\b|FSDP|[Ff]ully_?[Ss]hard|accelerat|deepspeed|horovod|\bhvd\b|reduce|averag|prepare"
+    r"|paralleli[sz]e|Fabric|[Ll]ightning|Trainer|\bapex\b|wrap|all_gather|DataParallel|sync_|SyncBatch|broadcast",
+)
+"""Words of code that averages gradients, or may."""
+
+
+def unwrapped_backwards(pipeline: Pipeline) -> Iterator[Event]:
+    """The backward calls of processes that join a group and share the rows, but never average gradients."""
+    texts = [source.text for source in pipeline.sources.values()]
+    if not any("init_process_group(" in text for text in texts) or any(WRAPS.search(text) for text in texts):
+        return
+    for feeding in loaders.feedings(pipeline):
+        samplers = options_of(feeding.loader.value("sampler"))
+        paths = {sampler.path for sampler in samplers if isinstance(sampler, LibraryObject)}
+        if paths == {"torch.utils.data.DistributedSampler"}:
+            yield feeding.training.backward

@@ -1,0 +1,99 @@
+"""Mean losses of batches are added up, and the sum is divided by the number of rows.
+
+A loss of torch is the mean over its batch. The sum of these means divided by the number of rows is too small by the
+batch size, and changes when the batch size does: it cannot be compared with other runs.
+
+## Bad
+
+    for epoch in range(2):
+        total = 0.0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        print(total / len(loader.dataset))  # <- mean-loss-over-rows
+
+Rows that the loop counts:
+
+    total, rows = 0.0, 0
+    net.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            total += F.cross_entropy(net(x), y).item()
+            rows += y.size(0)
+    total /= rows  # <- mean-loss-over-rows
+
+## Good
+
+    for epoch in range(2):
+        total = 0.0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        print(total / len(loader))
+
+and
+
+    total, rows = 0.0, 0
+    net.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            total += F.cross_entropy(net(x), y, reduction="sum").item()
+            rows += y.size(0)
+    total /= rows
+
+## When it is fine
+
+Each mean is multiplied by the rows of its batch, or the number divided by is not one of rows:
+
+    total, batches = 0.0, 0
+    net.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            total += F.cross_entropy(net(x), y).item() * len(x)
+            batches += 1
+    total /= len(loader.dataset)
+
+## Fix
+
+None: divide by the number of batches, or multiply each mean by the rows of its batch.
+
+## References
+
+PyTorch documentation, `torch.nn.CrossEntropyLoss`, argument `reduction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import averages
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+
+
+class MeanLossOverRows(Rule):
+    level = Level.WARNING
+    keywords = "oss|ntropy & / & +=|+"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(
+            self._report(found, loss) for loss in pipeline.losses for found in averages.means_over_rows(pipeline, loss)
+        )
+
+    def _report(self, found: averages.RowAverage, loss: LossCall) -> Finding:
+        shown = f"`{found.total}`" if len(found.total) <= 24 else "this sum"
+        return self.finding(
+            found.location,
+            f"{shown} adds up means of batches, but is divided by the rows",
+            related=[
+                Related(found.summed, "one mean for each batch", "sum"),
+                Related(loss.location, "the mean over the rows of a batch", "loss"),
+            ],
+            help="divide by the number of batches, or multiply each mean by the rows of its batch",
+        )

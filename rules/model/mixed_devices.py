@@ -1,0 +1,116 @@
+"""A tensor is made on the CPU and used together with one that is on the GPU.
+
+Functions such as `torch.zeros` make their tensor on the CPU unless `device` says otherwise. On a GPU the operation
+raises an error: all tensors have to be on the same device. On a machine without a GPU the mistake is invisible.
+
+## Bad
+
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(10, 3)
+
+        def forward(self, x):
+            padding = torch.zeros(x.shape[0], 2)  # <- mixed-devices
+            return self.layer(torch.cat([x, padding], dim=1))
+
+    network = Padded().to(device)
+    for x, y in loader:
+        F.cross_entropy(network(x.to(device)), y.to(device)).backward()
+
+In a training loop:
+
+    def train(network, loader, optimizer):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            noise = torch.randn(x.shape)  # <- mixed-devices
+            optimizer.zero_grad()
+            F.cross_entropy(network(x + 0.1 * noise), y).backward()
+            optimizer.step()
+
+    train(net.to(device), loader, optimizer)
+
+## Good
+
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(10, 3)
+
+        def forward(self, x):
+            padding = torch.zeros(x.shape[0], 2, device=x.device)
+            return self.layer(torch.cat([x, padding], dim=1))
+
+    network = Padded().to(device)
+    for x, y in loader:
+        F.cross_entropy(network(x.to(device)), y.to(device)).backward()
+
+and
+
+    def train(network, loader, optimizer):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            noise = torch.randn_like(x)
+            optimizer.zero_grad()
+            F.cross_entropy(network(x + 0.1 * noise), y).backward()
+            optimizer.step()
+
+    train(net.to(device), loader, optimizer)
+
+## When it is fine
+
+Indices may be on the CPU, and a single number moves by itself:
+
+    class Picked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, x):
+            order = torch.randperm(x.shape[0])
+            return self.layer(x[order] * torch.tensor(2.0))
+
+    network = Picked().to(device)
+    for x, y in loader:
+        F.cross_entropy(network(x.to(device)), y.to(device)).backward()
+
+## Fix
+
+None: `device=`, `zeros_like` and `new_zeros` are equally good.
+
+## References
+
+PyTorch documentation, "CUDA semantics"; the fixes in `thuml/Time-Series-Library`, commit d7c68b2bb1c1, and
+`catalyst-team/catalyst`, commit 62a22096adbf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import cpu_tensors
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
+
+
+class MixedDevices(Rule):
+    level = Level.WARNING
+    keywords = "torch"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return bool(cpu_tensors.local_tensors(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(map(self._report, cpu_tensors.local_tensors(pipeline.source)))
+
+    def _report(self, found: cpu_tensors.LocalTensor) -> Finding:
+        made = found.code.partition("(")[0]
+        met = f"`{found.by}` uses it here" if found.by and len(found.by) <= 30 else "meets a moved tensor here"
+        shown = f"`{made}` makes a tensor" if len(made) <= 30 else "a tensor is made"
+        return self.finding(
+            found.location,
+            f"{shown} on the CPU that meets one on the GPU",
+            related=[Related(found.used, met, "use")],
+            help="pass `device=x.device`, with the tensor that it is used with as `x`",
+        )

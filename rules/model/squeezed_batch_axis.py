@@ -1,0 +1,96 @@
+"""A network squeezes all axes of size 1, and with a batch of one row also that of the batch.
+
+`squeeze()` without an axis depends on the size of the batch. The last batch of an epoch may have one row, and most
+predictions do: then the result has one axis less, and the loss or the next layer raises an error or takes other axes.
+
+## Bad
+
+    class Scorer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.output = nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.output(x).squeeze()  # <- squeezed-batch-axis
+
+    scorer = Scorer()
+    optimizer = torch.optim.Adam(scorer.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(scorer(x), (y > 0).float()).backward()
+        optimizer.step()
+
+## Good
+
+    class Scorer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.output = nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.output(x).squeeze(-1)
+
+    scorer = Scorer()
+    optimizer = torch.optim.Adam(scorer.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(scorer(x), (y > 0).float()).backward()
+        optimizer.step()
+
+## When it is fine
+
+No axis is needed after it:
+
+    class Scorer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.output = nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.output(x).squeeze().view(-1)
+
+    scorer = Scorer()
+    optimizer = torch.optim.Adam(scorer.parameters())
+    criterion = nn.BCEWithLogitsLoss()
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(scorer(x), (y > 0).float()).backward()
+        optimizer.step()
+
+## Fix
+
+None: which of the axes was meant is not certain.
+
+## References
+
+PyTorch documentation, `torch.squeeze` (its warning about batches of one row); the fixes in `NVIDIA/tacotron2`, commit
+14dbc374973a, and `zhouhaoyi/Informer2020`, commit 90e080593e9c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import swaps
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
+
+
+class SqueezedBatchAxis(Rule):
+    level = Level.WARNING
+    keywords = "squeeze( & Module"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(True for _ in swaps.squeezed_batches(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for location, code in swaps.squeezed_batches(pipeline.source):
+            shown = f"`{code}`" if len(code) <= 24 else "this tensor"
+            yield self.finding(
+                location,
+                f"of a batch with one row, {shown} loses the batch axis too",
+                help="name the axis of size 1, for example `squeeze(-1)`",
+            )
