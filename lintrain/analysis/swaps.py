@@ -260,9 +260,15 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
         return
     rows = _names_with_rows(method, is_part)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
+    unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
     for node, squeezed in squeezes:
         if id(node) not in unharmed and isinstance(node, ast.Call) and _has_rows(squeezed, rows):
             yield source.location(node), ast.unparse(squeezed)
+
+
+def _is_even(call: ast.Call) -> bool:
+    """Whether a call gets two tensors that lose the same axes: `loss(logits.squeeze(), labels.squeeze())`."""
+    return len(call.args) > 1 and all(_squeezed(each) is not None for each in call.args)
 
 
 def _squeezed(node: ast.AST) -> ast.expr | None:

@@ -7,7 +7,7 @@ from math import prod
 
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.pipeline.values.python import Value, literal
-from lintrain.pipeline.values.tensors import AxisSize, Shape
+from lintrain.pipeline.values.tensors import AxisSize, Shape, Whole
 
 MOST_AXES = 16
 MOST_ENTRIES = 1 << 40
@@ -77,7 +77,8 @@ def sizes_given(arguments: Sequence[Value]) -> list[Value] | None:
     sizes = list(arguments)
     if len(sizes) == 1 and isinstance(sizes[0], SequenceValue):
         return sizes[0].items if sizes[0].is_complete else None
-    return None if len(sizes) == 1 and integer(sizes[0]) is None else sizes
+    is_number = integer(sizes[0]) is not None or isinstance(sizes[0], Whole) if len(sizes) == 1 else True
+    return sizes if is_number else None
 
 
 def _inferred(shape: Shape, sizes: Sequence[Value], known: Sequence[int | None]) -> int | None:

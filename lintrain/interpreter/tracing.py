@@ -36,7 +36,7 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.pipeline.values.tensors import Derived, Operation, Whole, root_of, shape_of
+from lintrain.pipeline.values.tensors import Derived, Operation, Shape, Whole, root_of, shape_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ACTIVATIONS = frozenset(
@@ -82,7 +82,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     name = call.path.rpartition(".")[2]
     arguments = [argument.value for argument in rest(call, before)]
     shape, kind, cut, made = before.shape, before.kind, before.cut, before.made
-    here = Operation(_along(call, name), call.location, call.text, _given(call, before))
+    here = Operation(_along(call, name, before.shape), call.location, call.text, _given(call, before))
     if name in RESHAPES:
         _note_undivided(call, name, before, arguments)
         _note_permuted(call, name, before, arguments)
@@ -91,8 +91,8 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
         shape = ANY
     if name in ACTIVATIONS or name in {"mean", "sum", "max", "min", "argmax"}:
         made = here
-    if name == "exp" and before.made is not None and before.made.name == "log_softmax":
-        made = replace(here, name="softmax")
+    if name == "exp" and before.made is not None and before.made.name.startswith("log_softmax"):
+        made = replace(here, name=before.made.name.removeprefix("log_"))
     if name in CUTS or (name in REBUILDS and call.path.startswith("torch.")):
         cut = cut or here
     kind = kind_given(call) or ("" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))
@@ -189,12 +189,14 @@ def normalised(call: Call) -> Tensor | None:
         return None
     given = call.receiver if is_method else call.positional[0].value if call.positional else UNKNOWN
     text = call.receiver_text if is_method else _given(call, Tensor())
-    made = Operation(_along(call, name), call.location, call.text, text)
+    made = Operation(_along(call, name, shape_of(given)), call.location, call.text, text)
     return Tensor(text=call.text, made=made, shape=shape_of(given), kind="float", origin=call.location)
 
 
-def _along(call: Call, name: str) -> str:
+def _along(call: Call, name: str, shape: Shape) -> str:
     """Softmax over the rows of a batch is another operation than softmax over the classes."""
+    if shape.rank == 1:
+        return name
     positions = [argument.value for argument in call.positional]
     axis = call.keywords["dim"].value if "dim" in call.keywords else positions[-1] if positions else UNKNOWN
     return f"{name} over rows" if name != "sigmoid" and literal(axis) == 0 and integer(axis) == 0 else name

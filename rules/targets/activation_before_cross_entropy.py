@@ -108,6 +108,8 @@ class Claim:
 class ActivationBeforeCrossEntropy(Rule[Claim]):
     level = Level.WARNING
     keywords = "cross_entropy|CrossEntropyLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}

@@ -105,6 +105,8 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 class ClassAxisLayout(Rule):
     level = Level.ERROR
     keywords = "cross_entropy|CrossEntropyLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

@@ -60,6 +60,8 @@ TWO = 2
 class IgnoredClass(Rule):
     level = Level.ERROR
     keywords = "ignore_index"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         losses = loop_verdicts.losses_called(pipeline, "cross_entropy", "nll_loss")

@@ -68,6 +68,8 @@ CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 class IntegerBceTargets(Rule):
     level = Level.ERROR
     keywords = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

@@ -79,6 +79,8 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
 class KlDivReduction(Rule):
     level = Level.WARNING
     keywords = "kl_div|KLDivLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         losses = loop_verdicts.losses_called(pipeline, "kl_div", "KLDivLoss")

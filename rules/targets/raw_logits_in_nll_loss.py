@@ -124,6 +124,8 @@ class Claim:
 class RawLogitsInNllLoss(Rule[Claim]):
     level = Level.ERROR
     keywords = "nll_loss|NLLLoss|kl_div|KLDivLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}

@@ -134,6 +134,8 @@ class Claim:
 class SigmoidBeforeBceWithLogits(Rule[Claim]):
     level = Level.ERROR
     keywords = "binary_cross_entropy|BCELoss|BCEWithLogitsLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}

@@ -83,6 +83,8 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 class SingleClassCrossEntropy(Rule):
     level = Level.ERROR
     keywords = "cross_entropy|CrossEntropyLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

@@ -39,6 +39,19 @@ As the last layer of a Sequential:
         loss.backward()
         optimizer.step()
 
+A log-softmax changes nothing, because that of log-probabilities is the same. It is a note: one of the two is not needed,
+and whoever reads the code takes the outputs for logits:
+
+    classifier = nn.Sequential(
+        nn.Linear(8, 3),
+        nn.LogSoftmax(dim=1),  # <- softmax-before-cross-entropy
+    )
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.CrossEntropyLoss()(classifier(x), y).backward()
+        optimizer.step()
+
 ## Good
 
     class Classifier(nn.Module):
@@ -59,12 +72,6 @@ As the last layer of a Sequential:
         optimizer.step()
 
 ## When it is fine
-
-A second log-softmax does not change log-probabilities:
-
-    classifier = nn.Sequential(nn.Linear(8, 3), nn.LogSoftmax(dim=1))
-    for x, y in loader:
-        nn.CrossEntropyLoss()(classifier(x), y).backward()
 
 Softmax in evaluation only:
 
@@ -140,14 +147,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The code of the logits; None without a fix."""
+    """The code of the logits, None without a fix; `is_log` for a log-softmax."""
 
     logits: str | None
+    is_log: bool = False
 
 
 class SoftmaxBeforeCrossEntropy(Rule[Claim]):
     level = Level.ERROR
     keywords = "cross_entropy|CrossEntropyLoss & oftmax"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
@@ -157,6 +167,9 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
             for softmax in loop_verdicts.operations_before(loss, "softmax"):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
+            for softmax in loop_verdicts.operations_before(loss, "log_softmax"):
+                if softmax.location is not None:
+                    found.setdefault(softmax.location, self._report_log(softmax, softmax.location, loss))
         criterion, endings = loop_verdicts.endings_before(pipeline, "CrossEntropyLoss", "softmax")
         for softmax in endings:
             if softmax.location is not None and criterion is not None:
@@ -181,11 +194,23 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
             claim=Claim(softmax.given if softmax.text else None),
         )
 
+    def _report_log(self, softmax: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
+        return self.finding(
+            location,
+            f"log-softmax is applied here and again in `{loop_verdicts.callee_of(loss)}`",
+            related=[Related(loss.location, "cross-entropy applies log-softmax itself", "loss")],
+            help="remove it, or use `nll_loss`, which expects log-probabilities",
+            level=Level.NOTE,
+            claim=Claim(softmax.given if softmax.text else None, is_log=True),
+        )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         losses = [loss for loss in loop.losses_of("cross_entropy") if _is_of_classes(loss)]
+        if finding.claim is not None and finding.claim.is_log:
+            return _verdict_on_logs(losses)
         given = next((loss for loss in losses if loss.gives_probabilities), None)
         if given is not None and given.sums_of_inputs:
             least, most = given.sums_of_inputs
@@ -215,6 +240,18 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
         if not logits:
             return None
         return fixes.Fix.of("remove the softmax", fixes.Replace(finding.location, logits), safe=False)
+
+
+def _verdict_on_logs(losses: list[LossEvidence]) -> Verdict:
+    """Whether the first loss gets log-probabilities."""
+    sums = losses[0].sums_of_exponentials if losses else None
+    if sums is None:
+        return Verdict.inconclusive(
+            f"none of {len(losses)} losses in the first batch is a `cross_entropy` over classes"
+        )
+    text = f"the exponentials of inputs of `cross_entropy` have row sums from {sums[0]:.3g} to {sums[1]:.3g}"
+    verdict = Verdict.confirmed if losses[0].gives_log_probabilities else Verdict.refuted
+    return verdict(text, least=sums[0], most=sums[1])
 
 
 def _is_of_classes(loss: LossEvidence) -> bool:

@@ -127,6 +127,8 @@ class Claim:
 class SoftmaxOverBatch(Rule[Claim]):
     level = Level.ERROR
     keywords = "oftmax & cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}

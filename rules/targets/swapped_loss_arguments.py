@@ -123,7 +123,9 @@ class Claim:
 
 class SwappedLossArguments(Rule[Claim]):
     level = Level.ERROR
-    keywords = "ntropy|nll|BCE|NLL|oss"
+    keywords = "ntropy|nll_loss|BCE|NLL|MarginLoss|margin_loss|EmbeddingLoss|embedding_loss"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(

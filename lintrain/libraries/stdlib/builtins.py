@@ -60,14 +60,17 @@ def _len(call: Call) -> Value:
         case Constant(value=str(text), default=default):
             return constant(len(text), default)
         case value:
-            if isinstance(value, Instance):
-                return objects.special(call.reader, value, "__len__", [], call.location) or UNKNOWN
-            count = method_of(value, "__len__")
-            return (
-                UNKNOWN
-                if count is None
-                else dispatch.call(call.reader, Bound(value, "__len__"), [], location=call.location)
-            )
+            found = _own_length(call, value)
+            return Whole(origin=call.location) if found is None or found is UNKNOWN else found
+
+
+def _own_length(call: Call, value: Value) -> Value | None:
+    """What `__len__` of an object returns; None if it has none."""
+    if isinstance(value, Instance):
+        return objects.special(call.reader, value, "__len__", [], call.location)
+    if method_of(value, "__len__") is None:
+        return None
+    return dispatch.call(call.reader, Bound(value, "__len__"), [], location=call.location)
 
 
 @function("builtins.range")

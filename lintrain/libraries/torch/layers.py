@@ -132,7 +132,8 @@ def _after(module: Module, before: Tensor, call: Call) -> Tensor:
         made_before = before.made
         shape = output_of(module, before.shape) if name == "Flatten" else before.shape
         return replace(before, made=made_before, shape=ANY if name == "Unflatten" else shape)
-    if name in {"Softmax", "LogSoftmax"} and integer(argument_of(module, "dim", 0)) == 0:
+    # A tensor with one axis has no rows: its classes are on axis 0.
+    if name in {"Softmax", "LogSoftmax"} and integer(argument_of(module, "dim", 0)) == 0 and before.shape.rank != 1:
         made = replace(made, name=f"{made.name} over rows")
     # A layer with parameters has gradients of its own, even if what goes in was detached.
     cut = None if LEARNS.fullmatch(name) else before.cut
