@@ -64,6 +64,9 @@ UNRELATED_METHODS = lazy_pattern(
 )
 """Methods of samplers, tensors and lists, with any owner: `running_corrects.double()`."""
 
+SAVES = lazy_pattern(r"(^|\.)_?(save|dump|export|write|log|print|report)(_\w*)?$")
+"""Functions that keep or show what they get: `self.checkpointer.save_and_keep(…)`."""
+
 ASSIGNMENT = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
 """The code before a call whose result is assigned, with the name."""
 
@@ -231,11 +234,13 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     """Whether an event is a call of unknown code that may change the mode or the gradients of a value."""
     if event.act is not Act.ESCAPE:
         return False
+    callee = pipeline.code(event.location).partition("(")[0]
+    if SAVES.search(callee) and not PERHAPS_ABOUT_TRAINING.search(callee):
+        return False
     if isinstance(event.subject, Optimizer) or (isinstance(event.subject, Instance) and not is_module(event.subject)):
         return True
     if not isinstance(event.subject, Unknown):
         return not touched_by(pipeline, event.subject).isdisjoint(touched_by(pipeline, followed))
-    callee = pipeline.code(event.location).partition("(")[0]
     if event.subject is followed:
         return True
     if UNRELATED_METHODS.search(callee):

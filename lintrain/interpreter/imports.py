@@ -267,7 +267,9 @@ def _import_all(module: Scope, path: str) -> None:
 def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope) -> None:
     module = project_modules.made_module(reader, file)
     if alias.name == "*":
-        scope.module().add_star(project_modules.starred(reader, module))
+        # `from . import *` in the package itself brings in modules, under names of the package's own `__all__`.
+        if module.names is not scope.module():
+            scope.module().add_star(project_modules.starred(reader, module))
         return
     bound = alias.asname or alias.name
     if module.names is scope.module():

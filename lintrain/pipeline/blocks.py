@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
+from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.bounds import Nesting
 from lintrain.source.nodes import BLOCKS
@@ -36,6 +37,19 @@ def scope_of(pipeline: Pipeline, location: Location) -> ast.AST:
 
 def _functions(source: Source) -> Nesting[ast.expr | ast.stmt]:
     return Nesting((source.location(node), node) for node in source.nodes if isinstance(node, FUNCTIONS))
+
+
+def call_leading_to(pipeline: Pipeline, event: Event, other: Event) -> Location | None:
+    """The call before another event, in its function, of the function that an event is in; None within one function."""
+    scope, source = scope_of(pipeline, other.location), pipeline.source_of(other.location)
+    if scope_of(pipeline, event.location) is scope or not event.function:
+        return None
+    calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and _name_called(node) == event.function]
+    return next((source.location(call) for call in calls if source.location(call) < other.location), None)
+
+
+def _name_called(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]
 
 
 def is_one_scope(pipeline: Pipeline, *locations: Location) -> bool:

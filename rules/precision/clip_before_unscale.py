@@ -78,6 +78,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from lintrain.analysis import iterations, training_loops
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Scaler
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
@@ -101,16 +102,18 @@ class ClipBeforeUnscale(Rule[Claim]):
             (training, clip) for training, clip in iterations.clippings(pipeline) if "launcher" not in clip.details
         ]
         steps = ((clip, _scaled_step_after(pipeline, training, clip)) for training, clip in plain)
-        yield from one_per_location(self._report(clip, step) for clip, step in steps if step)
+        yield from one_per_location(self._report(pipeline, clip, step) for clip, step in steps if step)
 
-    def _report(self, clip: Event, step: Event) -> Finding[Claim]:
+    def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding[Claim]:
         scaler, optimizer = training_loops.text_of_event(step, "scaler_text"), training_loops.text_of_event(step)
+        called = blocks.call_leading_to(pipeline, clip, step)
+        related = [Related(step.location, "unscaled only here", "step")]
         return self.finding(
-            clip.location,
+            called or clip.location,
             f"gradients are clipped before `{scaler}` unscales them",
-            related=[Related(step.location, "unscaled only here", "step")],
+            related=[*related, Related(clip.location, "clipped here", "clip")] if called else related,
             help=f"call `{scaler}.unscale_({optimizer})` before clipping",
-            claim=Claim(f"{scaler}.unscale_({optimizer})"),
+            claim=None if called else Claim(f"{scaler}.unscale_({optimizer})"),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:

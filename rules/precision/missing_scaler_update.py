@@ -57,9 +57,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import expressions, iterations, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Scaler
+from lintrain.pipeline.values.python import Unknown
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
 
 REJECTED = (
@@ -132,12 +133,22 @@ def _is_rarer(update: Event, step: Event) -> bool:
     return is_inside and any(condition.period_text and not condition.is_else for condition in more)
 
 
+def _may_update(pipeline: Pipeline, escape: Event, scaler: Scaler, step: Event) -> bool:
+    """Whether unknown code may reach a scaler between two steps, other than to save it."""
+    is_between = escape.is_inside(step.loops[-1]) and not _is_rarer(escape, step)
+    if not is_between or training_loops.SAVES.search(pipeline.code(escape.location).partition("(")[0]):
+        return False
+    if isinstance(escape.subject, Unknown):
+        return training_loops.may_hide(pipeline, escape, scaler)
+    held, followed = (expressions.touched_by(pipeline, value) for value in (escape.subject, scaler))
+    return escape.subject is scaler or not held.isdisjoint(followed)
+
+
 def _fails_in_second_iteration(pipeline: Pipeline, step: Event) -> bool:
     """Whether an enabled scaler of this script steps in each iteration, and no other code receives it."""
     scaler = step.details.get("scaler")
     if not isinstance(scaler, Scaler) or iterations.is_switched_off(scaler) or not step.loops:
         return False
-    escapes = pipeline.acts(Act.ESCAPE)
-    hidden = any(event.subject is scaler or training_loops.may_hide(pipeline, event, step.subject) for event in escapes)
+    hidden = any(_may_update(pipeline, event, scaler, step) for event in pipeline.acts(Act.ESCAPE))
     made_inside = scaler.origin is not None and step.loops[-1].location.holds(scaler.origin)
     return not hidden and not made_inside and not training_loops.is_left_after(pipeline, step, step.loops[-1])

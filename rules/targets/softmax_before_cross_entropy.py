@@ -39,7 +39,7 @@ As the last layer of a Sequential:
         loss.backward()
         optimizer.step()
 
-A log-softmax changes nothing, because that of log-probabilities is the same. It is a note: one of the two is not needed,
+A log-softmax changes nothing, because that of log-probabilities is the same. It is a note: one of them is not needed,
 and whoever reads the code takes the outputs for logits:
 
     classifier = nn.Sequential(
