@@ -56,7 +56,8 @@ def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
 def is_mean(loss: LossCall) -> bool:
     """Whether a loss certainly is the mean over all of its values, as it is by default."""
     given = loss.options
-    is_plain = not given.keys() & {"reduce", "size_average", "**", "*"}
+    # By position come the arguments of old versions, `size_average` among them.
+    is_plain = not given.keys() & {"reduce", "size_average", "**", "*"} and not any(map(str.isdigit, given))
     return is_plain and ("reduction" not in given or text_of(given["reduction"]) == "mean")
 
 

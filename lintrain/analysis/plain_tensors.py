@@ -49,7 +49,8 @@ def plain_tensors(source: Source) -> list[PlainTensor]:
 
 
 def _plain_tensors(source: Source) -> list[PlainTensor]:
-    return [found for node in networks_of(source) for found in _of_network(source, node)]
+    owners = [*networks_of(source), *_plain_parts(source)]
+    return [found for node in owners for found in _of_network(source, node)]
 
 
 def networks_of(source: Source) -> list[ast.ClassDef]:
@@ -65,6 +66,23 @@ def _networks_of(source: Source) -> list[ast.ClassDef]:
             names.add(node.name)
             networks.append(node)
     return networks
+
+
+def _plain_parts(source: Source) -> list[ast.ClassDef]:
+    """The classes without a base that a network of the file makes an attribute of, and calls."""
+    inside = [node for network in networks_of(source) for node in ast.walk(network)]
+    made = {
+        ast.unparse(node.value.func)
+        for node in inside
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and any(isinstance(target, ast.Attribute) for target in node.targets)
+    }
+    return [node for node in source.nodes_of(ast.ClassDef) if not node.bases and node.name in made and _is_called(node)]
+
+
+def _is_called(node: ast.ClassDef) -> bool:
+    return any(isinstance(each, ast.FunctionDef) and each.name == "__call__" for each in node.body)
 
 
 def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
@@ -124,6 +142,8 @@ def is_tensor(node: ast.expr, known: Collection[str]) -> bool:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=given):
             is_list = bool(given) and isinstance(given[0], ast.List | ast.ListComp)
             return name in FACTORIES or (name in {"tensor", "as_tensor"} and is_list) or _has_tensor(given, known)
+        case ast.Call(func=ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="torch"), ast.Name(id=chosen)])):
+            return "window" in chosen
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
             return name not in NO_TENSORS and is_tensor(owner, known)
         case ast.Subscript(value=owner, slice=ast.Slice() | ast.Tuple()):
@@ -206,8 +226,8 @@ def _is_the_tensor(node: ast.expr, name: str) -> bool:
 def inputs_of(method: ast.FunctionDef) -> set[str]:
     """The first parameter of `forward`, and the names that are computed from it."""
     parameters = [each.arg for each in method.args.args[1:]]
-    known = set(parameters[:1]) if method.name == "forward" else set[str]()
-    if method.name != "forward":
+    known = set(parameters[:1]) if method.name in {"forward", "__call__"} else set[str]()
+    if not known:
         known = {each for each in parameters if each in {"x", "input", "inputs", "hidden", "features", "z", "h"}}
     for node in ast.walk(method):
         if isinstance(node, ast.Assign) and tensors_in(node.value) & known:

@@ -231,7 +231,9 @@ def _is_rest(argument: ast.expr) -> bool:
     return isinstance(argument, ast.UnaryOp) and ast.unparse(argument) == "-1"
 
 
-HARMLESS = frozenset({"item", "tolist", "numpy", "view", "reshape", "unsqueeze", "unsqueeze_", "cpu", "numel", "dim"})
+HARMLESS = frozenset(
+    {"item", "tolist", "numpy", "view", "reshape", "unsqueeze", "unsqueeze_", "cpu", "numel", "dim", "data"}
+)
 """What may follow a squeeze without needing its axes."""
 
 WITHOUT_ROWS = frozenset({"mean", "sum", "nonzero", "max", "min", "norm", "item", "var", "std"})
@@ -245,6 +247,8 @@ def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
     """The squeezes of all axes that a network applies to a batch, with the code of what is squeezed."""
     if source.contains(r"\bsqueeze\("):
         for owner in networks_of(source):
+            if "loss" in owner.name.lower():
+                continue  # what a loss averages in the end has no axis anyway
             methods = [each for each in owner.body if isinstance(each, ast.FunctionDef)]
             forward = [node for each in methods if each.name == "forward" for node in ast.walk(each)]
             called = {ast.unparse(each.func) for each in forward if isinstance(each, ast.Call)}

@@ -1,4 +1,4 @@
-"""Names that are used in place of others: labels of another loop, a bare model in place of its wrapper."""
+"""Names that are used in place of others: labels of another loop, a model without its wrapper, logits as scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import LibraryObject, options_of
+from lintrain.pipeline.values.training import LossCall
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -147,3 +148,83 @@ def unwrapped_backwards(pipeline: Pipeline) -> Iterator[Event]:
         paths = {sampler.path for sampler in samplers if isinstance(sampler, LibraryObject)}
         if paths == {"torch.utils.data.DistributedSampler"}:
             yield feeding.training.backward
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedLogits:
+    """A comparison of logits with the threshold of probabilities, and the loss that gets the same name."""
+
+    location: Location
+    name: str
+    loss: Location
+
+
+def rounded_logits(pipeline: Pipeline) -> Iterator[RoundedLogits]:
+    """The names that a loss with logits gets, and that the same function rounds or compares with 0.5."""
+    for loss in pipeline.losses:
+        if loss.name == "binary_cross_entropy_with_logits" and loss.prediction is not None:
+            source = pipeline.source_of(loss.location)
+            scope = blocks.scope_of(pipeline, loss.location)
+            yield from _rounded_in(source, scope, _written_name(loss), loss.location)
+    for call in pipeline.source.nodes_of(ast.Call):
+        if ast.unparse(call.func).endswith("_cross_entropy_with_logits"):
+            scope, location = blocks.scope_of(pipeline, pipeline.source.location(call)), pipeline.source.location(call)
+            given = next((each.value for each in call.keywords if each.arg == "logits"), None)
+            if isinstance(given, ast.Name):
+                yield from _rounded_in(pipeline.source, scope, given.id, location)
+
+
+def _written_name(loss: LossCall) -> str:
+    """The name that a loss gets as its prediction, seen through views: `outputs` for `outputs.squeeze(1)`."""
+    text = loss.prediction.text if loss.prediction else ""
+    return (NAME.match(text) or [""])[0]
+
+
+NAME = lazy_pattern(r"\w+(?=$|\.(squeeze|view|flatten|reshape|float)\()")
+
+
+def _rounded_in(source: Source, scope: ast.AST, name: str, loss: Location) -> Iterator[RoundedLogits]:
+    nodes = list(ast.walk(scope))
+    if not name or any(_squashes(node, name) for node in nodes):
+        return
+    for node in nodes:
+        if isinstance(node, ast.expr) and _is_rounded(node, name):
+            yield RoundedLogits(source.location(node), name, loss)
+
+
+def _squashes(node: ast.AST, name: str) -> bool:
+    """Whether a statement gives a name probabilities: `outputs = torch.sigmoid(outputs)`."""
+    if not isinstance(node, ast.Assign) or "sigmoid" not in ast.unparse(node.value):
+        return False
+    return any(isinstance(each, ast.Name) and each.id == name for target in node.targets for each in ast.walk(target))
+
+
+def _is_rounded(node: ast.expr, name: str) -> bool:
+    match node:
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE() | ast.Lt() | ast.LtE()], comparators=[right]):
+            return _is_half(right) and _is_named(left, name)
+        case ast.Call(func=ast.Attribute(attr="greater" | "greater_equal" | "less" | "ge" | "gt"), args=[left, right]):
+            return _is_half(right) and _is_named(left, name)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "tf" | "np"), attr="round"), args=[left]):
+            return _is_named(left, name)
+        case ast.Call(func=ast.Attribute(value=left, attr="round"), args=[]):
+            return _is_named(left, name)
+        case _:
+            return False
+
+
+def _is_half(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0.5
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    """Whether an expression is what has a name, perhaps detached or in another shape."""
+    while isinstance(node, ast.Call | ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr not in KEEPS:
+            return False
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id == name
+
+
+KEEPS = frozenset({"squeeze", "view", "flatten", "reshape", "float", "detach", "cpu", "data", "numpy"})
+"""What leaves the numbers of a tensor as they are."""

@@ -19,12 +19,13 @@ HUB_LIBRARIES = frozenset(
 
 LOOP_ACTS = frozenset({"DataLoader", "DistributedDataParallel", "backward", "optim", "zero_grad"})
 FIT_ACTS = frozenset({"compile", "fit", "train_on_batch"})
+GRAPH_ACTS = frozenset({"minimize", "apply_gradients"})
 
 TRAINING_ACTS = {
     "torch": LOOP_ACTS,
     "lightning": LOOP_ACTS | {"fit"},
     "pytorch_lightning": LOOP_ACTS | {"fit"},
-    **dict.fromkeys(("keras", "tf_keras", "tensorflow"), FIT_ACTS),
+    **dict.fromkeys(("keras", "tf_keras", "tensorflow"), FIT_ACTS | GRAPH_ACTS),
     **dict.fromkeys(HUB_LIBRARIES, LOOP_ACTS | FIT_ACTS | {"get_peft_model"}),
 }
 """Most files that import such a library train nothing: only those do that name one of its acts, or a trainer."""

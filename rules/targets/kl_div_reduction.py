@@ -47,13 +47,14 @@ and
 
 ## When it is fine
 
-The mean is multiplied by the number of classes:
+The mean is multiplied by the number of classes, or written out:
 
     teacher = nn.Linear(8, 3)
     for x, y in loader:
         optimizer.zero_grad()
         student = F.log_softmax(net(x), dim=1)
         loss = F.kl_div(student, F.softmax(teacher(x), dim=1)) * student.size(1)
+        loss = loss + F.kl_div(student, F.softmax(teacher(x), dim=1), reduction="mean")
         loss.backward()
         optimizer.step()
 
@@ -97,5 +98,7 @@ class KlDivReduction(Rule):
 def _is_over_classes(pipeline: Pipeline, loss: LossCall) -> bool:
     """Whether a divergence is a mean over all values that have classes, and is not multiplied by their number."""
     ranks = [tensor.shape.rank for tensor in loop_verdicts.tensors_given(loss)]
+    if "reduction" in loss.options:
+        return False  # who writes `reduction="mean"` has chosen it
     is_one_row = bool(ranks) and all(rank is not None and rank < 2 for rank in ranks)
     return averages.is_mean(loss) and not is_one_row and not averages.is_multiplied_by_size(pipeline, loss.location)
