@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.history.__main__ import Sums, as_json, as_tables, holds, missed, sums_of
-from benchmarks.history.judging import Outcome, judge
+from benchmarks.history.judging import MOST_IMPORTERS, Outcome, importers, judge
 from benchmarks.history.nearness import is_near, line_after
 from benchmarks.history.table import Fix, Half, Place, half_of, read_fixes
 
@@ -167,3 +167,17 @@ def test_the_measuring_half_is_printed_as_sums_only() -> None:
 )
 def test_the_bounds_are_held_by_both_halves_and_between_them(work: Sums, measure: Sums, kept: bool) -> None:
     assert holds([work, measure]) is kept
+
+
+def test_scripts_that_import_a_module_are_checked_with_it(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("class Net: pass\n")
+    (tmp_path / "train.py").write_text("from net import Net\n\nloss.backward()\n")
+    (tmp_path / "plot.py").write_text("from net import Net\n")
+    (tmp_path / "other.py").write_text("import network\n\nloss.backward()\n")
+    assert importers(tmp_path, ["net.py"]) == ["train.py"]
+
+
+def test_few_scripts_are_checked_with_a_module(tmp_path: Path) -> None:
+    for number in range(MOST_IMPORTERS + 2):
+        (tmp_path / f"train_{number}.py").write_text("import net\nloss.backward()\n" + "#" * number)
+    assert importers(tmp_path, ["net.py"]) == [f"train_{number}.py" for number in range(MOST_IMPORTERS)]

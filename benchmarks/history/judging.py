@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from benchmarks.history.nearness import is_near, line_after
@@ -15,6 +17,11 @@ from benchmarks.history.table import Fix, Place
 from benchmarks.history.trees import TreeError, write_tree
 
 QUESTION = ("--isolated", "--no-respect-gitignore", "--no-cache", "--exit-zero", "--output-format", "json")
+
+MOST_IMPORTERS = 4
+"""Scripts that are checked together with the file of a fix."""
+
+TRAINS = re.compile(r"\.backward\(|\.fit\(|\.train\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,19 @@ def judge(fix: Fix, clones: Path) -> Outcome:
     return Outcome(fix, reported, silent)
 
 
+def importers(folder: Path, files: Sequence[str]) -> list[str]:
+    """The smallest files of a tree that import one of these: what a module does wrong shows in the script around it."""
+    stems = {path.parent.name if path.stem == "__init__" else path.stem for path in map(PurePosixPath, files)}
+    pattern = re.compile(rf"^\s*(?:from|import)\b[^\n]*\b(?:{'|'.join(map(re.escape, sorted(stems)))})\b", re.MULTILINE)
+    found: list[tuple[int, str]] = []
+    for path in folder.rglob("*.py"):
+        name = path.relative_to(folder).as_posix()
+        text = path.read_text("utf-8", errors="replace")
+        if name not in files and pattern.search(text) and TRAINS.search(text):
+            found.append((len(text), name))
+    return [name for _, name in sorted(found)[:MOST_IMPORTERS]]
+
+
 def _moved(place: Place, before: Checked, after: Checked) -> Place:
     line = line_after(before.source(place.file), after.source(place.file), place.line)
     return Place(place.file, line)
@@ -68,7 +88,8 @@ def _check(fix: Fix, clone: Path, revision: str, folder: Path) -> Checked:
     files = [file for file in fix.files if (folder / file).is_file()]
     if not files:
         return Checked(folder, ())
-    command = [sys.executable, "-m", "lintrain", "check", *QUESTION, "--", *files]
+    asked = [*files, *importers(folder, files)]
+    command = [sys.executable, "-m", "lintrain", "check", *QUESTION, "--", *asked]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if not done.stdout:
         raise TreeError(f"{fix.repository}: {done.stderr.strip()[-300:]}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -143,3 +145,30 @@ def _keeps(source: Source, node: ast.stmt | ast.Call, name: str, bound: Location
 
 def _is_name(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+def calls_in_order(
+    source: Source, first: re.Pattern[str], second: re.Pattern[str], between: re.Pattern[str]
+) -> Iterator[tuple[Location, Location]]:
+    """A call statement of one kind, the first of both kinds in its block, and the next one of the other kind.
+
+    None if a call between them is one of the third kind.
+    """
+    for node in source.nodes:
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            calls = [each for each in block if _is_call(each)] if isinstance(block, list) else []
+            known = [each for each in calls if any(kind.search(_callee(each)) for kind in (first, second, between))]
+            start = next((at for at, each in enumerate(known) if not between.search(_callee(each))), len(known))
+            match known[start:]:
+                case [one, other, *_] if first.search(_callee(one)) and second.search(_callee(other)):
+                    yield source.location(one.value), source.location(other.value)
+                case _:
+                    pass
+
+
+def _callee(statement: ast.Expr) -> str:
+    return ast.unparse(statement.value.func) if isinstance(statement.value, ast.Call) else ""
+
+
+def _is_call(node: object) -> TypeGuard[ast.Expr]:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)

@@ -178,7 +178,10 @@ from lintrain.rule import (
 BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 """Losses that raise an error unless both arguments have the same shape."""
 
+ROWS_AND_CLASSES = ("rows", "classes")
+
 RAISED = (
+    "to match target batch_size",
     "cannot be multiplied",
     "size mismatch",
     "channels, but got",
@@ -211,7 +214,19 @@ class ShapeMismatch(Rule):
             shapes = _unequal(loss)
             if shapes is not None:
                 found.setdefault(loss.location, self._report_loss(loss, *shapes))
+        for loss in loop_verdicts.losses_called(pipeline, "cross_entropy", "nll_loss"):
+            if _lacks_rows(loss):
+                found.setdefault(loss.location, self._report_number(loss))
         yield from found.values()
+
+    def _report_number(self, loss: LossCall) -> Finding:
+        target = loss.target.text if loss.target else ""
+        shown = f"`{target}`" if 0 < len(target) <= 24 else "the target"
+        return self.finding(
+            loss.location,
+            f"`{loop_verdicts.callee_of(loss)}` gets rows of scores, but {shown} is one number",
+            help="give the target an axis for the rows: `.view(1)`",
+        )
 
     def _report(self, misfit: ShapeMisfit) -> Finding:
         is_view = misfit.what in {"view", "reshape"}
@@ -242,6 +257,13 @@ class ShapeMismatch(Rule):
             return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.backwards} backward passes ran without an error about shapes"
         return (Verdict.refuted if loop.backwards else Verdict.inconclusive)(text, passes=loop.backwards)
+
+
+def _lacks_rows(loss: LossCall) -> bool:
+    """Whether a loss over classes certainly gets rows of scores, and a single class number."""
+    inputs, targets = loop_verdicts.tensors_given(loss), loop_verdicts.tensors_given(loss, "target")
+    rows = bool(inputs) and all(each.shape.rank == len(ROWS_AND_CLASSES) for each in inputs)
+    return rows and bool(targets) and all(each.shape.rank == 0 and each.kind == "int" for each in targets)
 
 
 def _unequal(loss: LossCall) -> tuple[Shape, Shape] | None:

@@ -77,11 +77,27 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import iterations, statements, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Scaler
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
+
+CLIPS = lazy_pattern(r"(^|\.)clip_grad_(norm|value)_?$")
+UNSCALES = lazy_pattern(r"\.unscale_\w*$")
+STEPS = lazy_pattern(r"\.(step|backward|update)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +112,7 @@ class ClipBeforeUnscale(Rule[Claim]):
     keywords = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from self._report_order(pipeline)
         if pipeline.acts(Act.UNSCALE):
             return
         plain = [
@@ -103,6 +120,17 @@ class ClipBeforeUnscale(Rule[Claim]):
         ]
         steps = ((clip, _scaled_step_after(pipeline, training, clip)) for training, clip in plain)
         yield from one_per_location(self._report(pipeline, clip, step) for clip, step in steps if step)
+
+    def _report_order(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The clippings that a statement of the same block unscales only afterwards."""
+        for clip, unscale in statements.calls_in_order(pipeline.source, CLIPS, UNSCALES, STEPS):
+            scaler = pipeline.code(unscale).partition(".unscale")[0]
+            yield self.finding(
+                clip,
+                f"gradients are clipped before `{scaler}` unscales them",
+                related=[Related(unscale, "unscaled only here", "step")],
+                help="unscale first, then clip",
+            )
 
     def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding[Claim]:
         scaler, optimizer = training_loops.text_of_event(step, "scaler_text"), training_loops.text_of_event(step)

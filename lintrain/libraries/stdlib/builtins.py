@@ -78,7 +78,7 @@ def _range(call: Call) -> Value:
     given = [argument.value for argument in call.positional]
     bounds = [literal(value) for value in given]
     numbers = [bound for bound in bounds if isinstance(bound, int)]
-    made = Range([UNKNOWN], "range", False, origin=call.location)
+    made = Range([Whole(name="index")], "range", False, origin=call.location)
     match given:
         case [stop]:
             made.stop = stop

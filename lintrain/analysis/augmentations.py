@@ -1,0 +1,137 @@
+"""Data for evaluation that gets the random transforms of training."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
+from lintrain.analysis.training_loops import words_of
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+RANDOM = lazy_pattern(
+    r"(Random(?!Sampl|State|Subset|Apply\b)\w+|ColorJitter|RandAugment|AutoAugment|TrivialAugmentWide|AugMix|CoarseDropout"
+    r"|HorizontalFlip|VerticalFlip|ShiftScaleRotate|Cutout|RandomApply)$"
+)
+"""Transforms of torchvision and albumentations that change with each call."""
+
+ON_PURPOSE = lazy_pattern(r"\btta\b|TTA|test.time.aug|(?<!self)\.transforms? *=(?!=)")
+"""Code that augments evaluation data on purpose, or replaces the transform later."""
+
+SPLITS = frozenset({"random_split", "Subset"})
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentedData:
+    """A data set for evaluation with a random transform: where, the transform's name, and where that is made."""
+
+    location: Location
+    transform: str
+    made: Location
+
+
+def augmented_data(source: Source) -> list[AugmentedData]:
+    """The data sets of a file that are for evaluation and get a transform of training."""
+    return source.cached(_augmented_data)
+
+
+def _augmented_data(source: Source) -> list[AugmentedData]:
+    if not source.contains(r"\btransforms?\b") or source.contains(ON_PURPOSE):
+        return []
+    made = _random_transforms(source)
+    uses = list(_uses(source))
+    trained = {name for name, words, _ in uses if words & TRAINING_WORDS}
+    found = [
+        AugmentedData(location, name, made[name])
+        for name, words, location in uses
+        if name in made and name in trained and words & EVALUATION_WORDS and not words & TRAINING_WORDS
+    ]
+    return found + list(_split_off(source, made))
+
+
+def _random_transforms(source: Source) -> dict[str, Location]:
+    """The names of the transforms that are random, each with where it is made."""
+    own = {
+        node.name
+        for node in source.nodes_of(ast.ClassDef)
+        if any(isinstance(each, ast.Call) and _is_random(each) for each in ast.walk(node))
+    }
+    found: dict[str, Location] = {}
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                is_own = (
+                    isinstance(call.func, ast.Name) and call.func.id in own and _is_unused_beside(source, name, call)
+                )
+                inside = (each for each in ast.walk(call) if isinstance(each, ast.Call))
+                if is_own or ("Compose" in ast.unparse(call.func) and any(map(_is_random, inside))):
+                    found[name] = source.location(node)
+            case _:
+                pass
+    return found
+
+
+def _is_random(call: ast.Call) -> bool:
+    return RANDOM.search(ast.unparse(call.func).rpartition(".")[2]) is not None
+
+
+def _is_unused_beside(source: Source, name: str, call: ast.Call) -> bool:
+    """Whether the file makes another transform of the same class for evaluation, and never uses it."""
+    others = [
+        node.targets[0].id
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == ast.unparse(call.func)
+        and node.targets[0].id != name
+    ]
+    read = {each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Load)}
+    return any(words_of(other) & EVALUATION_WORDS and other not in read for other in others)
+
+
+def _uses(source: Source) -> Iterator[tuple[str, frozenset[str], Location]]:
+    """Each data set that gets a named transform: that name, the words that say what it is for, and where."""
+    names = {id(node.value): node.targets[0] for node in source.nodes_of(ast.Assign)}
+    for call in source.nodes_of(ast.Call):
+        given = {each.arg: each.value for each in call.keywords}
+        transform = given.get("transform", given.get("transforms"))
+        if isinstance(transform, ast.Name):
+            target = names.get(id(call))
+            yield transform.id, _words(call, target), source.location(call)
+
+
+def _words(call: ast.Call, target: ast.expr | None) -> frozenset[str]:
+    """The words of a data set: its name decides, else its split or its folder."""
+    named = words_of(ast.unparse(target)) if target is not None else frozenset[str]()
+    if named & (TRAINING_WORDS | EVALUATION_WORDS):
+        return named
+    for keyword in call.keywords:
+        if keyword.arg == "train" and isinstance(keyword.value, ast.Constant):
+            return frozenset({"train" if keyword.value.value else "test"})
+    texts = (each.value for each in ast.walk(call) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    return frozenset[str]().union(*map(words_of, texts))
+
+
+def _split_off(source: Source, made: dict[str, Location]) -> Iterator[AugmentedData]:
+    """The parts for evaluation that are split off a data set with a random transform."""
+    whole: dict[str, str] = {}
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(keywords=keywords)):
+                for each in keywords:
+                    if each.arg == "transform" and isinstance(each.value, ast.Name) and each.value.id in made:
+                        whole[name] = each.value.id
+            case _:
+                pass
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[target], value=ast.Call(func=func, args=[ast.Name(id=name), *_]) as call):
+                parts = target.elts if isinstance(target, ast.Tuple) else [target]
+                is_split = ast.unparse(func).rpartition(".")[2] in SPLITS and name in whole
+                if is_split and any(words_of(ast.unparse(part)) & EVALUATION_WORDS for part in parts):
+                    yield AugmentedData(source.location(call), whole[name], made[whole[name]])
+            case _:
+                pass

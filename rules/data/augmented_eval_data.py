@@ -1,0 +1,80 @@
+"""The evaluation data gets the random transforms of training.
+
+Each evaluation measures other crops and flips of the same images. The metric is lower than it should be, and changes
+from run to run, so that the best checkpoint is partly a matter of chance.
+
+## Bad
+
+    from torchvision import datasets, transforms
+
+    train_transform = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    train_data = datasets.FakeData(size=32, image_size=(1, 2, 4), num_classes=3, transform=train_transform)
+    val_data = datasets.FakeData(  # <- augmented-eval-data
+        size=32, image_size=(1, 2, 4), num_classes=3, transform=train_transform
+    )
+    for x, y in DataLoader(train_data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        criterion(net(x[:, 0].flatten(1)), y).backward()
+        optimizer.step()
+
+## Good
+
+    from torchvision import datasets, transforms
+
+    train_transform = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    train_data = datasets.FakeData(size=32, image_size=(1, 2, 4), num_classes=3, transform=train_transform)
+    val_data = datasets.FakeData(
+        size=32, image_size=(1, 2, 4), num_classes=3, transform=transforms.ToTensor()
+    )
+    for x, y in DataLoader(train_data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        criterion(net(x[:, 0].flatten(1)), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+A transform that is the same for every call:
+
+    from torchvision import datasets, transforms
+
+    transform = transforms.Compose([transforms.CenterCrop(4), transforms.ToTensor()])
+    train_data = datasets.FakeData(size=32, image_size=(1, 2, 4), num_classes=3, transform=transform)
+    test_data = datasets.FakeData(size=32, image_size=(1, 2, 4), num_classes=3, transform=transform)
+    for x, y in DataLoader(train_data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        criterion(net(x.flatten(1)[:, :8]), y).backward()
+        optimizer.step()
+
+## Fix
+
+None: which transforms the evaluation needs is not certain.
+
+## References
+
+torchvision documentation, "Transforming and augmenting images"; the fix in `Lightning-AI/tutorials`, commit
+a7d947178455.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import augmentations
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+
+
+class AugmentedEvalData(Rule):
+    level = Level.WARNING
+    keywords = "transform & Random|ColorJitter|Augment|Flip|ShiftScale|AugMix"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(map(self._report, augmentations.augmented_data(pipeline.source)))
+
+    def _report(self, found: augmentations.AugmentedData) -> Finding:
+        shown = f"`{found.transform}`" if len(found.transform) <= 24 else "a transform"
+        return self.finding(
+            found.location,
+            f"evaluation data gets {shown}, which is random",
+            related=[Related(found.made, "the transform is made here", "transform")],
+            help="give the evaluation data a transform without random parts",
+        )
