@@ -244,18 +244,62 @@ FOR_ONE_ROW = lazy_pattern(r"infer|generat|sampl|predict|visual|plot|demo|encode
 
 
 def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
-    """The squeezes of all axes that a network applies to a batch, with the code of what is squeezed."""
-    if source.contains(r"\bsqueeze\("):
-        for owner in networks_of(source):
-            if "loss" in owner.name.lower():
-                continue  # what a loss averages in the end has no axis anyway
-            methods = [each for each in owner.body if isinstance(each, ast.FunctionDef)]
-            forward = [node for each in methods if each.name == "forward" for node in ast.walk(each)]
-            called = {ast.unparse(each.func) for each in forward if isinstance(each, ast.Call)}
-            for method in methods:
-                if not FOR_ONE_ROW.search(method.name):
-                    is_part = method.name == "forward" or f"self.{method.name}" in called
-                    yield from _squeezes_in(source, method, is_part)
+    """The squeezes of all axes of a batch, in a network or in a loop over batches, with what is squeezed."""
+    if not source.contains(r"\bsqueeze\("):
+        return
+    inside: set[ast.AST] = set()
+    for owner in networks_of(source):
+        inside.update(ast.walk(owner))
+        if "loss" not in owner.name.lower():  # what a loss averages in the end has no axis anyway
+            yield from _squeezes_in_network(source, owner)
+    if not source.contains(r"\bdrop_last\s*=\s*True"):
+        for loop in source.nodes_of(ast.For):
+            if loop not in inside and TRAINS.search(ast.unparse(loop)):
+                yield from _squeezes_in_loop(source, loop)
+
+
+def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[Location, str]]:
+    methods = [each for each in owner.body if isinstance(each, ast.FunctionDef)]
+    forward = [node for each in methods if each.name == "forward" for node in ast.walk(each)]
+    called = {ast.unparse(each.func) for each in forward if isinstance(each, ast.Call)}
+    for method in methods:
+        if not FOR_ONE_ROW.search(method.name):
+            is_part = method.name == "forward" or f"self.{method.name}" in called
+            yield from _squeezes_in(source, method, is_part)
+
+
+TRAINS = lazy_pattern(r"\.backward\(")
+MODEL = lazy_pattern(r"(^|\.|_)(model|net|network|classifier|regressor|discriminator|critic|scorer)\w*$", re.IGNORECASE)
+LOSS = lazy_pattern(r"loss|crit|bce|entropy", re.IGNORECASE)
+
+
+def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location, str]]:
+    """The predictions that a training loop squeezes and gives to a loss, next to labels that keep all axes."""
+    batch = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+    nodes = list(ast.walk(loop))
+    squeezed = {
+        target.id: value
+        for node in nodes
+        if isinstance(node, ast.Assign) and (value := _predictions(node.value, batch)) is not None
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in nodes:
+        if isinstance(call, ast.Call) and LOSS.search(ast.unparse(call.func)) and len(call.args) > 1:
+            first, second = call.args[:2]
+            given = squeezed.get(first.id) if isinstance(first, ast.Name) else _predictions(first, batch)
+            if given is not None and "squeeze" not in ast.unparse(second) and "view" not in ast.unparse(second):
+                yield source.location(given), ast.unparse(_squeezed(given) or given)
+
+
+def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
+    """The squeeze of what a model gives for a batch: `model(x).squeeze()`."""
+    match _squeezed(node):
+        case ast.Call(func=func, args=[first, *_]) if MODEL.search(ast.unparse(func)):
+            names = {each.id for each in ast.walk(first) if isinstance(each, ast.Name)}
+            return node if names & batch else None
+        case _:
+            return None
 
 
 def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iterator[tuple[Location, str]]:

@@ -1,4 +1,4 @@
-"""A network squeezes all axes of size 1, and with a batch of one row also that of the batch.
+"""All axes of size 1 are squeezed, and with a batch of one row also that of the batch.
 
 `squeeze()` without an axis depends on the size of the batch. The last batch of an epoch may have one row, and most
 predictions do: then the result has one axis less, and the loss or the next layer raises an error or takes other axes.
@@ -21,6 +21,16 @@ predictions do: then the result has one axis less, and the loss or the next laye
         criterion(scorer(x), (y > 0).float()).backward()
         optimizer.step()
 
+In a training loop:
+
+    scorer = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(scorer.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        scores = scorer(x).squeeze()  # <- squeezed-batch-axis
+        F.binary_cross_entropy_with_logits(scores, (y > 0).float()).backward()
+        optimizer.step()
+
 ## Good
 
     class Scorer(nn.Module):
@@ -37,6 +47,16 @@ predictions do: then the result has one axis less, and the loss or the next laye
     for x, y in loader:
         optimizer.zero_grad()
         criterion(scorer(x), (y > 0).float()).backward()
+        optimizer.step()
+
+and
+
+    scorer = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(scorer.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        scores = scorer(x).squeeze(-1)
+        F.binary_cross_entropy_with_logits(scores, (y > 0).float()).backward()
         optimizer.step()
 
 ## When it is fine
@@ -79,7 +99,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
 
 class SqueezedBatchAxis(Rule):
     level = Level.WARNING
-    keywords = "squeeze( & Module"
+    keywords = "squeeze( & Module|backward"
     needs_training = False
     judges_networks = True
 
