@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders
+from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
+from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Event
@@ -228,3 +230,43 @@ def _is_named(node: ast.expr, name: str) -> bool:
 
 KEEPS = frozenset({"squeeze", "view", "flatten", "reshape", "float", "detach", "cpu", "data", "numpy"})
 """What leaves the numbers of a tensor as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """A name for evaluation data that is bound again, to training rows: where, both names, and where it was bound."""
+
+    location: Location
+    name: str
+    train: str
+    first: Location
+
+
+def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
+    """The assignments that put training rows under a name that held evaluation rows before."""
+    source = pipeline.source
+    bound: dict[tuple[ast.AST, str], Location] = {}
+    for node in source.nodes_of(ast.Assign):
+        location = source.location(node)
+        scope = blocks.scope_of(pipeline, location)
+        match node.targets:
+            case [ast.Name(id=name)] if (scope, name) in bound:
+                train = _counterpart(name, _loaded(node.value))
+                if train and bound[scope, name] < location:
+                    yield Overwritten(location, name, train, bound[scope, name])
+            case _:
+                pass
+        for each in (part for target in node.targets for part in ast.walk(target)):
+            if isinstance(each, ast.Name):
+                bound.setdefault((scope, each.id), location)
+
+
+def _counterpart(name: str, loaded: set[str]) -> str:
+    """The training data of the same kind among some names, none of which is for evaluation: `y_train` for `y_test`."""
+    words = words_of(name)
+    loaded = {each for each in loaded if not each.isupper()}
+    if not words & EVALUATION_WORDS or any(words_of(each) & EVALUATION_WORDS for each in loaded):
+        return ""
+    stem = words - EVALUATION_WORDS
+    same = [each for each in loaded if words_of(each) & TRAINING_WORDS and words_of(each) - TRAINING_WORDS == stem]
+    return same[0] if len(same) == 1 and stem else ""
