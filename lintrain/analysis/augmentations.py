@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
@@ -41,7 +42,9 @@ def augmented_data(source: Source) -> list[AugmentedData]:
 def _augmented_data(source: Source) -> list[AugmentedData]:
     if not source.contains(r"\btransforms?\b") or source.contains(ON_PURPOSE):
         return []
-    made = _random_transforms(source)
+    stored = Counter(each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Store))
+    # A name that is bound twice may be another transform in another function or branch.
+    made = {name: location for name, location in _random_transforms(source).items() if stored[name] == 1}
     uses = list(_uses(source))
     trained = {name for name, words, _ in uses if words & TRAINING_WORDS}
     found = [
