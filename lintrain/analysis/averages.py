@@ -11,6 +11,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Absent, literal, text_of
 from lintrain.pipeline.values.training import LossCall
+from lintrain.source.bounds import Nesting
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -40,16 +41,17 @@ class RowAverage:
 def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
     """The divisions by rows of sums to which a loop adds this loss, which is a mean over the rows of a batch."""
     source = pipeline.source_of(loss.location)
-    loop = source.cached(_loops).get(_innermost(source, loss.location))
+    loop = source.cached(_loops).innermost(loss.location)
     statement = blocks.statement_at(pipeline, loss.location)
-    if loop is None or statement is None or not is_mean(loss) or _has_single_rows(pipeline, loss):
+    if loop is None or statement is None or not is_mean(loss):
         return
     scope = blocks.scope_of(pipeline, loss.location)
     names = _names_of(source, loop, statement, loss.location)
-    for addition, total in _additions(loop):
-        if _is_loss(source, addition, names, loss.location):
-            for division, rows in _divisions(scope, total):
-                if not _holds(division, addition) and _counts_rows(scope, loop, rows):
+    for addition, total in source.once(_additions, loop):
+        if _reaches(source, _added(addition), names, loss.location):
+            for division, rows in source.once(_divisions, scope).get(total, ()):
+                is_of_rows = not _holds(division, addition) and _counts_rows(source, scope, loop, rows)
+                if is_of_rows and not _has_single_rows(pipeline, source.location(loop)):
                     yield RowAverage(source.location(division), source.location(addition), total, ast.unparse(rows))
 
 
@@ -64,35 +66,31 @@ def is_mean(loss: LossCall) -> bool:
 def is_multiplied_by_size(pipeline: Pipeline, location: Location) -> bool:
     """Whether the expression at a location is a factor next to the size of an axis."""
     source = pipeline.source_of(location)
-    scope = blocks.scope_of(pipeline, location)
-    products = (node for node in source.nodes_of(ast.BinOp) if isinstance(node.op, ast.Mult))
-    around = [node for node in products if source.location(node).holds(location)]
-    return any(_has_size(scope, side) for node in around for side in (node.left, node.right))
+    scope, statement = blocks.scope_of(pipeline, location), blocks.statement_at(pipeline, location)
+    products = (node for node in ast.walk(statement) if isinstance(node, ast.BinOp)) if statement is not None else ()
+    around = [node for node in products if isinstance(node.op, ast.Mult) and source.location(node).holds(location)]
+    return any(_has_size(source, scope, side) for node in around for side in (node.left, node.right))
 
 
-def _has_size(scope: ast.AST, node: ast.expr) -> bool:
+def _has_size(source: Source, scope: ast.AST, node: ast.expr) -> bool:
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    values = [node, *(value for name in names for value in _assigned(scope, name))]
+    assigned = source.once(_assigned, scope)
+    values = [node, *(value for name in names for value in assigned.get(name, ()))]
     parts = [each for value in values for each in ast.walk(value)]
     return any(isinstance(each, ast.Attribute) and each.attr in SIZES for each in parts) or any(
         SIZE.search(name) for name in names
     )
 
 
-def _has_single_rows(pipeline: Pipeline, loss: LossCall) -> bool:
-    """Whether a batch is one row, whose mean is its sum."""
-    around = [loop.over for loop in pipeline.loops if loop.location.holds(loss.location)]
+def _has_single_rows(pipeline: Pipeline, location: Location) -> bool:
+    """Whether a batch of the loop at a location is one row, whose mean is its sum."""
+    around = [loop.over for loop in pipeline.loops if loop.location == location]
     sizes = [over.value("batch_size") for over in around if isinstance(over, Loader)]
     return any(isinstance(size, Absent) or literal(size) == 1 for size in sizes)
 
 
-def _loops(source: Source) -> dict[Location, ast.For]:
-    return {source.location(loop): loop for loop in source.nodes_of(ast.For)}
-
-
-def _innermost(source: Source, location: Location) -> Location:
-    around = [loop for loop in source.cached(_loops) if loop.holds(location)]
-    return max(around, key=lambda loop: (loop.line, loop.column), default=location)
+def _loops(source: Source) -> Nesting[ast.For]:
+    return Nesting((source.location(loop), loop) for loop in source.nodes_of(ast.For))
 
 
 def _names_of(source: Source, loop: ast.For, statement: ast.stmt, loss: Location) -> set[str]:
@@ -125,18 +123,20 @@ def _reaches(source: Source, node: ast.expr, names: set[str], loss: Location) ->
             return False
 
 
-def _additions(loop: ast.For) -> Iterator[tuple[ast.AugAssign | ast.Assign, str]]:
+def _additions(loop: ast.For) -> list[tuple[ast.AugAssign | ast.Assign, str]]:
     """The statements of a loop that add to a total, with the code of the total."""
+    found: list[tuple[ast.AugAssign | ast.Assign, str]] = []
     for node in ast.walk(loop):
         match node:
             case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=ast.Add()):
-                yield node, ast.unparse(target)
+                found.append((node, ast.unparse(target)))
             case ast.Assign(targets=[ast.Name() as target], value=ast.BinOp(left=left, op=ast.Add())) if (
                 ast.unparse(left) == target.id
             ):
-                yield node, target.id
+                found.append((node, target.id))
             case _:
                 pass
+    return found
 
 
 def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
@@ -144,51 +144,50 @@ def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
     return value.right if isinstance(addition, ast.Assign) and isinstance(value, ast.BinOp) else value
 
 
-def _is_loss(source: Source, addition: ast.AugAssign | ast.Assign, names: set[str], loss: Location) -> bool:
-    return _reaches(source, _added(addition), names, loss)
-
-
-def _divisions(scope: ast.AST, total: str) -> Iterator[tuple[ast.BinOp | ast.AugAssign, ast.expr]]:
-    """The divisions of a total in a function, with what it is divided by."""
+def _divisions(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]]:
+    """The divisions in a function by the code of what is divided, with what it is divided by."""
+    found: dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]] = {}
     for node in ast.walk(scope):
         match node:
-            case ast.BinOp(left=left, op=ast.Div(), right=right) if ast.unparse(left) == total:
-                yield node, right
-            case ast.AugAssign(target=target, op=ast.Div(), value=value) if ast.unparse(target) == total:
-                yield node, value
+            case ast.BinOp(left=ast.Name() | ast.Attribute() as left, op=ast.Div(), right=right):
+                found.setdefault(ast.unparse(left), []).append((node, right))
+            case ast.AugAssign(target=target, op=ast.Div(), value=value):
+                found.setdefault(ast.unparse(target), []).append((node, value))
             case _:
                 pass
+    return found
 
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:
     return any(node is inner for node in ast.walk(outer))
 
 
-def _counts_rows(scope: ast.AST, loop: ast.For, node: ast.expr, depth: int = 0) -> bool:
+def _counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, depth: int = 0) -> bool:
     """Whether an expression is the number of rows that a loop goes through."""
     match node:
         case ast.Call(func=ast.Name(id="len"), args=[ast.Attribute(attr="dataset" | "sampler")]):
             return True
         case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
-            return _counts_rows(scope, loop, inner, depth)
+            return _counts_rows(source, scope, loop, inner, depth)
         case ast.Name(id=name) if depth == 0:
-            added = [_added(each) for each, total in _additions(loop) if total == name]
-            given = [value for value in _assigned(scope, name) if not isinstance(value, ast.Constant)]
+            added = [_added(each) for each, total in source.once(_additions, loop) if total == name]
+            assigned = source.once(_assigned, scope).get(name, ())
+            given = [value for value in assigned if not isinstance(value, ast.Constant)]
             if added:
                 return all(_is_batch_size(each) for each in added)
-            return len(given) == 1 and _counts_rows(scope, loop, given[0], depth + 1)
+            return len(given) == 1 and _counts_rows(source, scope, loop, given[0], depth + 1)
         case _:
             return False
 
 
-def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:
+def _assigned(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    """The values that a function gives to names, by name."""
+    found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(scope):
-        match node:
-            case ast.Assign(targets=targets, value=value):
-                if any(isinstance(each, ast.Name) and each.id == name for each in targets):
-                    yield value
-            case _:
-                pass
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
+                found.setdefault(target.id, []).append(node.value)
+    return found
 
 
 def _is_batch_size(node: ast.expr) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from lintrain.analysis.expressions import Expression
@@ -12,6 +11,7 @@ from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 READERS = frozenset({"torch.load", "load_file", "safetensors.torch.load_file"})
 
@@ -134,17 +134,23 @@ class StateBeforeMove:
 
 def states_before_moves(source: Source) -> Iterator[StateBeforeMove]:
     """The states that stay on the CPU when the weights of the optimizer are moved later in the same function."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)) if source.contains("load_state_dict") else ():
         nodes = list(_without_functions(scope))
-        calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-        for load in calls:
+        values = _values_of(nodes)
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        moves: dict[str, list[ast.Call]] = {}
+        for call in calls:
+            if model := _moved_model(call):
+                moves.setdefault(model, []).append(call)
+        handled = _handled(nodes)
+        for load in calls if moves else ():
             match load.func:
-                case ast.Attribute(value=ast.Name(id=optimizer), attr="load_state_dict"):
-                    for model in _trained_by(nodes, optimizer):
-                        moves = [call for call in calls if _moves(call, model)]
-                        is_first = bool(moves) and all(call.lineno > load.lineno for call in moves)
-                        if is_first and not _is_handled(nodes, optimizer, model, load):
-                            yield StateBeforeMove(source.location(load), optimizer, model, source.location(moves[0]))
+                case ast.Attribute(value=ast.Name(id=optimizer), attr="load_state_dict") if optimizer not in handled:
+                    for model in _trained_by(values, optimizer):
+                        later = [call for call in moves.get(model, ()) if call.lineno > load.lineno]
+                        is_first = bool(later) and len(later) == len(moves[model])
+                        if is_first and not _is_made_there(values, model, load):
+                            yield StateBeforeMove(source.location(load), optimizer, model, source.location(later[0]))
                 case _:
                     pass
 
@@ -157,13 +163,12 @@ def _without_functions(scope: ast.AST) -> Iterator[ast.AST]:
             yield from _without_functions(child)
 
 
-def _trained_by(nodes: Sequence[ast.AST], optimizer: str) -> list[str]:
+def _trained_by(values: Mapping[str, Sequence[ast.expr]], optimizer: str) -> list[str]:
     """The names of the models whose parameters an optimizer certainly gets."""
-    given = [value for value in _values_of(nodes, optimizer) if isinstance(value, ast.Call) and value.args]
     holders: set[str] = set()
-    for value in given:
-        first = value.args[0]
-        for each in [first, *(_values_of(nodes, first.id) if isinstance(first, ast.Name) else [])]:
+    for value in values.get(optimizer, ()):
+        first = value.args[0] if isinstance(value, ast.Call) and value.args else value
+        for each in [first, *(values.get(first.id, ()) if isinstance(first, ast.Name) else ())]:
             match each:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=model), attr="parameters")):
                     holders.add(model)
@@ -172,39 +177,44 @@ def _trained_by(nodes: Sequence[ast.AST], optimizer: str) -> list[str]:
     return sorted(holders)
 
 
-def _values_of(nodes: Sequence[ast.AST], name: str) -> Iterator[ast.expr]:
-    for node in nodes:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(each, ast.Name) and each.id == name for each in node.targets
-        ):
-            yield node.value
+def _values_of(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
+    """The values that names are given, by name."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in (each for each in nodes if isinstance(each, ast.Assign)):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(node.value)
+    return found
 
 
-def _moves(call: ast.Call, model: str) -> bool:
-    """Whether a call moves a model to a GPU, perhaps inside a wrapper: `DataParallel(model).cuda()`."""
+def _moved_model(call: ast.Call) -> str:
+    """The model that a call moves to a GPU, perhaps inside a wrapper: `DataParallel(model).cuda()`."""
     match call.func:
         case ast.Attribute(value=ast.Name(id=name), attr="cuda"):
-            return name == model
+            return name
         case ast.Attribute(value=ast.Call(args=[ast.Name(id=name), *_]), attr="cuda"):
-            return name == model
+            return name
         case ast.Attribute(value=ast.Name(id=name), attr="to"):
-            return name == model and bool(call.args) and _is_device(call.args[0])
+            return name if call.args and DEVICE.search(ast.unparse(call.args[0])) else ""
         case _:
-            return False
+            return ""
 
 
-def _is_device(node: ast.expr) -> bool:
-    return re.search(r"dev|cuda|gpu|rank", ast.unparse(node)) is not None
+DEVICE = lazy_pattern(r"dev|cuda|gpu|rank")
 
 
-def _is_handled(nodes: Sequence[ast.AST], optimizer: str, model: str, load: ast.Call) -> bool:
-    """Whether the model is made on a device, or code moves the state of the optimizer itself."""
-    made = [ast.unparse(value) for value in _values_of(nodes, model) if value.lineno < load.lineno]
-    moved = any("cuda" in code or ".to(" in code for code in made)
-    return moved or any(
-        isinstance(node, ast.Attribute)
+def _handled(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names of the optimizers whose state code handles itself."""
+    return {
+        node.value.id
+        for node in nodes
+        if isinstance(node, ast.Attribute)
         and node.attr in {"state", "param_groups"}
         and isinstance(node.value, ast.Name)
-        and node.value.id == optimizer
-        for node in nodes
-    )
+    }
+
+
+def _is_made_there(values: Mapping[str, Sequence[ast.expr]], model: str, load: ast.Call) -> bool:
+    """Whether a model is put on a device where it is made."""
+    made = [ast.unparse(value) for value in values.get(model, ()) if value.lineno < load.lineno]
+    return any("cuda" in code or ".to(" in code for code in made)

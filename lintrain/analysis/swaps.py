@@ -254,7 +254,7 @@ def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
             yield from _squeezes_in_network(source, owner)
     if not source.contains(r"\bdrop_last\s*=\s*True"):
         for loop in source.nodes_of(ast.For):
-            if loop not in inside and TRAINS.search(ast.unparse(loop)):
+            if loop not in inside:
                 yield from _squeezes_in_loop(source, loop)
 
 
@@ -268,7 +268,6 @@ def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[
             yield from _squeezes_in(source, method, is_part)
 
 
-TRAINS = lazy_pattern(r"\.backward\(")
 MODEL = lazy_pattern(r"(^|\.|_)(model|net|network|classifier|regressor|discriminator|critic|scorer)\w*$", re.IGNORECASE)
 LOSS = lazy_pattern(r"loss|crit|bce|entropy", re.IGNORECASE)
 
@@ -277,6 +276,8 @@ def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location,
     """The predictions that a training loop squeezes and gives to a loss, next to labels that keep all axes."""
     batch = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
     nodes = list(ast.walk(loop))
+    if not any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in nodes):
+        return
     squeezed = {
         target.id: value
         for node in nodes

@@ -44,16 +44,16 @@ def stale_labels(source: Source) -> list[StaleLabel]:
 
 def _stale_labels(source: Source) -> list[StaleLabel]:
     loops = [loop for loop in source.nodes_of(ast.For) if LOADS.search(ast.unparse(loop.iter))]
-    bound = {id(loop): _names_in(loop.target) for loop in loops}
-    found: list[StaleLabel] = []
+    bound_by: dict[str, list[ast.For]] = {}
     for loop in loops:
-        own = next((name for name in bound[id(loop)][1:] if LABELS.search(name)), None)
-        stored = {each.id for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        others = {
-            name: other for other in loops for name in bound[id(other)] if other is not loop and name not in stored
-        }
-        if own is not None and others:
-            found.extend(_stale_in(source, loop, own, set(bound[id(loop)]), others))
+        for name in _names_in(loop.target):
+            bound_by.setdefault(name, []).append(loop)
+    found: list[StaleLabel] = []
+    for loop in loops if len(loops) > 1 else ():
+        names = _names_in(loop.target)
+        own = next((name for name in names[1:] if LABELS.search(name)), None)
+        if own is not None:
+            found.extend(_stale_in(source, loop, own, set(names), bound_by))
     return found
 
 
@@ -63,31 +63,38 @@ def _names_in(target: ast.expr) -> list[str]:
 
 
 def _stale_in(
-    source: Source, loop: ast.For, own: str, names: set[str], others: dict[str, ast.For]
+    source: Source, loop: ast.For, own: str, names: set[str], bound_by: dict[str, list[ast.For]]
 ) -> Iterator[StaleLabel]:
+    nodes = list(ast.walk(loop))
+    inside = {id(node) for node in nodes}
+    stored = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+    def is_other(name: str) -> bool:
+        return name not in stored and any(id(each) not in inside for each in bound_by.get(name, ()))
+
     derived = set(names)
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Assign) and _loaded(node.value) & derived and not _loaded(node.value) & others.keys():
-            derived |= {name for target in node.targets for name in _names_in(target)}
-    for call in ast.walk(loop):
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            loaded = _loaded(node.value)
+            if loaded & derived and not any(map(is_other, loaded)):
+                derived |= {name for target in node.targets for name in _names_in(target)}
+    for call in nodes:
         if not isinstance(call, ast.Call) or not MEASURES.search(ast.unparse(call.func).lower()):
             continue
         given = [*call.args, *(each.value for each in call.keywords)]
-        wrong = [each for each in given if isinstance(each, ast.Name) and each.id in others and LABELS.search(each.id)]
-        is_own = own not in _loaded(call) and any(_loaded(each) & derived - others.keys() for each in given)
-        is_own = is_own and not any(_loaded(each) & derived and _loaded(each) & others.keys() for each in given)
-        if len(wrong) == 1 and is_own and len(given) > 1:
-            other = others[wrong[0].id]
-            if not _holds(loop, other):
-                yield StaleLabel(source.location(call), wrong[0].id, own, source.location(other))
+        wrong = [
+            each.id for each in given if isinstance(each, ast.Name) and is_other(each.id) and LABELS.search(each.id)
+        ]
+        names_given = [_loaded(each) for each in given]
+        is_own = any(each & derived for each in names_given) and not any(own in each for each in names_given)
+        is_mixed = any(each & derived and any(map(is_other, each)) for each in names_given)
+        if len(wrong) == 1 and is_own and not is_mixed and len(given) > 1:
+            other = next(each for each in bound_by[wrong[0]] if id(each) not in inside)
+            yield StaleLabel(source.location(call), wrong[0], own, source.location(other))
 
 
 def _loaded(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def _holds(outer: ast.AST, inner: ast.AST) -> bool:
-    return any(node is inner for node in ast.walk(outer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +173,14 @@ def rounded_logits(pipeline: Pipeline) -> Iterator[RoundedLogits]:
     for loss in pipeline.losses:
         if loss.name == "binary_cross_entropy_with_logits" and loss.prediction is not None:
             source = pipeline.source_of(loss.location)
-            scope = blocks.scope_of(pipeline, loss.location)
-            yield from _rounded_in(source, scope, _written_name(loss), loss.location)
-    for call in pipeline.source.nodes_of(ast.Call):
-        if ast.unparse(call.func).endswith("_cross_entropy_with_logits"):
-            scope, location = blocks.scope_of(pipeline, pipeline.source.location(call)), pipeline.source.location(call)
+            yield from _rounded_in(source, blocks.scope_of(pipeline, loss.location), _written_name(loss), loss.location)
+    source = pipeline.source
+    for call in source.nodes_of(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_cross_entropy_with_logits"):
+            location = source.location(call)
             given = next((each.value for each in call.keywords if each.arg == "logits"), None)
             if isinstance(given, ast.Name):
-                yield from _rounded_in(pipeline.source, scope, given.id, location)
+                yield from _rounded_in(source, blocks.scope_of(pipeline, location), given.id, location)
 
 
 def _written_name(loss: LossCall) -> str:
@@ -186,46 +193,49 @@ NAME = lazy_pattern(r"\w+(?=$|\.(squeeze|view|flatten|reshape|float)\()")
 
 
 def _rounded_in(source: Source, scope: ast.AST, name: str, loss: Location) -> Iterator[RoundedLogits]:
-    nodes = list(ast.walk(scope))
-    if not name or any(_squashes(node, name) for node in nodes):
-        return
-    for node in nodes:
-        if isinstance(node, ast.expr) and _is_rounded(node, name):
-            yield RoundedLogits(source.location(node), name, loss)
+    rounded, squashed = source.once(_rounded_names, scope)
+    for node in rounded.get(name, ()) if name not in squashed else ():
+        yield RoundedLogits(source.location(node), name, loss)
 
 
-def _squashes(node: ast.AST, name: str) -> bool:
-    """Whether a statement gives a name probabilities: `outputs = torch.sigmoid(outputs)`."""
-    if not isinstance(node, ast.Assign) or "sigmoid" not in ast.unparse(node.value):
-        return False
-    return any(isinstance(each, ast.Name) and each.id == name for target in node.targets for each in ast.walk(target))
+def _rounded_names(scope: ast.AST) -> tuple[dict[str, list[ast.expr]], set[str]]:
+    """The names that a function rounds or compares with 0.5, and those that it gives probabilities."""
+    rounded: dict[str, list[ast.expr]] = {}
+    squashed: set[str] = set()
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and "sigmoid" in ast.unparse(node.value):
+            squashed |= {name for target in node.targets for name in _names_in(target)}
+        if isinstance(node, ast.expr) and (name := _name_of(_rounded(node))):
+            rounded.setdefault(name, []).append(node)
+    return rounded, squashed
 
 
-def _is_rounded(node: ast.expr, name: str) -> bool:
+def _rounded(node: ast.expr) -> ast.expr | None:
+    """What an expression rounds or compares with the threshold of probabilities."""
     match node:
         case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE() | ast.Lt() | ast.LtE()], comparators=[right]):
-            return _is_half(right) and _is_named(left, name)
+            return left if _is_half(right) else None
         case ast.Call(func=ast.Attribute(attr="greater" | "greater_equal" | "less" | "ge" | "gt"), args=[left, right]):
-            return _is_half(right) and _is_named(left, name)
+            return left if _is_half(right) else None
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "tf" | "np"), attr="round"), args=[left]):
-            return _is_named(left, name)
+            return left
         case ast.Call(func=ast.Attribute(value=left, attr="round"), args=[]):
-            return _is_named(left, name)
+            return left
         case _:
-            return False
+            return None
 
 
 def _is_half(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value == 0.5
 
 
-def _is_named(node: ast.expr, name: str) -> bool:
-    """Whether an expression is what has a name, perhaps detached or in another shape."""
+def _name_of(node: ast.expr | None) -> str:
+    """The name of what an expression is, perhaps detached or in another shape; empty for anything else."""
     while isinstance(node, ast.Call | ast.Attribute):
         if isinstance(node, ast.Attribute) and node.attr not in KEEPS:
-            return False
+            return ""
         node = node.func if isinstance(node, ast.Call) else node.value
-    return isinstance(node, ast.Name) and node.id == name
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 KEEPS = frozenset({"squeeze", "view", "flatten", "reshape", "float", "detach", "cpu", "data", "numpy"})

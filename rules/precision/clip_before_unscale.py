@@ -123,6 +123,8 @@ class ClipBeforeUnscale(Rule[Claim]):
 
     def _report_order(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """The clippings that a statement of the same block unscales only afterwards."""
+        if not pipeline.source.contains("unscale_"):
+            return
         for clip, unscale in statements.calls_in_order(pipeline.source, CLIPS, UNSCALES, STEPS):
             scaler = pipeline.code(unscale).partition(".unscale")[0]
             yield self.finding(
