@@ -218,23 +218,25 @@ def masked_means(source: Source) -> list[MaskedMean]:
 
 
 def _masked_means(source: Source) -> list[MaskedMean]:
-    summed = {id(inner) for node in source.nodes_of(ast.Call) for inner in _whole_sums(node)}
+    inner = [part for node in source.nodes_of(ast.Call) for part in _whole_sums(node)]
+    summed = {id(part) for part in inner} | _held_by(source, {part.id for part in inner if isinstance(part, ast.Name)})
     found: list[MaskedMean] = []
     for node in source.nodes_of(ast.BinOp):
         if isinstance(node.op, ast.Div) and id(node) not in summed:
-            mask = _sum_of_all(node.right)
-            product = _sum_along(node.left)
-            if mask and product is not None and mask in _factors(product) and not _is_summed(source, node):
+            mask, product = _sum_of_all(node.right), _sum_along(node.left)
+            if mask and product is not None and mask in _factors(product):
                 found.append(MaskedMean(source.location(node), mask))
     return found
 
 
-def _is_summed(source: Source, node: ast.BinOp) -> bool:
-    """Whether the name of a division is summed somewhere: then it is a mean over all tokens after all."""
-    holders = (each for each in source.nodes_of(ast.Assign) if _holds(each.value, node))
-    names = {target.id for each in holders for target in each.targets if isinstance(target, ast.Name)}
-    inner = (part for call in source.nodes_of(ast.Call) for part in _whole_sums(call))
-    return any(isinstance(part, ast.Name) and part.id in names for part in inner)
+def _held_by(source: Source, names: set[str]) -> set[int]:
+    """The identities of the divisions in the values of some names: if those are summed, they are means after all."""
+    values = (
+        node.value
+        for node in source.nodes_of(ast.Assign)
+        if any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+    )
+    return {id(each) for value in values for each in ast.walk(value) if isinstance(each, ast.BinOp)}
 
 
 def _whole_sums(node: ast.Call) -> Iterator[ast.expr]:
