@@ -255,20 +255,42 @@ class Overwritten:
 def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
     """The assignments that put training rows under a name that held evaluation rows before."""
     source = pipeline.source
-    bound: dict[tuple[ast.AST, str], Location] = {}
+    bound: dict[tuple[ast.AST, str], tuple[Location, ast.expr]] = {}
     for node in source.nodes_of(ast.Assign):
         location = source.location(node)
         scope = blocks.scope_of(pipeline, location)
         match node.targets:
             case [ast.Name(id=name)] if (scope, name) in bound:
+                first, value = bound[scope, name]
                 train = _counterpart(name, _loaded(node.value))
-                if train and bound[scope, name] < location:
-                    yield Overwritten(location, name, train, bound[scope, name])
+                if train and train == _rows_of(node.value) and train not in _loaded(value) and first < location:
+                    yield Overwritten(location, name, train, first)
             case _:
                 pass
         for each in (part for target in node.targets for part in ast.walk(target)):
             if isinstance(each, ast.Name):
-                bound.setdefault((scope, each.id), location)
+                bound.setdefault((scope, each.id), (location, node.value))
+
+
+def _rows_of(node: ast.expr) -> str:
+    """The name of the data that an expression takes rows of, or computes other values of; empty for anything else."""
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=attr), args=[first, *_]) if attr in TRANSFORMS:
+                node = first
+            case ast.Call(func=ast.Name(), args=[first, *_]):
+                node = first
+            case ast.Call(func=ast.Attribute(value=owner)) | ast.Subscript(value=owner):
+                node = owner
+            case ast.BinOp(left=left, right=ast.Constant()):
+                node = left
+            case _:
+                return ""
+    return node.id
+
+
+TRANSFORMS = frozenset({"transform", "fit_transform", "to_categorical", "array", "asarray", "expand_dims", "reshape"})
+SIZES = frozenset({"size", "len", "length", "num", "n", "count", "ratio", "steps", "idx", "index", "indices", "batch"})
 
 
 def _counterpart(name: str, loaded: set[str]) -> str:
@@ -278,5 +300,7 @@ def _counterpart(name: str, loaded: set[str]) -> str:
     if not words & EVALUATION_WORDS or any(words_of(each) & EVALUATION_WORDS for each in loaded):
         return ""
     stem = words - EVALUATION_WORDS
+    if stem & SIZES:
+        return ""
     same = [each for each in loaded if words_of(each) & TRAINING_WORDS and words_of(each) - TRAINING_WORDS == stem]
     return same[0] if len(same) == 1 and stem else ""

@@ -195,6 +195,9 @@ MODULES = {
 """Loss modules by the functions that they call."""
 
 
+PAIR = ("input", "target")
+
+
 def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     """Keep one use of a loss, and give its value."""
     prediction, target = call.argument("input", 0), call.argument("target", 1)
@@ -218,6 +221,9 @@ def function_loss(call: Call) -> Value:
 
 def module_loss(call: Call, module: Module) -> Value:
     """`criterion(logits, labels)`."""
+    if module.name in MODULES and (len(call.positional) > len(PAIR) or call.keywords.keys() - set(PAIR)):
+        # Such a module takes no more: here the name stands for another loss, which another branch put there.
+        return _plain(call, module)
     return loss_of(call, MODULES.get(module.name, module.name), module.arguments)
 
 
