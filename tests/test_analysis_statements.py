@@ -60,7 +60,7 @@ def test_a_lambda_is_no_function_that_two_locations_share() -> None:
 
 def test_branches_end_with_their_last_statement() -> None:
     pipeline = pipeline_of("if a:\n    x()\n    exit( 1 )\nelif b:\n    y()\nelse:\n    z()\n")
-    assert list(statements.ends_of_branches(pipeline.source)) == ["exit(1)", "y()"]
+    assert list(statements.ends_of_branches(pipeline.source)) == [("a", "exit(1)"), ("b", "y()")]
 
 
 def test_text_is_in_a_loop_in_its_header_or_its_body() -> None:

@@ -12,6 +12,7 @@ from typing import TypeGuard
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
+from lintrain.source import parsing
 from lintrain.source.source import Source
 
 PLAIN = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
@@ -46,9 +47,19 @@ def entered_names(source: Source, names: Collection[str]) -> list[tuple[str, Loc
     return [(ast.unparse(each), source.location(each)) for each in found]
 
 
-def ends_of_branches(source: Source) -> Iterator[str]:
-    """The normalized code of the last statement under each `if` and `elif` of a file."""
-    return (ast.unparse(node.body[-1]) for node in source.nodes_of(ast.If))
+def ends_of_branches(source: Source) -> Iterator[tuple[str, str]]:
+    """The normalized code of each `if` and `elif` of a file: its test, and the last statement under it."""
+    return ((ast.unparse(node.test), ast.unparse(node.body[-1])) for node in source.nodes_of(ast.If))
+
+
+def file_named(code: str) -> str | None:
+    """The normalized code of the name that `torch.save(content, name)` or `push(name)` gets; None without any text."""
+    match parsing.expression_of(f"({code})"):
+        case ast.Call(args=[*_, name], keywords=keywords) if not any(each.arg == "f" for each in keywords):
+            texts = (each.value for each in ast.walk(name) if isinstance(each, ast.Constant))
+            return ast.unparse(name) if any(isinstance(text, str) for text in texts) else None
+        case _:
+            return None
 
 
 def is_written_in_a_loop(source: Source, text: str) -> bool:

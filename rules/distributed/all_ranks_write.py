@@ -17,6 +17,22 @@ several that cannot be loaded. This is rare enough to be noticed only when the c
         adam.step()
     torch.save(net.state_dict(), "last.pt")  # <- all-ranks-write
 
+Every few epochs, under conditions that are the same in all processes:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    adam = torch.optim.Adam(parallel.parameters())
+    for epoch in range(2):
+        for x, y in train_loader:
+            adam.zero_grad()
+            criterion(parallel(x), y).backward()
+            adam.step()
+        if epoch % 2 == 0:
+            torch.save(net.state_dict(), f"epoch_{epoch}.pt")  # <- all-ranks-write
+
 ## Good
 
     import torch.distributed as dist
@@ -31,6 +47,23 @@ several that cannot be loaded. This is rare enough to be noticed only when the c
         adam.step()
     if dist.get_rank() == 0:
         torch.save(net.state_dict(), "last.pt")
+
+and
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    adam = torch.optim.Adam(parallel.parameters())
+    for epoch in range(2):
+        for x, y in train_loader:
+            adam.zero_grad()
+            criterion(parallel(x), y).backward()
+            adam.step()
+        if epoch % 2 == 0:
+            if dist.get_rank() == 0:
+                torch.save(net.state_dict(), f"epoch_{epoch}.pt")
 
 ## When it is fine
 
@@ -86,12 +119,39 @@ from collections.abc import Iterator
 from lintrain.analysis import script_text, statements
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.python import literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
-SAVES_SHARDS = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla|spawn"
+SAVES_SHARDS = r"(?i)fsdp|fullysharded|deepspeed|megatron|horovod|dist_cp|distributed\.checkpoint|torch_xla"
 NAMED_BY_RANK = r"(?i)rank|proc|world|gpu|host|device"
+ABOUT_PROGRESS = lazy_pattern(
+    r"(?:\(|not |\s|[-+%*<>=!()\d.]|and |or |\b(?:epoch|step|global_step|iteration|iter|i|idx|it|num_\w+|best_\w+"
+    r"|is_best|\w*acc\w*|\w*loss\w*|\w*score\w*"
+    r"|(?:args|opt|opts|cfg|config|self|self\.args)\.\w*(?:every|freq|interval|epochs|steps|iters)\w*)\b)+"
+)
+"""Conditions that hold in all processes alike."""
+
+IS_PARALLEL = r"(?i)distributed|ddp|world_size|parallel|n_?gpus?|local_rank|multi"
+COUNTED = r"epoch|step|global_step|iteration|iter|i|it|(?:args|opt|opts|cfg|config)\.\w+"
+NAMED_BY_COUNT = lazy_pattern(
+    rf"""(?:[fFbr]?["'](?:[^"'{{}}]|\{{(?:{COUNTED})(?::[^{{}}]*)?\}})*["']|os\.path\.join|str|format|{COUNTED}|[\s,.+%()/])+"""
+)
+"""File names that are made of literals, numbers of epochs and options."""
+
 EXITS = r"(raise SystemExit|(sys\.|os\.)?_?(exit|quit)\()"
 DISTRIBUTED = "torch.distributed"
+RANKS = r"(?i)rank|main|master|primary|first|gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +171,12 @@ class AllRanksWrite(Rule[Claim]):
             return
         for event in pipeline.acts(Act.SAVE):
             code = pipeline.code(event.location)
-            is_certain = not event.conditions and not event.uncalled and not wrapped.conditions
-            if is_certain and event.order > wrapped.order and not re.search(NAMED_BY_RANK, code) and _is_fixed(code):
+            if (
+                _runs_in_all(event, wrapped)
+                and event.order > wrapped.order
+                and not re.search(NAMED_BY_RANK, code)
+                and _is_fixed(code)
+            ):
                 yield self.finding(
                     event.location,
                     "every process of the training writes this file",
@@ -141,8 +205,9 @@ class AllRanksWrite(Rule[Claim]):
 
 def _may_exit_early(pipeline: Pipeline) -> bool:
     """Whether the script exits under a condition, possibly in all processes but one."""
-    return any(
-        re.match(EXITS, end) for source in pipeline.sources.values() for end in statements.ends_of_branches(source)
+    ends = [(test, end) for source in pipeline.sources.values() for test, end in statements.ends_of_branches(source)]
+    return any(re.match(EXITS, end) for _, end in ends) or any(
+        re.search(RANKS, test) and re.match("return|continue|raise", end) for test, end in ends
     )
 
 
@@ -151,9 +216,21 @@ def _is_parallel(event: Event) -> bool:
     return isinstance(how, str) and how.endswith("DistributedDataParallel")
 
 
+def _runs_in_all(event: Event, wrapped: Event) -> bool:
+    """Whether a call runs in every process of the training: under conditions that are the same in all of them."""
+    if event.uncalled != wrapped.uncalled:
+        return False
+    shared = [condition for condition in wrapped.conditions if condition in event.conditions]
+    more = [condition for condition in event.conditions if condition not in shared]
+    others = [condition for condition in wrapped.conditions if condition not in shared]
+    is_alike = all(condition.code and ABOUT_PROGRESS.fullmatch(condition.code) for condition in more)
+    return is_alike and all(re.search(IS_PARALLEL, condition.code) for condition in [*others, *shared])
+
+
 def _is_fixed(code: str) -> bool:
-    """Whether the file name is a literal, so that it is the same in all processes."""
-    return re.search(r"""(?<![fFbr])["'][^"'{}]*["']\s*\)$""", code) is not None
+    """Whether the file name is the same in all processes: a literal, or made of numbers of epochs and options."""
+    name = statements.file_named(code)
+    return name is not None and NAMED_BY_COUNT.fullmatch(name) is not None
 
 
 def _in_first_process(pipeline: Pipeline, location: Location) -> str | None:
