@@ -153,3 +153,15 @@ def test_nothing_is_looked_for_beside_a_script_without_imports(monkeypatch: pyte
     source = Source("main.py", "print('hello')")
     assert not rules_concerned(load_rules(), source, Project(), TargetVersions)
     assert "tree" not in vars(source)
+
+
+def test_a_package_that_imports_everything_from_itself_is_read(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .loop import fit\nfrom . import *\n", encoding="utf-8")
+    (package / "loop.py").write_text(f"import torch\nimport package\n\n{FIT}", encoding="utf-8")
+    imports = "import package\nfrom package import fit\nfrom parts import model, optimizer\n\n"
+    main = f"{imports}fit(model, optimizer, package.absent)\n"
+    (tmp_path / "main.py").write_text(main, encoding="utf-8")
+    outcome = CheckRun(request_of("main.py")).check()
+    assert found(outcome) == ["package/loop.py:7:9 missing-zero-grad"]
