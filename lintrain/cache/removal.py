@@ -24,7 +24,7 @@ OLDEST = 30 * 24 * 3600
 HALF_WRITTEN = 3600
 """Seconds after which a temporary file that was never renamed is removed."""
 
-ENDINGS = {"answers": "", "files": "", "verdicts": ".json", "pages": ".md"}
+ENDINGS = {"answers": "", "files": "", "packages": "", "verdicts": ".json", "pages": ".md"}
 """How the names of the files in each folder end."""
 
 STORES = {store: (ending, HEADS[store]) for store, ending in ENDINGS.items()}

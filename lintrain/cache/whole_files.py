@@ -25,6 +25,7 @@ HEADS = {
     "answers": b"lintrain answer 1\n",
     "files": b"lintrain files 1\n",
     "verdicts": b"lintrain verdicts 1\n",
+    "packages": b"lintrain packages 1\n",
     "pages": b"<!-- lintrain page 1: written anew whenever it is shown -->\n",
 }
 """How the files in each folder of the cache begin: no other file is trusted or removed."""

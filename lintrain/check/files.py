@@ -15,7 +15,8 @@ module of its imports either, and all else that was looked at is the same file f
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
+import sys
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions, VersionFinder
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
+
+
+ALIASES = {"pytorch_lightning": "lightning"}
+"""Older names of packages with tables."""
+
+NO_TRAINING = frozenset(
+    {"matplotlib", "numpy", "pandas", "PIL", "requests", "scipy", "sklearn", "tqdm", "wandb", "yaml"}
+)
+"""Packages that do not build on a library of training: their metadata are not searched for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +120,24 @@ class FileReader:
         from lintrain.knowledge.versions import with_written
 
         statements = statements_in(source)
-        return with_written(targets, statements) if statements else targets
+        return self._with_installed(source, with_written(targets, statements) if statements else targets)
+
+    def _with_installed(self, source: Source, targets: TargetVersions) -> TargetVersions:
+        """The versions with what is known about imported packages that the tables do not cover."""
+        tops = [top for top in foreign_packages(source, targets.outside) if self.project.find(source.path, top) is None]
+        if self.request.packages is None or not tops:
+            return targets
+        return replace(targets, installed=self.request.packages.installed(source, tops, targets))
+
+
+def foreign_packages(source: Source, outside: Collection[str]) -> list[str]:
+    """The packages that a file imports and that the tables do not cover, or not in the version of the project."""
+    from lintrain.knowledge.tables import COVERED_PACKAGES
+    from lintrain.source.training_syntax import imported_packages
+
+    imported = imported_packages(source)
+    known = sys.stdlib_module_names | NO_TRAINING
+    return sorted(top for top in imported - known if top in outside or ALIASES.get(top, top) not in COVERED_PACKAGES)
 
 
 def _shown_modules(reading: Reading) -> Mapping[str, Source]:

@@ -27,6 +27,7 @@ from lintrain.text import trusted
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
+    from lintrain.installed.packages import PackageReader
 
 
 def request_of(
@@ -48,7 +49,16 @@ def request_of(
         baseline=baseline_of(options, settings),
         jobs=options.jobs or min(settings.jobs or processors(), processors()),
         store=store_of(options, settings) if len(files) > 1 and not options.no_cache else None,
+        packages=packages_of(options),
     )
+
+
+def packages_of(options: CheckOptions) -> PackageReader:
+    """What reads installed packages that no table covers."""
+    from lintrain.cache.folder import store_folder
+    from lintrain.installed.packages import PackageReader
+
+    return PackageReader(None if options.no_cache else store_folder("packages", options.cache_dir))
 
 
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
+from lintrain.installed.facts import Facts
+from lintrain.installed.facts import Version as InstalledVersion
 from lintrain.knowledge import tables
 from lintrain.knowledge.target import Target, Targets, Version, written
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -72,7 +74,8 @@ class Known(NamedTuple):
     """The state of a keyword or a name in the versions.
 
     `last_with` and `first_with` are the last and first versions of `package` in the tables that have it. `stands_for`
-    is the new name if the library still accepts an old keyword.
+    is the new name if the library still accepts an old keyword. `installed` is the version that this was read of, in
+    an environment of the project, where no table covers it.
     """
 
     state: State
@@ -80,6 +83,7 @@ class Known(NamedTuple):
     last_with: str | None = None
     first_with: str | None = None
     stands_for: str | None = None
+    installed: InstalledVersion | None = None
 
 
 def signature(name: str, targets: Targets) -> Signature | None:
@@ -93,6 +97,8 @@ def signature(name: str, targets: Targets) -> Signature | None:
 def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
     """Whether a class or function accepts a keyword; never `gone` if `**kwargs` would accept it."""
     package = name.split(".")[0]
+    if (read := installed_facts(name, targets)) is not None:
+        return _installed_keyword(name, read, keyword, targets)
     if (target := targets.get(package)) is None:
         return Known("unknown", package)
     if (dropped := dropped_keyword(name, keyword)) is not None and target.versions[0] >= dropped.since:
@@ -116,6 +122,8 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
     module = _ALIAS.sub("lightning.pytorch", module)
     package = module.split(".")[0]
     target = targets.get(package)
+    if (read := installed_facts(f"{module}.{name}", targets)) is not None:
+        return _installed_name(module, name, read, targets)
     if target is None:
         return Known("unknown", package)
     wanted = _locations(package, target)
@@ -146,8 +154,11 @@ def module_state(module: str, targets: Targets) -> Known:
 def gone_names(module: str, targets: Targets) -> frozenset[str]:
     """The names of a module for which `name_state` is `gone`."""
     package = _ALIAS.sub("lightning.pytorch", module).partition(".")[0]
+    installed = getattr(targets, "installed", None)
+    read = {path for path, each in installed.names.items() if each.kind == "missing"} if installed else set[str]()
+    missing = frozenset(path.rpartition(".")[2] for path in read if path.rpartition(".")[0] == module)
     target = targets.get(package) if package in tables.COVERED_PACKAGES else None
-    return _gone_names(module, target.versions) if target is not None else frozenset()
+    return missing | _gone_names(module, target.versions) if target is not None else missing
 
 
 @cache
@@ -169,6 +180,70 @@ def covered_names(module: str, targets: Targets) -> frozenset[str]:
     every = _locations(package, target)
     lives = tables.lives_of(package, module)
     return frozenset(name for name, spans in lives.items() if all(tables.holds(spans, location) for location in every))
+
+
+def installed_facts(name: str, targets: Targets) -> Facts | None:
+    """What was read about a name in the source of an installed package; None if nothing was."""
+    installed = getattr(targets, "installed", None)
+    return installed.of(name) if installed else None
+
+
+def _installed_keyword(name: str, read: Facts, keyword: str, targets: Targets) -> Known:
+    """Whether a class or function of an installed package accepts a keyword."""
+    package = name.partition(".")[0]
+    if read.items is None:
+        return Known("unknown", package)
+    if _taking(read.items, keyword) is not None:
+        return Known("present", package)
+    if read.items[:1] and read.items[0].startswith("<"):
+        base = read.items[0][1:]
+        if installed_facts(base, targets) is None and not _is_stated(targets.get(base.partition(".")[0])):
+            return Known("unknown", package)
+        inherited = keyword_state(base, keyword, targets)
+        if inherited.state not in ("never", "gone"):
+            return Known(inherited.state if inherited.state == "present" else "unknown", package)
+    version = targets.installed.version(name)  # type: ignore[attr-defined] # it has read facts
+    return _no_longer(package, tables.history_of(package, name) if _has_tables(name) else (), keyword, version)
+
+
+def _is_stated(target: Target | None) -> bool:
+    return target is not None and not target.is_assumed and not target.is_beyond
+
+
+def _has_tables(name: str) -> bool:
+    package = name.partition(".")[0]
+    return package in tables.COVERED_PACKAGES and name in tables.callable_names(package)
+
+
+def _no_longer(
+    package: str, history: Sequence[tuple[str, ...] | None], keyword: str, version: InstalledVersion | None
+) -> Known:
+    """A keyword that the installed version refuses: an older version may have accepted it."""
+    having = _having(history, keyword)
+    if not having:
+        return Known("never", package, installed=version)
+    versions = _written_versions(package)
+    return Known("gone", package, versions[having[-1]], versions[having[0]], installed=version)
+
+
+def _installed_name(module: str, name: str, read: Facts, targets: Targets) -> Known:
+    """Whether a module of an installed package has a name."""
+    package = module.partition(".")[0]
+    if read.kind != "missing":
+        return Known("unknown" if read.kind == "unknown" else "present", package)
+    version = targets.installed.version(module)  # type: ignore[attr-defined] # it has read facts
+    spans = tables.lives_of(package, module).get(name, "") if package in tables.COVERED_PACKAGES else ""
+    having = tables.locations(spans)
+    last = _written_versions(package)[having[-1]] if having else None
+    return Known("gone", package, last, installed=version)
+
+
+def _installed_items(read: Facts, targets: Targets) -> list[tuple[str, ...]] | None:
+    """The signature of an installed class or function, with the parameters of its base."""
+    if read.items is None or not read.items[:1] or not read.items[0].startswith("<"):
+        return None if read.items is None else [read.items]
+    bases = _all_items(read.items[0][1:], targets)
+    return None if bases is None else [_merged(base, read.items) for base in bases]
 
 
 def _state_at(
@@ -257,6 +332,8 @@ def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
     """The distinct signatures over all target versions, with inherited parameters of other packages."""
     package = name.split(".")[0]
     target = targets.get(package)
+    if (read := installed_facts(name, targets)) is not None:
+        return _installed_items(read, targets)
     if target is None or name not in tables.callable_names(package):
         return None
     history = tables.history_of(package, name)

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from lintrain.cache.noted import Memory, note_asked
+from lintrain.installed.facts import Installed
 from lintrain.knowledge.requirement_lines import TENSORFLOWS, Statement
 from lintrain.knowledge.statements import Reader, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
@@ -45,10 +46,20 @@ class TargetVersions:
 
     targets: Mapping[str, Target] = field(default_factory=dict[str, Target])
     notes: tuple[str, ...] = ()
+    outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """What the sources say about packages of which the tables lack the version, at least of the newest."""
+    installed: Installed = field(default_factory=Installed)
+    """What was read of installed packages that the tables do not cover."""
 
     def get(self, package: str, /) -> Target | None:
         """The target of a package."""
         return self.targets.get(package)
+
+    def may_run_on(self, package: str, version: str) -> bool:
+        """Whether an installed version, which the tables lack, is one that the project may run on."""
+        if package not in self.outside or not (named := _named_versions(f"=={version}")):
+            return False
+        return all(allowed_versions(specifier, named[:1]) for specifier in self.outside[package])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +106,8 @@ class VersionFinder:
         if stated not in self._targets:
             self._targets[stated] = _decided_of_all(stated)
         targets = {package: target for package, target in self._targets[stated].targets.items() if package not in own}
-        return TargetVersions(targets, tuple(note for each in stated_by_folder for note in each.notes))
+        notes = tuple(note for each in stated_by_folder for note in each.notes)
+        return TargetVersions(targets, notes, _outside(targets, (each for each in stated if each.package not in own)))
 
     def _statements(self, stated_by_folder: list[_Requirements]) -> Iterator[Statement]:
         for package, version in self.settings.items():
@@ -111,6 +123,16 @@ class VersionFinder:
             if self._begins.get(each, partial(_begins_at, each)):
                 return above[: location + 1]
         return above[: above.index(self.root) + 1] if self.root in above else above[:1]
+
+
+def _outside(targets: Mapping[str, Target], statements: Iterable[Statement]) -> dict[str, tuple[str, ...]]:
+    """What is said about the packages without a target, and about those with a newer version than the tables have."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in statements:
+        target = targets.get(each.package)
+        if target is None or target.is_beyond:
+            found[each.package] = (*found.get(each.package, ()), each.specifier)
+    return found
 
 
 def _installed_beside_us() -> tuple[Statement, ...]:
@@ -247,17 +269,20 @@ def _allows(clause: re.Match[str], version: Version) -> bool:
 
 def with_written(targets: TargetVersions, statements: Iterable[Statement]) -> TargetVersions:
     """The targets of one file: what it says itself overrides its project, and settings override both."""
-    decisions = dict(targets.targets)
+    decisions, outside = dict(targets.targets), dict(targets.outside)
     for statement in with_keras(statements):
         known = decisions.get(statement.package)
         if known is not None and known.source.startswith("settings"):
             continue
         target = decided(statement.package, [statement])
+        outside.pop(statement.package, None)
+        if target is None or target.is_beyond:
+            outside[statement.package] = (statement.specifier,)
         if target is None:
             decisions.pop(statement.package, None)
         elif not target.is_assumed:
             decisions[statement.package] = target
-    return replace(targets, targets=decisions)
+    return replace(targets, targets=decisions, outside=outside)
 
 
 _KERAS_CLAUSE = lazy_pattern(r"\s*(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+)(?:\.(\d+))?")

@@ -1,0 +1,88 @@
+"""The process that reads packages, from the side of the one that asks: started at the first request, ended in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from lintrain.cache.watch import unrecorded
+from lintrain.startup.lazy_dataclass import dataclass
+
+SECONDS = 10.0
+"""Time for the names of one script in one package."""
+
+SECONDS_OF_RUN = 30.0
+"""Time for all requests of a run."""
+
+LARGEST_ANSWER = 4 * 2**20
+"""Bytes of an answer."""
+
+PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from lintrain.installed.reading import main; main()"
+"""The child gets this process's path: where lintrain and its dependencies are, and no folder of a project."""
+
+
+@dataclass(eq=False)
+class ReadingProcess:
+    """One process for the requests of a run; after a failure or the time limit there is no other."""
+
+    seconds: float = 0.0
+    """How long the answers took."""
+    is_over: bool = False
+    _child: subprocess.Popen[bytes] | None = None
+    _lines: SimpleQueue[bytes] = field(default_factory=SimpleQueue[bytes])
+
+    def ask(self, folder: str, name: str, paths: Sequence[str]) -> Mapping[str, Any] | None:
+        """What the child answers; None if it does not in time."""
+        began = time.monotonic()
+        left = min(SECONDS, SECONDS_OF_RUN - self.seconds)
+        answer = self._answer(json.dumps([folder, name, list(paths)]), left) if left > 0 and not self.is_over else None
+        self.seconds += time.monotonic() - began
+        if answer is None:
+            self.stop()
+        return answer
+
+    def _answer(self, request: str, seconds: float) -> Mapping[str, Any] | None:
+        try:
+            child = self._child = self._child or self._start()
+            if child.stdin is None:
+                return None
+            child.stdin.write(request.encode() + b"\n")
+            child.stdin.flush()
+            line = self._lines.get(timeout=seconds)
+            return json.loads(line) if line.endswith(b"\n") else None
+        except (OSError, Empty, ValueError, RecursionError):
+            return None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        path = [entry for entry in sys.path if os.path.isabs(entry)]
+        with unrecorded():
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-c", PROGRAM, json.dumps(path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        Thread(target=_listen, args=(child, self._lines), daemon=True).start()
+        return child
+
+    def stop(self) -> None:
+        """End the child; further requests get no answer."""
+        self.is_over = True
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
+
+def _listen(child: subprocess.Popen[bytes], lines: SimpleQueue[bytes]) -> None:
+    while child.stdout is not None and (line := child.stdout.readline(LARGEST_ANSWER)):
+        lines.put(line)
+    lines.put(b"")
