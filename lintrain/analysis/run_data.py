@@ -10,6 +10,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
+from lintrain.pipeline.values.installed import InstalledObject
 from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.source import Source
@@ -105,6 +106,19 @@ def keeps_labels(run: TrainerRun) -> bool:
 def has_own_model(run: TrainerRun) -> bool:
     """Whether the model may not belong to a library, so that its inputs may have other names."""
     return run.model is None or not run.model.path.startswith(("transformers.", "peft."))
+
+
+def installed_inputs(run: TrainerRun) -> frozenset[str] | None:
+    """The columns that Trainer keeps for a model of an installed package without tables: what its `forward` accepts.
+
+    None for other models, and where the arguments may name more.
+    """
+    model = run.value("model")
+    if not isinstance(model, InstalledObject) or model.facts.forward is None or not model.facts.is_closed:
+        return None
+    if run.settings is not None and not is_missing(run.settings.value("label_names")):
+        return None
+    return frozenset(model.facts.forward) | {"label", "label_ids"}
 
 
 def is_text(dataset: Dataset) -> bool:

@@ -196,7 +196,7 @@ def _composed(own: Parameters, handed: Handed | None, above: Constructor) -> Han
     for last, middle in inner.named.items():
         if middle in handed.named:
             named[last] = handed.named[middle]
-        elif middle in handed.opaque or not handed.rest or middle in own.names:
+        elif middle in handed.opaque or not handed.rest or middle in own.taken:
             opaque.add(last)
         else:
             named[last] = middle

@@ -41,6 +41,11 @@ class Parameters:
     """The name of `*args`."""
 
     @property
+    def taken(self) -> set[str]:
+        """The parameters that take one argument each."""
+        return {item.partition("=")[0] for item in self.items if not item.startswith("*") and item != "/"}
+
+    @property
     def names(self) -> list[str]:
         """All parameters, as `inspect.signature` lists them."""
         return [item.partition("=")[0].lstrip("*") for item in self.items if item not in ("*", "/")]
@@ -163,7 +168,7 @@ def handed_on(constructor: nodes.FunctionDef, positional: tuple[str, ...] | None
     unchanged = {
         name: value.name
         for name, value in given.items()
-        if isinstance(value, nodes.Name) and value.name in own.names and value.name not in touched
+        if isinstance(value, nodes.Name) and value.name in own.taken and value.name not in touched
     }
     starred = [each.value for each in args if isinstance(each, nodes.Starred)]
     spread = [keyword.value for keyword in call.keywords if keyword.arg is None]

@@ -15,6 +15,7 @@ from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, statemen
 from lintrain.interpreter.core.scope import Scope, settled
 from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
+from lintrain.pipeline.values.installed import NOTHING, InstalledName
 from lintrain.pipeline.values.python import Library, Unknown, Value
 from lintrain.source.project import ModuleFile
 from lintrain.startup.lazy_dataclass import dataclass
@@ -179,6 +180,15 @@ def library(path: str) -> Value:
     return Library(canonical(path)) if top in LIBRARIES else Unknown(name=path)
 
 
+def _imported(reader: Reader, path: str) -> Value:
+    """What an import of a library binds: of an installed package without tables what was read of its source."""
+    value, installed = library(path), reader.record.targets.installed
+    facts = installed.of(path)
+    if not isinstance(value, Unknown) or (facts is None and installed.version(path) is None):
+        return value
+    return InstalledName(name=path, facts=facts or NOTHING)
+
+
 @attribute_of(Library)
 def _library_attribute(reader: Reader, value: Library, name: str, location: Location) -> Value:
     if "." not in value.path and value.path != "builtins":
@@ -196,7 +206,7 @@ def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
         if own is not None and not alias.asname:
             # `import a.b` binds `a`, of which only the folder may exist.
             own = _own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
-        scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else library(path))
+        scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else _imported(reader, path))
     return Flow.ON
 
 
@@ -223,7 +233,7 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
         if submodule is not None:
             scope.bind(bound, project_modules.made_module(reader, submodule))
             continue
-        scope.bind(bound, Unknown(name=path) if node.level else library(path))
+        scope.bind(bound, Unknown(name=path) if node.level else _imported(reader, path))
         if not node.level:
             location = reader.source.location(alias)
             used = LibraryName(module, alias.name, location, reader.guards > 0, True, bound)

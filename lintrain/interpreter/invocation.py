@@ -11,6 +11,7 @@ from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import DEPTH_BUDGET, Flow, Frame, Reader
 from lintrain.interpreter.core.registry import (
     callee,
+    derived_transfer,
     expression,
     function_at,
     method_of,
@@ -22,6 +23,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -83,6 +85,9 @@ def _invoke_library(call: Call, called: Library) -> Value:
     call.path = called.path
     record_call(call)
     transfer = function_at(called.path)
+    facts = call.reader.record.targets.installed.of(called.path) if transfer is None else None
+    if facts is not None and (transfer := derived_transfer(facts)) is not None:
+        call.receiver = InstalledName(name=called.path, facts=facts)
     if transfer is not None:
         return dispatch.ask(call, transfer)
     escape(call)

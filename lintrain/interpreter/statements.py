@@ -6,21 +6,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lintrain.interpreter import expressions, functions, invocation, objects, project_modules, retention
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
-from lintrain.interpreter.core.registry import statement
+from lintrain.interpreter.core.registry import derived_transfer, statement
 from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.core.storing import assign
 from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.interpreter.tracing import switches_grad, turns_grad_off
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.loading import OpenFile
 from lintrain.pipeline.values.model import Module
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Instance, LibraryObject, Mapping, Value
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Class,
+    Constant,
+    Function,
+    Instance,
+    Library,
+    LibraryObject,
+    Mapping,
+    Value,
+)
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 
 
@@ -113,7 +124,7 @@ def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDe
 
 @statement(ast.ClassDef)
 def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
-    bases = [dispatch.evaluate(reader, base, scope) for base in node.bases]
+    bases = list(_with_bases_above(dispatch.evaluate(reader, base, scope) for base in node.bases))
     marks = tuple(dispatch.evaluate(reader, decorator, scope) for decorator in node.decorator_list)
     body = Scope(parent=scope, is_class=True)
     dispatch.execute_block(reader, node.body, body)
@@ -125,6 +136,14 @@ def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
         if isinstance(member, Function) and member.source is None:
             reader.defined.append((member, made))
     return Flow.ON
+
+
+def _with_bases_above(bases: Iterable[Value]) -> Iterator[Value]:
+    """The bases of a class, and after one of an installed package the trainers and arguments that it derives from."""
+    for base in bases:
+        yield base
+        if isinstance(base, InstalledName) and derived_transfer(base.facts) is not None:
+            yield from (Library(path) for path in base.facts.bases)
 
 
 @statement(ast.Delete)

@@ -20,7 +20,6 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from lintrain.installed.facts import Facts
-from lintrain.installed.facts import Version as InstalledVersion
 from lintrain.knowledge import tables
 from lintrain.knowledge.target import Target, Targets, Version, written
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -83,7 +82,7 @@ class Known(NamedTuple):
     last_with: str | None = None
     first_with: str | None = None
     stands_for: str | None = None
-    installed: InstalledVersion | None = None
+    installed: Target | None = None
 
 
 def signature(name: str, targets: Targets) -> Signature | None:
@@ -188,6 +187,15 @@ def installed_facts(name: str, targets: Targets) -> Facts | None:
     return installed.of(name) if installed else None
 
 
+def _installed_target(path: str, targets: Targets) -> Target | None:
+    """The installed version of the package that a name belongs to."""
+    installed = getattr(targets, "installed", None)
+    version = installed.version(path) if installed else None
+    text = version.text if version is not None else ""
+    named = tables.version_named(text)
+    return Target((named,), text or "without a version", version.source) if version is not None else None
+
+
 def _installed_keyword(name: str, read: Facts, keyword: str, targets: Targets) -> Known:
     """Whether a class or function of an installed package accepts a keyword."""
     package = name.partition(".")[0]
@@ -202,7 +210,7 @@ def _installed_keyword(name: str, read: Facts, keyword: str, targets: Targets) -
         inherited = keyword_state(base, keyword, targets)
         if inherited.state not in ("never", "gone"):
             return Known(inherited.state if inherited.state == "present" else "unknown", package)
-    version = targets.installed.version(name)  # type: ignore[attr-defined] # it has read facts
+    version = _installed_target(name, targets)
     return _no_longer(package, tables.history_of(package, name) if _has_tables(name) else (), keyword, version)
 
 
@@ -215,9 +223,7 @@ def _has_tables(name: str) -> bool:
     return package in tables.COVERED_PACKAGES and name in tables.callable_names(package)
 
 
-def _no_longer(
-    package: str, history: Sequence[tuple[str, ...] | None], keyword: str, version: InstalledVersion | None
-) -> Known:
+def _no_longer(package: str, history: Sequence[tuple[str, ...] | None], keyword: str, version: Target | None) -> Known:
     """A keyword that the installed version refuses: an older version may have accepted it."""
     having = _having(history, keyword)
     if not having:
@@ -231,7 +237,7 @@ def _installed_name(module: str, name: str, read: Facts, targets: Targets) -> Kn
     package = module.partition(".")[0]
     if read.kind != "missing":
         return Known("unknown" if read.kind == "unknown" else "present", package)
-    version = targets.installed.version(module)  # type: ignore[attr-defined] # it has read facts
+    version = _installed_target(module, targets)
     spans = tables.lives_of(package, module).get(name, "") if package in tables.COVERED_PACKAGES else ""
     having = tables.locations(spans)
     last = _written_versions(package)[having[-1]] if having else None

@@ -125,6 +125,11 @@ def _load(name: str) -> Mapping[str, Any]:
     return loaded
 
 
+def version_named(text: str) -> Version:
+    """The minor version in a text; (0, 0) if it names none."""
+    return _minor(text)
+
+
 def _minor(version: str) -> Version:
     found = _LEADING.match(version)
     return (int(found[1]), int(found[2] or 0)) if found is not None else (0, 0)

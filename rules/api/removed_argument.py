@@ -83,7 +83,7 @@ class RemovedArgument(Rule[Claim]):
         self, pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known
     ) -> Finding[Claim]:
         call, name = keyword.call, keyword.name
-        target = pipeline.targets.get(known.package)
+        target = known.installed or pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         reasons = [Related(call.location, f"{known.package} {version}, from {source}", "call", call.text)]
         rename = successors.argument_rename(call.path, name, pipeline.targets)

@@ -158,15 +158,15 @@ class RemovedName(Rule[Claim]):
             )
 
     def _report(self, pipeline: Pipeline, used: LibraryName, known: api.Known) -> Finding[Claim]:
-        target = pipeline.targets.get(known.package)
+        target = known.installed or pipeline.targets.get(known.package)
         uses = _uses(pipeline, used)
         rename = successors.name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
             used.location,
-            f"`{used.name}` was removed after {known.package} {known.last_with} ({target.shown if target else ''})",
+            _message(used, known, target),
             related=[Related(location, "used here", "use", used.bound_as) for location in uses],
             why=_why(target, known.package),
-            help=rename.advice if rename else "see the release notes for the replacement",
+            help=_help(known, rename),
             subject=used.name,
             level=library_arguments.level_for(target),
             claim=_claim(pipeline, used, uses, rename, is_assumed=target is not None and target.is_assumed),
@@ -207,6 +207,19 @@ class RemovedName(Rule[Claim]):
         uses = [] if code == claim.name else [fixes.Replace(use.location, code) for use in finding.with_role("use")]
         added = fixes.AddImport(new_module) if by_module else fixes.AddImport(new_module, new_name)
         return fixes.Fix.of(title, fixes.RemoveImport(claim.module, claim.name), added, *uses, safe=claim.is_safe)
+
+
+def _message(used: LibraryName, known: api.Known, target: Target | None) -> str:
+    shown = target.shown if target else ""
+    if known.last_with is None:
+        return f"`{used.module}` has no `{used.name}` ({shown})"
+    return f"`{used.name}` was removed after {known.package} {known.last_with} ({shown})"
+
+
+def _help(known: api.Known, rename: renames.NameRename | None) -> str:
+    if rename is not None:
+        return rename.advice
+    return "see the release notes for the replacement" if known.last_with else "check the name and its module"
 
 
 def _why(target: Target | None, package: str) -> str:

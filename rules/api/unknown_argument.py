@@ -113,15 +113,14 @@ class UnknownArgument(Rule[Claim]):
             if counts[keyword.call.location] > MOST_OF_ONE_CALL:
                 continue
             known = api.keyword_state(keyword.call.path, keyword.name, pipeline.targets)
-            target = pipeline.targets.get(known.package)
-            if known.state in ("never", "not_yet") and target is not None and not target.is_beyond:
+            if known.state in ("never", "not_yet") and _is_covered(pipeline, known):
                 yield self._report(pipeline, keyword, known)
 
     def _report(
         self, pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known
     ) -> Finding[Claim]:
         call, name = keyword.call, keyword.name
-        target = pipeline.targets.get(known.package)
+        target = known.installed or pipeline.targets.get(known.package)
         version, source = (target.text, target.source) if target else ("", "")
         reasons = [Related(call.location, f"{known.package} {version}, from {source}", "call", call.text)]
         config = library_arguments.config_of(call.path)
@@ -160,6 +159,12 @@ class UnknownArgument(Rule[Claim]):
             return None
         edit = fixes.RenameArgument(calls[0].location, claim.argument, claim.new_name)
         return fixes.Fix.of(f"write `{claim.new_name}`", edit, safe=False)
+
+
+def _is_covered(pipeline: Pipeline, known: api.Known) -> bool:
+    """Whether the version is in the tables, or its source was read."""
+    target = pipeline.targets.get(known.package)
+    return known.installed is not None or (target is not None and not target.is_beyond)
 
 
 def _message(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:

@@ -89,7 +89,9 @@ class RawDataset(Rule):
             return False
         for dataset in given.datasets:
             is_shown = run_data.is_read_as_text(dataset) and run_data.has_tokenized_copy(pipeline, dataset)
-            if not is_shown and (run_data.has_own_model(given.run) or not run_data.is_text(dataset)):
+            inputs = run_data.installed_inputs(given.run)
+            is_own = run_data.has_own_model(given.run) if inputs is None else bool(inputs & set(dataset.columns or {}))
+            if not is_shown and (is_own or not run_data.is_text(dataset)):
                 return False
         return True
 

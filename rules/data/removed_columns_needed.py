@@ -150,7 +150,7 @@ class RemovedColumnsNeeded(Rule[Claim]):
             if dataset is None or not _removes_columns(run) or dataset.is_streaming or dataset.may_differ:
                 continue
             for reader, needs in _needs(pipeline, run, dataset):
-                removed = [name for name in needs if _is_removed(dataset, name)]
+                removed = [name for name in needs if _is_removed(dataset, name, run_data.installed_inputs(run))]
                 if removed:
                     yield self._report(run, reader, removed[0], needs[removed[0]])
                     break
@@ -189,7 +189,9 @@ class RemovedColumnsNeeded(Rule[Claim]):
 
 def _removes_columns(run: TrainerRun) -> bool:
     """Whether a plain Trainer certainly removes the columns that a library's model does not accept."""
-    if not run.is_plain or run_data.has_own_model(run) or run.overrides & run_data.OWN_LOADING:
+    if not run.is_plain or run.overrides & run_data.OWN_LOADING:
+        return False
+    if run_data.has_own_model(run) and run_data.installed_inputs(run) is None:
         return False
     if run.settings is None:
         return is_missing(run.value("args"))
@@ -207,11 +209,11 @@ def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tu
         yield "`compute_loss`", dict(_read_by_loss(pipeline, run))
 
 
-def _is_removed(dataset: Dataset, name: str) -> bool:
-    """Whether the data set has a column that no model of the library accepts."""
+def _is_removed(dataset: Dataset, name: str, inputs: frozenset[str] | None) -> bool:
+    """Whether the data set has a column that no model of the library accepts, or not the model with these inputs."""
     column = {**dataset.hidden, **(dataset.columns or {})}.get(name)
-    if column is None:
-        return False
+    if column is None or inputs is not None:
+        return column is not None and name not in (inputs or ())
     return name in NEVER_INPUTS or (column.kind in OWN_MEDIA and name not in {"label", "labels", "label_ids"})
 
 

@@ -11,10 +11,12 @@ import ast
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from lintrain.installed.facts import Facts
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
+from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.values.python import Function, LibraryObject, Literal, Mapping, Value
 
 Evaluate = Callable[[Reader, Any, Scope], Value]
@@ -79,6 +81,7 @@ BASE_CALLS: dict[str, Transfer] = {}
 INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
 INSTANCES_CALLED: dict[str, Transfer] = {}
 CLASS_METHODS: dict[tuple[str, str], Transfer] = {}
+DERIVED_CALLS: dict[str, Transfer] = {}
 
 Handler = TypeVar("Handler")
 EvaluateType = TypeVar("EvaluateType", bound=Evaluate)
@@ -210,6 +213,20 @@ def base_call(*paths: str) -> Callable[[Transfer], Transfer]:
     `call.receiver` is the script's Class.
     """
     return _registrar(BASE_CALLS, *paths)
+
+
+def derived_call(*paths: str) -> Callable[[Transfer], Transfer]:
+    """Register what making an object of an installed class gives that derives from these library classes.
+
+    `call.receiver` is the InstalledName.
+    """
+    return _registrar(DERIVED_CALLS, *paths)
+
+
+def derived_transfer(facts: Facts) -> Transfer | None:
+    """What makes an object of an installed class, by what it derives from; None if no library file knows it."""
+    found = (DERIVED_CALLS[path] for path in lineage_of(facts.bases) if path in DERIVED_CALLS)
+    return next(found, None) if facts.kind == "class" else None
 
 
 def instance_method(path: str, *names: str) -> Callable[[Transfer], Transfer]:

@@ -5,6 +5,7 @@ Classes that are filled from the command line: HfArgumentParser, TrlParser. What
 
 from __future__ import annotations
 
+import ast
 from dataclasses import field
 
 from lintrain.interpreter import functions, objects
@@ -15,6 +16,7 @@ from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     base_call,
+    derived_call,
     family,
     function,
     method,
@@ -26,6 +28,7 @@ from lintrain.knowledge.trainers import TRAINING_ARGUMENTS, is_training_argument
 from lintrain.libraries.stdlib.argparse_options import option_value
 from lintrain.libraries.stdlib.paths import path_of, settings_in
 from lintrain.model.location import Location
+from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -66,6 +69,24 @@ def _own_arguments(call: Call) -> Value:
     # Its own constructor may set any argument after the call.
     made.is_complete = made.is_complete and not {"__init__", "__post_init__"} & set(_own_names(cls))
     return made
+
+
+@derived_call(TRAINING_ARGUMENTS)
+def _installed_arguments(call: Call) -> Value:
+    """An object of an installed package's subclass: its fields set defaults, its methods may change more."""
+    cls = call.receiver
+    if not isinstance(cls, InstalledName):
+        return UNKNOWN
+    path = next(path for path in cls.facts.bases if is_training_arguments(path))
+    made = make_arguments(call, path, {name: _installed_default(text) for name, text in cls.facts.fields.items()})
+    made.values.update(dict.fromkeys(cls.facts.sets, UNKNOWN))
+    made.is_complete = made.is_complete and cls.facts.is_closed and not cls.facts.has_hooks
+    return made
+
+
+def _installed_default(text: str | None) -> Value:
+    """The default of a field; unknown for one that is not a literal."""
+    return UNKNOWN if text in (None, "?") else Constant(ast.literal_eval(text or ""))
 
 
 def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> TrainingArguments:

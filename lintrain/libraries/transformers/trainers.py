@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lintrain.installed.facts import Facts
 from lintrain.interpreter import invocation, objects
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
@@ -10,6 +11,8 @@ from lintrain.interpreter.core.registry import (
     Transfer,
     attribute_of,
     base_call,
+    derived_call,
+    derived_transfer,
     family,
     instance_method,
     method,
@@ -23,6 +26,7 @@ from lintrain.libraries.transformers.predictions import predictions_of, read_met
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import Dataset, Rows
+from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -65,8 +69,17 @@ def _begin(call: Call, path: str, name: str) -> TrainerRun:
 
 def _give(run: TrainerRun, call: Call) -> None:
     """Take the arguments of a constructor call."""
+    if run.instance is not None and (above := _installed_base(run.instance.cls)) is not None:
+        _hand(run, call, above.facts)
+        return
     run.arguments = {name: argument for name, argument in call.named(*_parameters_of(run.path)).items() if name != "**"}
     run.is_complete = not call.is_open and "**" not in call.keywords
+
+
+def _installed_base(cls: Class) -> InstalledName | None:
+    """The trainer of an installed package that a class of the script derives from."""
+    bases = (base for owner in cls.lineage() for base in owner.bases)
+    return next((base for base in bases if isinstance(base, InstalledName) and derived_transfer(base.facts)), None)
 
 
 def _made(call: Call, run: TrainerRun) -> TrainerRun:
@@ -118,6 +131,40 @@ def _own_trainer(call: Call) -> Value:
     _construct(call, run, run.instance)
     run.is_complete = run.is_complete and not cls.has_unknown_base
     return _made(call, run)
+
+
+@derived_call(TRAINER)
+def _installed_trainer(call: Call) -> Value:
+    """An object of an installed package's subclass of a trainer, as far as its constructor hands its arguments on."""
+    cls = call.receiver
+    if not isinstance(cls, InstalledName):
+        return UNKNOWN
+    path = next(path for path in cls.facts.bases if trainer_parameters(path))
+    run = _begin(call, path, cls.name.rpartition(".")[2])
+    _hand(run, call, cls.facts)
+    return _made(call, run)
+
+
+def _hand(run: TrainerRun, call: Call, facts: Facts) -> None:
+    """Give a run what the constructor of an installed class hands on; what it may change is unknown."""
+    run.overrides |= frozenset(facts.methods)
+    parameters = _parameters_of(run.path)
+    positional = facts.positional if facts.has_hooks else parameters
+    given = call.named(*(positional or ()))
+    handed = facts.handed or {}
+    own = {item.partition("=")[0]: item for item in facts.items or ()}
+    for last, mine in handed.items():
+        name = parameters[int(last)] if last.isdigit() and int(last) < len(parameters) else last
+        if mine in given:
+            run.arguments[name] = given[mine]
+        elif own.get(mine) not in (None, f"{mine}=None"):
+            run.attributes[name] = UNKNOWN
+    rest = given.keys() - own.keys() - handed.keys() - {"**"} if facts.hands_rest else set[str]()
+    run.arguments.update({name: given[name] for name in rest if name in parameters})
+    changed = {*facts.opaque, *(facts.sets if facts.has_hooks else ())} & set(parameters)
+    run.attributes.update(dict.fromkeys(changed, UNKNOWN))
+    is_followed = facts.is_closed and facts.handed is not None and (positional is not None or not call.positional)
+    run.is_complete = is_followed and not call.is_open and "**" not in call.keywords
 
 
 def _construct(call: Call, run: TrainerRun, instance: Instance) -> None:

@@ -1,0 +1,1 @@
+"""Installed packages that no table covers."""
