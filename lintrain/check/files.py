@@ -34,6 +34,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.check.selection import CheckRequest
+    from lintrain.installed.packages import PackageReader
     from lintrain.knowledge.versions import TargetVersions, VersionFinder
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
@@ -127,7 +128,7 @@ class FileReader:
         tops = [top for top in foreign_packages(source, targets.outside) if self.project.find(source.path, top) is None]
         if self.request.packages is None or not tops:
             return targets
-        return replace(targets, installed=self.request.packages.installed(source, tops, targets))
+        return replace(targets, installed=self.request.packages().installed(source, tops, targets))
 
 
 def foreign_packages(source: Source, outside: Collection[str]) -> list[str]:
@@ -168,6 +169,22 @@ class Targets:
 
             self._finder = VersionFinder(self.settings.target_versions, self.root)
         return self._finder.find(folder)
+
+
+@dataclass(eq=False)
+class Packages:
+    """Makes what reads installed packages, when a script imports one; `cache` is the folder of earlier results."""
+
+    cache: str | None
+    _reader: PackageReader | None = None
+
+    def __call__(self) -> PackageReader:
+        """The reader of this process."""
+        if self._reader is None:
+            from lintrain.installed.packages import PackageReader
+
+            self._reader = PackageReader(self.cache)
+        return self._reader
 
 
 Question = Callable[[Project, str, str], ModuleFile | None]

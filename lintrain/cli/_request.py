@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lintrain.cache.folder import store_folder
 from lintrain.check.executor import processors
-from lintrain.check.files import Targets
+from lintrain.check.files import Packages, Targets
 from lintrain.check.selection import CheckRequest, Selection
 from lintrain.cli._options import STDIN, CheckOptions, check_consistency, settings_of
 from lintrain.cli._output import CommandError, say, write_report
@@ -27,7 +28,6 @@ from lintrain.text import trusted
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
-    from lintrain.installed.packages import PackageReader
 
 
 def request_of(
@@ -49,22 +49,13 @@ def request_of(
         baseline=baseline_of(options, settings),
         jobs=options.jobs or min(settings.jobs or processors(), processors()),
         store=store_of(options, settings) if len(files) > 1 and not options.no_cache else None,
-        packages=packages_of(options),
+        packages=Packages(None if options.no_cache else store_folder("packages", options.cache_dir)),
     )
-
-
-def packages_of(options: CheckOptions) -> PackageReader:
-    """What reads installed packages that no table covers."""
-    from lintrain.cache.folder import store_folder
-    from lintrain.installed.packages import PackageReader
-
-    return PackageReader(None if options.no_cache else store_folder("packages", options.cache_dir))
 
 
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     """The results of earlier runs with the same versions and settings; None if ruff is not installed."""
     from lintrain._version import __version__
-    from lintrain.cache.folder import store_folder
     from lintrain.cache.runs import python_and_variables
     from lintrain.cache.store import Store
     from lintrain.cache.watch import unrecorded

@@ -151,7 +151,7 @@ class PackageReader:
             facts, read = dict.fromkeys(paths, Facts("unknown")), dict[str, tuple[int, int]]()
         known.update(facts)
         files.update(read)
-        if self.cache is not None:
+        if self.cache is not None and not self._process.was_late:
             _keep(self.cache, _name_of(place), known, files)
 
     def _cached(self, place: Place) -> Contents:

@@ -22,6 +22,9 @@ SECONDS = 10.0
 SECONDS_OF_RUN = 30.0
 """Time for all requests of a run."""
 
+MOST_FAILURES = 3
+"""Packages on which the process may die before no other is started."""
+
 LARGEST_ANSWER = 4 * 2**20
 """Bytes of an answer."""
 
@@ -31,25 +34,36 @@ PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from lintrai
 
 @dataclass(eq=False)
 class ReadingProcess:
-    """One process for the requests of a run; after a failure or the time limit there is no other."""
+    """One process for the requests of a run; after some failures, or when the time is spent, there is no other."""
 
     seconds: float = 0.0
     """How long the answers took."""
-    is_over: bool = False
+    failures: int = 0
+    was_late: bool = False
+    """Whether the last request was given up: on a busy machine it may have an answer another time."""
     _child: subprocess.Popen[bytes] | None = None
     _lines: SimpleQueue[bytes] = field(default_factory=SimpleQueue[bytes])
 
     def ask(self, folder: str, name: str, paths: Sequence[str]) -> Mapping[str, Any] | None:
         """What the child answers; None if it does not in time."""
         began = time.monotonic()
-        left = min(SECONDS, SECONDS_OF_RUN - self.seconds)
-        answer = self._answer(json.dumps([folder, name, list(paths)]), left) if left > 0 and not self.is_over else None
+        answer = None if self.is_over else self._answer(json.dumps([folder, name, list(paths)]), self._seconds_left())
         self.seconds += time.monotonic() - began
         if answer is None:
+            self.failures += 1
             self.stop()
         return answer
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no more requests are answered."""
+        return self.failures >= MOST_FAILURES or self._seconds_left() <= 0
+
+    def _seconds_left(self) -> float:
+        return min(SECONDS, SECONDS_OF_RUN - self.seconds)
+
     def _answer(self, request: str, seconds: float) -> Mapping[str, Any] | None:
+        self.was_late = False
         try:
             child = self._child = self._child or self._start()
             if child.stdin is None:
@@ -58,8 +72,11 @@ class ReadingProcess:
             child.stdin.flush()
             line = self._lines.get(timeout=seconds)
             return json.loads(line) if line.endswith(b"\n") else None
-        except (OSError, Empty, ValueError, RecursionError):
-            return None
+        except Empty:
+            self.was_late = True
+        except (OSError, ValueError, RecursionError):
+            pass
+        return None
 
     def _start(self) -> subprocess.Popen[bytes]:
         path = [entry for entry in sys.path if os.path.isabs(entry)]
@@ -74,8 +91,8 @@ class ReadingProcess:
         return child
 
     def stop(self) -> None:
-        """End the child; further requests get no answer."""
-        self.is_over = True
+        """End the child; what it still writes is ignored."""
+        self._lines = SimpleQueue()
         if self._child is not None:
             self._child.kill()
             self._child.wait()

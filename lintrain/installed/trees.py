@@ -61,7 +61,7 @@ class Package:
 
     _trees: dict[str, nodes.Module | None] = field(default_factory=dict[str, "nodes.Module | None"])
     _texts: dict[str, str] = field(default_factory=dict[str, str])
-    _mentioning: dict[str, Mapping[str, bytes] | None] = field(default_factory=dict[str, "Mapping[str, bytes] | None"])
+    _all: dict[str, bytes] | None = None
     _size: int = 0
     _builder: PlainBuilder = field(default_factory=PlainBuilder)
 
@@ -91,11 +91,13 @@ class Package:
         """
         if os.path.basename(self.folder) not in ("site-packages", "dist-packages"):
             return None
-        if name not in self._mentioning:
-            self._mentioning[name] = self._search(name.encode())
-        return self._mentioning[name]
+        if self._all is None:
+            self._all = self._read_all() or {}
+        word = name.encode()
+        return {file: raw for file, raw in self._all.items() if word in raw} if self._all else None
 
-    def _search(self, word: bytes) -> Mapping[str, bytes] | None:
+    def _read_all(self) -> dict[str, bytes] | None:
+        """The texts of all modules; None if some cannot be searched."""
         left, found = MOST_SEARCHED, dict[str, bytes]()
         for folder, folders, names in os.walk(os.path.join(self.folder, self.name)):
             folders[:] = sorted(each for each in folders if each != "__pycache__")
@@ -103,12 +105,10 @@ class Package:
                 return None
             for file in (os.path.join(folder, name) for name in sorted(names) if name.endswith(".py")):
                 try:
-                    raw, _ = self._raw(file, left)
+                    found[file], _ = self._raw(file, left)
                 except OSError:
                     return None
-                left -= len(raw)
-                if word in raw:
-                    found[file] = raw
+                left -= len(found[file])
         return found
 
     def defining(self, name: str) -> list[str]:

@@ -130,7 +130,8 @@ def _outside(targets: Mapping[str, Target], statements: Iterable[Statement]) -> 
     found: dict[str, tuple[str, ...]] = {}
     for each in statements:
         target = targets.get(each.package)
-        if target is None or target.is_beyond:
+        is_beside_us = each.source == INTERPRETER and each.package in found  # it need not be the project's
+        if (target is None or target.is_beyond) and not is_beside_us:
             found[each.package] = (*found.get(each.package, ()), each.specifier)
     return found
 
