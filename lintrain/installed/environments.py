@@ -50,7 +50,7 @@ def environment_folders(script_folder: Path, here: Path | None = None) -> Iterat
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstalledPackage:
     """An installed package: the folder that it is in, and its distribution; `builds_on_training` by its metadata."""
 
     folder: str
@@ -66,28 +66,28 @@ class Environment:
 
     folders: tuple[str, ...]
     shown: str
-    _places: Memory[str, Place | None] = field(default_factory=Memory[str, "Place | None"])
+    _packages: Memory[str, InstalledPackage | None] = field(default_factory=Memory[str, "InstalledPackage | None"])
     _editable: dict[str, str] | None = None
     _owners: dict[str, str] | None = None
 
-    def find(self, name: str) -> Place | None:
+    def find(self, name: str) -> InstalledPackage | None:
         """Where it holds a package; None if it does not."""
-        return self._places.get(name, lambda: self._find(name))
+        return self._packages.get(name, lambda: self._find(name))
 
-    def _find(self, name: str) -> Place | None:
+    def _find(self, name: str) -> InstalledPackage | None:
         for folder in self.folders:
             note_listed(folder, name, f"{name}.py", "*.pth", "*.dist-info")
             if _is_package(folder, name):
-                return self._placed(folder, name)
+                return self._described(folder, name)
         elsewhere = self._elsewhere(name)
-        return self._placed(elsewhere, name) if elsewhere else None
+        return self._described(elsewhere, name) if elsewhere else None
 
-    def _placed(self, folder: str, name: str) -> Place:
+    def _described(self, folder: str, name: str) -> InstalledPackage:
         info = self._distribution(name)
         version = os.path.basename(info).removesuffix(".dist-info").partition("-")[2] if info else ""
         metadata = _text_of(os.path.join(info, "METADATA")) if info else ""
         builds = not info or REQUIRES_TRAINING.search(metadata) is not None
-        return Place(folder, name, version, self.shown, builds)
+        return InstalledPackage(folder, name, version, self.shown, builds)
 
     def _distribution(self, name: str) -> str:
         """The folder with the metadata of the distribution that brings a package."""

@@ -20,7 +20,7 @@ from lintrain.cache.noted import Memory, note
 from lintrain.installed.environments import (
     MOST_FOLDERS_ABOVE,
     Environment,
-    Place,
+    InstalledPackage,
     environment_folders,
     environment_in,
     running_environment,
@@ -101,60 +101,60 @@ class PackageReader:
         found: dict[str, Facts] = {}
         versions: dict[str, Version] = {}
         for top, paths in names.items():
-            place = self.place(source, top)
-            if place is None or not _is_read(place, allowed):
+            package = self.package_of(source, top)
+            if package is None or not _is_read(package, allowed):
                 continue
-            found.update(self._facts(place, sorted(paths)[:MOST_NAMES]))
-            versions[top] = Version(place.version, place.source)
+            found.update(self._facts(package, sorted(paths)[:MOST_NAMES]))
+            versions[top] = Version(package.version, package.source)
         found.update(dict(_by_public_name(found)))
         return Installed(found, versions)
 
-    def place(self, source: Source, top: str) -> Place | None:
+    def package_of(self, source: Source, top: str) -> InstalledPackage | None:
         """The first environment's package of that name."""
         folder = Path(source.path).absolute().parent
         for number, each in enumerate(environment_folders(folder)):
             if number < 2 * MOST_FOLDERS_ABOVE or each == Path(os.environ.get("VIRTUAL_ENV", "")):
                 path = str(each)
                 environment = self._environments.get(path, lambda path=path: environment_in(path, _shown(path)))  # type: ignore[misc]
-                if environment is not None and (place := environment.find(top)) is not None:
-                    return place
+                if environment is not None and (package := environment.find(top)) is not None:
+                    return package
         self._running = self._running or running_environment()
         return self._running.find(top)
 
-    def _facts(self, place: Place, paths: list[str]) -> Iterator[tuple[str, Facts]]:
-        key = (place.folder, place.name)
+    def _facts(self, package: InstalledPackage, paths: list[str]) -> Iterator[tuple[str, Facts]]:
+        key = (package.folder, package.name)
         if key not in self._known:
             if len(self._known) >= MOST_PACKAGES:
                 return
-            self._known[key] = self._cached(place)
+            self._known[key] = self._cached(package)
         known, files = self._known[key]
         missing = [path for path in paths if path not in known]
         if missing and self.waits:
-            self._ask(place, missing)
+            self._ask(package, missing)
         self.is_missing_some |= any(path not in known for path in paths)
         for file in files:
             note(file)
         yield from ((path, known[path]) for path in paths if path in known)
 
-    def _ask(self, place: Place, paths: list[str]) -> None:
+    def _ask(self, package: InstalledPackage, paths: list[str]) -> None:
         """Let the reading process look up names; what it cannot answer is unknown, and cached as that."""
         from lintrain.installed.process import ReadingProcess
 
         self._process = self._process or ReadingProcess()
         if self._process.is_over:
             return
-        answer = self._process.ask(place.folder, place.name, paths)
-        known, files = self._known[place.folder, place.name]
+        answer = self._process.ask(package.folder, package.name, paths)
+        known, files = self._known[package.folder, package.name]
         try:
-            facts, read = _checked(answer, paths, place)
+            facts, read = _checked(answer, paths, package)
         except (TypeError, ValueError, KeyError, AttributeError):
             facts, read = dict.fromkeys(paths, Facts("unknown")), dict[str, tuple[int, int]]()
         known.update(facts)
         files.update(read)
         if self.cache is not None and not self._process.was_late:
-            _keep(self.cache, _name_of(place), known, files)
+            _keep(self.cache, _name_of(package), known, files)
 
-    def _cached(self, place: Place) -> Contents:
+    def _cached(self, package: InstalledPackage) -> Contents:
         if self.cache is None:
             return {}, {}
         from lintrain.cache.folder import is_ours
@@ -163,9 +163,9 @@ class PackageReader:
 
         try:
             with unrecorded():
-                kept = read_kept(self.cache, _name_of(place)) if is_ours(self.cache) else b""
+                kept = read_kept(self.cache, _name_of(package)) if is_ours(self.cache) else b""
                 content = unsealed(HEADS["packages"], kept)
-            facts, files = _checked(json.loads(content), None, place) if content else ({}, {})
+            facts, files = _checked(json.loads(content), None, package) if content else ({}, {})
         except (OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError):
             return {}, {}
         return (facts, files) if all(_stamp(file) == stamp for file, stamp in files.items()) else ({}, {})
@@ -215,10 +215,10 @@ def _by_public_name(found: Mapping[str, Facts]) -> Iterator[tuple[str, Facts]]:
             yield public, facts
 
 
-def _is_read(place: Place, allowed: Allowed) -> bool:
-    if place.name in allowed.outside:
-        return allowed.may_run_on(place.name, place.version)
-    return place.builds_on_training
+def _is_read(package: InstalledPackage, allowed: Allowed) -> bool:
+    if package.name in allowed.outside:
+        return allowed.may_run_on(package.name, package.version)
+    return package.builds_on_training
 
 
 def _shown(folder: str) -> str:
@@ -233,21 +233,21 @@ def _stamp(file: str) -> tuple[int, int] | None:
     return state.st_mtime_ns, state.st_size
 
 
-def _checked(answer: Any, paths: list[str] | None, place: Place) -> Contents:  # Any: what JSON holds
+def _checked(answer: Any, paths: list[str] | None, package: InstalledPackage) -> Contents:  # Any: what JSON holds
     """The facts of an answer or of a file; raises TypeError, ValueError, KeyError or AttributeError."""
     facts = {str(path): Facts.of(each) for path, each in answer["facts"].items()}
     files = {str(file): (int(time), int(size)) for file, time, size in answer["files"]}
     if paths is not None and facts.keys() != set(paths):
         raise ValueError("an answer to something else")
-    if any(not os.path.normpath(file).startswith(place.folder) for file in files):
+    if any(not os.path.normpath(file).startswith(package.folder) for file in files):
         raise ValueError("files of another package")
     return facts, files
 
 
-def _name_of(place: Place) -> str:
+def _name_of(package: InstalledPackage) -> str:
     from lintrain.cache.whole_files import digest
 
-    key = (FORMAT, __version__, sys.version_info[:2], place.folder, place.name, place.version)
+    key = (FORMAT, __version__, sys.version_info[:2], package.folder, package.name, package.version)
     return digest(repr(key).encode("utf-8", "surrogateescape")).decode("ascii")
 
 

@@ -52,7 +52,7 @@ def _facts(definitions: Definitions, classes: Classes, path: str) -> Facts:
                 return Facts("other", elsewhere)
             case _:
                 return Facts("missing" if found is MISSING else "unknown")
-    except (RecursionError, MemoryError):
+    except Exception:  # noqa: BLE001 - of code that astroid fails on nothing is known
         return Facts("unknown")
 
 

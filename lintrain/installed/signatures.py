@@ -29,6 +29,11 @@ KEEPS_FORWARD = (*HARMLESS, "deprecate_kwarg", "wraps")
 """Decorators behind which `inspect.signature` sees the parameters of the function itself."""
 
 
+LARGEST_NUMBER = 1e30
+LONGEST_TEXT = 200
+"""Characters of a default; a longer one is not known."""
+
+
 @dataclass(frozen=True)
 class Parameters:
     """The parameters of a function, without `self`: `items` in the notation of the tables, `positional` by position."""
@@ -79,13 +84,15 @@ def _item(name: str, default: nodes.NodeNG | None) -> str:
 
 
 def literal_text(node: nodes.NodeNG) -> str:
-    """The code of a literal; `?` for anything else."""
-    is_plain = isinstance(node, nodes.Const) and (
-        node.value is None or isinstance(node.value, str | int | float | bool)
-    )
-    is_negative = isinstance(node, nodes.UnaryOp) and isinstance(node.operand, nodes.Const)
-    text = node.as_string() if is_plain or is_negative else "?"
-    return text if len(text) < 200 else "?"
+    """The code of a literal; `?` for anything else, and for one that is too long."""
+    is_negative = isinstance(node, nodes.UnaryOp) and node.op == "-"
+    inner = node.operand if isinstance(node, nodes.UnaryOp) and is_negative else node
+    value = inner.value if isinstance(inner, nodes.Const) else ...
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "-" * is_negative + repr(value) if -LARGEST_NUMBER < value < LARGEST_NUMBER else "?"
+    if is_negative or not (value is None or isinstance(value, str | bool)) or len(repr(value)) > LONGEST_TEXT:
+        return "?"
+    return repr(value)
 
 
 def is_harmless(node: nodes.ClassDef | nodes.FunctionDef, known: tuple[str, ...] = HARMLESS) -> bool:

@@ -13,7 +13,6 @@ Keywords that calls still accept because of `**kwargs`, although no code reads t
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -21,52 +20,17 @@ from typing import Literal, NamedTuple
 
 from lintrain.installed.facts import Facts
 from lintrain.knowledge import tables
+from lintrain.knowledge.notation import Literals, Parameter, Signature, by_keyword, merged, parsed, taking
 from lintrain.knowledge.target import Target, Targets, Version, written
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 State = Literal["present", "gone", "not_yet", "never", "unknown"]
 """`gone`: an older version had it. `not_yet`: only a newer one has it. `never`: no covered version has it."""
 
-Literals = str | int | float | bool | None | tuple["Literals", ...] | list["Literals"] | dict[str, "Literals"]
-
 _MOST_COMBINATIONS = 64
 
 _ALIAS = lazy_pattern(r"^pytorch_lightning\b")
 """The older name of a package, whose tables are stored under the newer one."""
-
-
-class Parameter(NamedTuple):
-    """One parameter. `default` is the text of a literal default, `?` for one that is not a literal, None for no
-    default. `stands_for` is the new name of an old keyword that the library still translates, or `""` for one that it
-    ignores.
-    """
-
-    name: str
-    default: str | None = None
-    stands_for: str | None = None
-
-    @property
-    def value(self) -> Literals:
-        """The value of the default; also None if it is not known, see `default`."""
-        return None if self.default in (None, "?") else ast.literal_eval(self.default or "")
-
-
-class Signature(NamedTuple):
-    """The parameters of a class or function. `positional` are the names by position (without `self`)."""
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    positional: tuple[str, ...]
-    accepts_any_keyword: bool
-    accepts_any_position: bool
-
-    def takes(self, keyword: str) -> bool:
-        """Whether a call may pass this keyword."""
-        return self.accepts_any_keyword or any(each.name == keyword for each in self.parameters)
-
-    def parameter(self, name: str) -> Parameter | None:
-        """The parameter with that name."""
-        return next((each for each in self.parameters if each.name == name), None)
 
 
 class Known(NamedTuple):
@@ -90,7 +54,7 @@ def signature(name: str, targets: Targets) -> Signature | None:
     differ.
     """
     found = set(_all_items(name, targets) or ())
-    return _parsed(name, found.pop()) if len(found) == 1 else None
+    return parsed(name, found.pop()) if len(found) == 1 else None
 
 
 def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
@@ -111,7 +75,7 @@ def keyword_state(name: str, keyword: str, targets: Targets) -> Known:
 
 def default_value(name: str, parameter: str, targets: Targets) -> Literals:
     """The default of a parameter in all target versions, if it is a literal; else None."""
-    signatures = [_parsed(name, items) for items in _all_items(name, targets) or ()]
+    signatures = [parsed(name, items) for items in _all_items(name, targets) or ()]
     found = {each.default if (each := known.parameter(parameter)) else None for known in signatures}
     return Parameter(parameter, found.pop()).value if len(found) == 1 else None
 
@@ -201,7 +165,7 @@ def _installed_keyword(name: str, read: Facts, keyword: str, targets: Targets) -
     package = name.partition(".")[0]
     if read.items is None:
         return Known("unknown", package)
-    if _taking(read.items, keyword) is not None:
+    if taking(read.items, keyword) is not None:
         return Known("present", package)
     if read.items[:1] and read.items[0].startswith("<"):
         base = read.items[0][1:]
@@ -249,7 +213,7 @@ def _installed_items(read: Facts, targets: Targets) -> list[tuple[str, ...]] | N
     if read.items is None or not read.items[:1] or not read.items[0].startswith("<"):
         return None if read.items is None else [read.items]
     bases = _all_items(read.items[0][1:], targets)
-    return None if bases is None else [_merged(base, read.items) for base in bases]
+    return None if bases is None else [merged(base, read.items) for base in bases]
 
 
 def _state_at(
@@ -259,7 +223,7 @@ def _state_at(
     items = history[location]
     if items is None:
         return Known("unknown", package)
-    if (item := _taking(items, keyword)) is not None:
+    if (item := taking(items, keyword)) is not None:
         return Known("present", package, stands_for=item.partition("=")[2] if item.startswith("~") else None)
     inherited = _inherited(items, keyword, targets)
     if inherited is not None and inherited.state != "never":
@@ -269,22 +233,8 @@ def _state_at(
 
 def _having(history: Sequence[tuple[str, ...] | None], keyword: str) -> list[int]:
     """The versions that accept a keyword. `**kwargs` counts only if some version has a parameter of that name."""
-    is_known = any(each is not None and keyword in _by_keyword(each) for each in history)
-    return [at for at, each in enumerate(history) if is_known and each is not None and _taking(each, keyword)]
-
-
-def _taking(items: tuple[str, ...], keyword: str) -> str | None:
-    """The item of a signature that accepts a keyword: its own parameter, an old name, or `**kwargs`."""
-    named = _by_keyword(items)
-    return named.get(keyword) or named.get("**")
-
-
-@cache
-def _by_keyword(items: tuple[str, ...]) -> dict[str, str]:
-    """The items of a signature by the keyword that they accept; `**kwargs` is listed as `**`."""
-    named = {item.partition("=")[0].removeprefix("~"): item for item in reversed(items)}
-    catch_all = next((item for item in items if item.startswith("**")), None)
-    return {**named, "**": catch_all} if catch_all else named
+    is_known = any(each is not None and keyword in by_keyword(each) for each in history)
+    return [at for at, each in enumerate(history) if is_known and each is not None and taking(each, keyword)]
 
 
 def _inherited(items: Sequence[str], keyword: str, targets: Targets) -> Known | None:
@@ -349,43 +299,8 @@ def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
         # A wide range over two packages has too many combinations to try, and no single result anyway.
         if items is None or bases is None or len(found) + len(bases) > _MOST_COMBINATIONS:
             return None
-        found.update(dict.fromkeys(_merged(base, items) for base in bases))
+        found.update(dict.fromkeys(merged(base, items) for base in bases))
     return list(found)
-
-
-def _merged(base: tuple[str, ...], items: tuple[str, ...]) -> tuple[str, ...]:
-    """The parameters of a base with those of a subclass: one with the same name keeps its position, others follow."""
-    if not items or not items[0].startswith("<"):
-        return items
-    fields = {item.partition("=")[0]: item for item in base}
-    fields.update((item.partition("=")[0], item) for item in items[1:])
-    return tuple(fields.values())
-
-
-@cache
-def _parsed(name: str, items: tuple[str, ...]) -> Signature:
-    parameters: list[Parameter] = []
-    positional: list[str] = []
-    by_position = True
-    for item in items:
-        plain, has_default, default = item.partition("=")
-        if item.startswith("~"):
-            parameters.append(Parameter(plain[1:], "?", default))
-        elif item.startswith("*"):
-            by_position = False
-        elif item == "/":
-            parameters = []
-        elif not item.startswith("<"):
-            parameters.append(Parameter(plain, default if has_default else None))
-            positional += [plain] if by_position else []
-    keywords = any(item.startswith("**") for item in items)
-    return Signature(
-        name,
-        tuple(parameters),
-        tuple(positional),
-        keywords,
-        any(item[0] == "*" and item[1:2] not in ("*", "") for item in items),
-    )
 
 
 class DroppedKeyword(NamedTuple):

@@ -86,7 +86,7 @@ def _installed_arguments(call: Call) -> Value:
 
 def _installed_default(text: str | None) -> Value:
     """The default of a field; unknown for one that is not a literal."""
-    return UNKNOWN if text in (None, "?") else Constant(ast.literal_eval(text or ""))
+    return UNKNOWN if text in (None, "?") else Constant(ast.literal_eval(str(text)))
 
 
 def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> TrainingArguments:
