@@ -61,6 +61,9 @@ class CheckRun:
             if search:
                 search.stop()
             raise
+        finally:
+            if self.request.packages:
+                self.request.packages.end()
         problem = search.problem if search else ""
         computed = [self._with_names(file, clues.get(str(Path(file.path).absolute()), [])) for file in read]
         self._computed = () if problem else computed

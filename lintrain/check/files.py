@@ -128,7 +128,7 @@ class FileReader:
         tops = [top for top in foreign_packages(source, targets.outside) if self.project.find(source.path, top) is None]
         if self.request.packages is None or not tops:
             return targets
-        return replace(targets, installed=self.request.packages().installed(source, tops, targets))
+        return replace(targets, installed=self.request.packages.reader().installed(source, tops, targets))
 
 
 def foreign_packages(source: Source, outside: Collection[str]) -> list[str]:
@@ -173,18 +173,40 @@ class Targets:
 
 @dataclass(eq=False)
 class Packages:
-    """Makes what reads installed packages, when a script imports one; `cache` is the folder of earlier results."""
+    """Makes what reads installed packages, when a script imports one; `cache` is the folder of earlier results.
+
+    Where it does not `wait`, a script is checked with what is cached.
+    """
 
     cache: str | None
+    waits: bool = True
     _reader: PackageReader | None = None
 
-    def __call__(self) -> PackageReader:
+    def __getstate__(self) -> tuple[str | None, bool]:
+        """Another process has a reader of its own."""
+        return self.cache, self.waits
+
+    def __setstate__(self, state: tuple[str | None, bool]) -> None:
+        self.cache, self.waits = state
+        self._reader = None
+
+    def reader(self) -> PackageReader:
         """The reader of this process."""
         if self._reader is None:
             from lintrain.installed.packages import PackageReader
 
-            self._reader = PackageReader(self.cache)
+            self._reader = PackageReader(self.cache, self.waits)
         return self._reader
+
+    def end(self) -> None:
+        """End the process that reads."""
+        if self._reader is not None:
+            self._reader.stop()
+
+    @property
+    def seconds(self) -> float:
+        """How long a run waited for packages."""
+        return self._reader.seconds if self._reader is not None else 0.0
 
 
 Question = Callable[[Project, str, str], ModuleFile | None]

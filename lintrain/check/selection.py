@@ -20,7 +20,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
-    from lintrain.installed.packages import PackageReader
+    from lintrain.check.files import Packages
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.model.finding import Finding
     from lintrain.rulebook import RuleFile
@@ -209,7 +209,7 @@ class CheckRequest:
     as a failure of one file or rule. Findings may be in modules that the files import: `excludes` determines which
     modules are not reported, and without `reports_modules` only findings in the files themselves are. At most `jobs`
     processes read at once. Results of unchanged files are taken from the `store`, and new ones are cached there.
-    `packages` returns what reads installed packages that no table covers; without it, nothing is known about them.
+    `packages` reads installed packages that no table covers; without it, nothing is known about them.
     """
 
     files: Sequence[str]
@@ -224,7 +224,7 @@ class CheckRequest:
     check_cancelled: Callable[[], None] = _nothing
     jobs: int = 1
     store: Store | None = None
-    packages: Callable[[], PackageReader] | None = None
+    packages: Packages | None = None
 
     def load(self, path: str) -> bytes:
         """The bytes of a file; raises UnreadableError where it may not be read."""

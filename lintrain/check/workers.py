@@ -213,6 +213,9 @@ def work(request: CheckRequest, pipe: Connection, inherited: Sequence[Connection
                 pipe.send((read, watch.take() if watch else None))
     except (EOFError, OSError):
         return
+    finally:
+        if request.packages:
+            request.packages.end()
 
 
 def read_or_tell(reader: FileReader, path: str) -> ReadFile:

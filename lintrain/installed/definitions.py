@@ -14,9 +14,12 @@ from astroid import nodes
 from lintrain.installed.trees import Package
 
 DYNAMIC = re.compile(
-    r"\b(?:globals|vars|exec|eval|setattr|import_module)\s*\(|\b__getattr__\b|\b__path__\b|sys\.modules|_LazyModule|lazy_loader"
+    r"\b(?:globals|vars|exec|eval|setattr|import_module)\s*\(|\b__getattr__\b|\b__path__\b|sys\.modules"
 )
 """What may give a module names that its text does not define."""
+
+LAZY = re.compile(r"\b_LazyModule\b|\blazy_loader\b")
+"""What gives a module the names that its text, or that of a module inside, lists or defines."""
 
 DEFINED = r"(?:^[ \t]*(?:class|def|async[ \t]+def)[ \t]+{0}\b|^[ \t]*{0}[ \t]*[:=,]|\bimport\b.*\b{0}\b|['\"]{0}['\"])"
 """A line that may define a name, or list it among others that are imported or exported."""
@@ -176,12 +179,11 @@ class Definitions:
         if name.startswith("__") or self.package.holds(f"{module}.{name}"):
             return UNKNOWN
         stars = [star for star in self._starred(module, tree) if star != module]
-        is_open = len(stars) > MOST_STARS or DYNAMIC.search(self.package.text(module))
-        if is_open and not self._is_nowhere(name):
+        text = self.package.text(module)
+        is_searched = len(stars) > MOST_STARS or LAZY.search(text) is not None
+        if not all(map(self.package.owns, stars)) or (DYNAMIC.search(text) and LAZY.search(text) is None):
             return UNKNOWN
-        if not all(map(self.package.owns, stars)) or (
-            not is_open and any(self.of(star, name) is not MISSING for star in stars)
-        ):
+        if not self._is_nowhere(name) if is_searched else any(self.of(star, name) is not MISSING for star in stars):
             return UNKNOWN
         self.package.note_folder(module)
         return MISSING

@@ -80,13 +80,6 @@ class PackageReader:
     _known: dict[tuple[str, str], Contents] = field(default_factory=dict[tuple[str, str], "Contents"])
     _process: ReadingProcess | None = None
 
-    def __getstate__(self) -> tuple[str | None, bool]:
-        """Another process reads for itself."""
-        return self.cache, self.waits
-
-    def __setstate__(self, state: tuple[str | None, bool]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
-
     @property
     def seconds(self) -> float:
         """How long the reading process took for this run."""
@@ -100,7 +93,7 @@ class PackageReader:
         names = names_of(source, frozenset(tops))
         found: dict[str, Facts] = {}
         versions: dict[str, Version] = {}
-        for top, paths in names.items():
+        for top, paths in sorted(names.items()):
             package = self.package_of(source, top)
             if package is None or not _is_read(package, allowed):
                 continue

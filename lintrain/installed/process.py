@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -42,6 +43,7 @@ class ReadingProcess:
     was_late: bool = False
     """Whether the last request was given up: on a busy machine it may have an answer another time."""
     _child: subprocess.Popen[bytes] | None = None
+    _listener: Thread | None = None
     _lines: SimpleQueue[bytes] = field(default_factory=SimpleQueue[bytes])
 
     def ask(self, folder: str, name: str, paths: Sequence[str]) -> Mapping[str, Any] | None:
@@ -87,19 +89,26 @@ class ReadingProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
-        Thread(target=_listen, args=(child, self._lines), daemon=True).start()
+        self._listener = Thread(target=_listen, args=(child, self._lines), daemon=True)
+        self._listener.start()
         return child
 
     def stop(self) -> None:
         """End the child; what it still writes is ignored."""
-        self._lines = SimpleQueue()
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
-            self._child = None
+        child, self._child, self._lines = self._child, None, SimpleQueue()
+        if child is not None:
+            child.kill()
+            child.wait()
+            if self._listener is not None:
+                self._listener.join()
+            with suppress(OSError):  # what was not read is still in its buffer
+                if child.stdin is not None:
+                    child.stdin.close()
 
 
 def _listen(child: subprocess.Popen[bytes], lines: SimpleQueue[bytes]) -> None:
     while child.stdout is not None and (line := child.stdout.readline(LARGEST_ANSWER)):
         lines.put(line)
     lines.put(b"")
+    if child.stdout is not None:
+        child.stdout.close()

@@ -90,7 +90,8 @@ class RawDataset(Rule):
         for dataset in given.datasets:
             is_shown = run_data.is_read_as_text(dataset) and run_data.has_tokenized_copy(pipeline, dataset)
             inputs = run_data.installed_inputs(given.run)
-            is_own = run_data.has_own_model(given.run) if inputs is None else bool(inputs & set(dataset.columns or {}))
+            kept = (inputs or frozenset()) - run_data.LABEL_COLUMNS
+            is_own = run_data.has_own_model(given.run) if inputs is None else bool(kept & set(dataset.columns or {}))
             if not is_shown and (is_own or not run_data.is_text(dataset)):
                 return False
         return True

@@ -18,6 +18,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from lintrain.installed.environments import environment_folders
 from lintrain.runtime.parent.remains import SHARED_MEMORY
 from lintrain.source.reading import read_plain
 from lintrain.source.source import LARGEST_CODE
@@ -217,13 +218,10 @@ def _missing(found: set[str], needed: tuple[str, ...]) -> list[str]:
 
 
 def _project_interpreters(script: Path, here: Path | None = None) -> Iterator[Path]:
-    for folder in (here or Path.cwd(), *script.resolve().parents):
-        for name in (".venv", "venv"):
-            for inside in ("bin/python", "Scripts/python.exe"):
-                if (folder / name / inside).exists():
-                    yield folder / name / inside
-    if active := os.environ.get("VIRTUAL_ENV"):
-        yield Path(active) / "bin/python"
+    for folder in environment_folders(script.resolve().parent, here or Path.cwd()):
+        for inside in ("bin/python", "Scripts/python.exe"):
+            if (folder / inside).exists():
+                yield folder / inside
 
 
 def _problem(python: str, needed: tuple[str, ...]) -> str | None:
