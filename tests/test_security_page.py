@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.check import one_file
+from lintrain.installed import process, reading, trees
 from lintrain.knowledge import parquet_files
 from lintrain.settings import loading
 from lintrain.source import git, notebook, source
@@ -33,6 +34,9 @@ NUMBERS = {
     f"A notebook of more than {notebook.SMALL // MIB} MiB": "the smallest large notebook",
     f"hold {'two million' if notebook.MOST_VALUES == 2_000_000 else '?'} JSON values": "the values of a notebook",
     f"({parquet_files.SAFE_VERSION} or newer)": "the oldest pyarrow",
+    f"{trees.MOST_FILES} modules, {trees.LARGEST_FILE // MIB} MiB each and {trees.MOST_BYTES // MIB} MiB": "a package",
+    f"has {process.SECONDS:g} seconds for one script and {process.SECONDS_OF_RUN:g} for a run": "the time for packages",
+    f"{reading.MOST_SECONDS} seconds of CPU time, and {reading.MOST_MEMORY // 2**30} GiB": "the process that reads",
     f"promise at most {parquet_files.MOST_UNFOLDED // MIB} MiB": "what is decompressed",
 }
 

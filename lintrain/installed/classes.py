@@ -86,7 +86,7 @@ class Classes:
                 is_closed = is_closed and node in own
                 continue
             own[node] = each
-            is_closed = is_closed and not any(keyword.arg == "metaclass" for keyword in node.keywords)
+            is_closed = is_closed and _has_plain_metaclass(node)
             for base in _bases_of(node):
                 match self.definitions.named(each.module, base):
                     case Found() as above:
@@ -137,6 +137,13 @@ class Classes:
                 case _:
                     pass
         return Constructor((), ())
+
+
+def _has_plain_metaclass(node: nodes.ClassDef) -> bool:
+    """Whether nothing but the constructor decides what a call of the class accepts."""
+    # `metaclass()` of astroid would infer it from the bases, over all their modules.
+    named: object = getattr(node, "_metaclass", None)
+    return named is None or (isinstance(named, nodes.NodeNG) and named.as_string().endswith("ABCMeta"))
 
 
 def _bases_of(node: nodes.ClassDef) -> list[nodes.NodeNG]:

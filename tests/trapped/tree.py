@@ -99,8 +99,22 @@ def build(folder: Path, marks: Path) -> None:
     _inner(folder / "inner", marks)
     _links(folder)
     _configuration(folder)
+    _environment(folder, marks)
     _kept(folder)
     _repository(folder, marks)
+
+
+def _environment(folder: Path, marks: Path) -> None:
+    """Installed packages that act when anything imports them, and a script that uses one."""
+    site = folder / ".venv" / "lib" / "python3.11" / "site-packages"
+    for name in ("firm/__init__", "firm/parts", "astroid/__init__", "sitecustomize", "lintrain/__init__"):
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        code = f"{trap_of(marks, f'installed {name}')}from .parts import Net\nclass Net: ...\n"
+        (site / f"{name}.py").write_text(code)
+    (site / "a.pth").write_text(f"import os; {trap_of(marks, 'path')}")
+    (site / "firm-1.0.dist-info").mkdir()
+    (site / "firm-1.0.dist-info" / "METADATA").write_text("Requires-Dist: torch\n")
+    (folder / "firms.py").write_text("import torch\nfrom firm import Net, build\nbuild(Net()).backward()\n")
 
 
 def _notebooks(folder: Path, marks: Path) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
+from lintrain.installed.process import PROGRAM
 from tests.support.peak import peak_memory
 
 MOST_SECONDS = 60
@@ -87,6 +88,12 @@ def started(values: tuple[Any, ...]) -> str:
     return str(program)
 
 
+def reads_packages(values: tuple[Any, ...]) -> bool:
+    """Whether a process is lintrain's own that reads packages: it starts in no folder of a project."""
+    program, words = values[0], list(values[1])
+    return program == sys.executable and words[1:4] == ["-P", "-c", PROGRAM]
+
+
 def watch(event: str, values: tuple[Any, ...], folder: str) -> None:
     """Note an event that lintrain has no reason for."""
     if event == "exec" and isinstance(values[0], CodeType) and is_inside(values[0].co_filename, folder):
@@ -99,6 +106,8 @@ def watch(event: str, values: tuple[Any, ...], folder: str) -> None:
         note("kept", str(values[0]))
     elif event in CHANGES and changes(event, values, folder):
         note(event, *map(str, values))
+    elif event == "subprocess.Popen" and reads_packages(values):
+        return
     elif event in STARTS or (event == "subprocess.Popen" and os.path.basename(started(values)) not in PROGRAMS):  # noqa: PTH119
         note(event, str(values[0]))
 
