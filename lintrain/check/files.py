@@ -34,6 +34,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.check.selection import CheckRequest
+    from lintrain.installed.environments import InstalledPackage
     from lintrain.installed.packages import PackageReader
     from lintrain.knowledge.versions import TargetVersions, VersionFinder
     from lintrain.source.source import Source
@@ -202,6 +203,11 @@ class Packages:
         """End the process that reads."""
         if self._reader is not None:
             self._reader.stop()
+
+    @property
+    def missing(self) -> Mapping[InstalledPackage, list[str]]:
+        """The names that it did not wait for."""
+        return self._reader.missing if self._reader is not None else {}
 
     @property
     def seconds(self) -> float:

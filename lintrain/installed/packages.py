@@ -69,12 +69,13 @@ class Allowed(Protocol):
 class PackageReader:
     """Reads packages for the scripts of one run; `cache` is the folder of earlier results, None for none.
 
-    If it `waits`, it asks the reading process. Otherwise it returns what is cached, and notes that some is missing.
+    If it `waits`, it asks the reading process. Otherwise it returns what is cached, and notes what is missing.
     """
 
     cache: str | None = None
     waits: bool = True
-    is_missing_some: bool = False
+    missing: dict[InstalledPackage, list[str]] = field(default_factory=dict[InstalledPackage, list[str]])
+    """The names that are not cached, by package, where this does not wait for them."""
     _environments: Memory[str, Environment | None] = field(default_factory=Memory[str, "Environment | None"])
     _running: Environment | None = None
     _known: dict[tuple[str, str], Contents] = field(default_factory=dict[tuple[str, str], "Contents"])
@@ -124,7 +125,8 @@ class PackageReader:
         missing = [path for path in paths if path not in known]
         if missing and self.waits:
             self._ask(package, missing)
-        self.is_missing_some |= any(path not in known for path in paths)
+        elif missing:
+            self.missing[package] = missing
         for file in files:
             note(file)
         yield from ((path, known[path]) for path in paths if path in known)
@@ -162,6 +164,13 @@ class PackageReader:
         except (OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError):
             return {}, {}
         return (facts, files) if all(_stamp(file) == stamp for file, stamp in files.items()) else ({}, {})
+
+    def fill(self, missing: Mapping[InstalledPackage, list[str]]) -> None:
+        """Cache what another reader did not wait for."""
+        for package, paths in missing.items():
+            for _ in self._facts(package, paths):
+                pass
+        self.stop()
 
     def stop(self) -> None:
         """End the reading process."""

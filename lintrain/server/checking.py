@@ -15,15 +15,20 @@ from dataclasses import field, replace
 from enum import IntEnum
 from pathlib import Path
 from queue import Empty, PriorityQueue
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from lintrain.cache.folder import store_folder
 from lintrain.cache.noted import noted_files
 from lintrain.check.check_run import CheckRun
+from lintrain.check.files import Packages
 from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported
 from lintrain.check.selection import CheckRequest
 from lintrain.server.project import EffectiveConfiguration, Projects
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.installed.environments import InstalledPackage
 
 
 class OutdatedError(BaseException):
@@ -55,7 +60,7 @@ class Checked:
     """What a check found in the document and in other files (by absolute path).
 
     `dependencies` are the files that the result depends on, `problem` is an error of the configuration, `documentation`
-    is the address of the documentation site.
+    is the address of the documentation site, `missing` the names of installed packages that are still to be read.
     """
 
     path: str
@@ -65,6 +70,7 @@ class Checked:
     dependencies: frozenset[str] = frozenset()
     problem: str = ""
     documentation: str | None = None
+    missing: Mapping[InstalledPackage, list[str]] = field(default_factory=dict["InstalledPackage", list[str]])
 
     @property
     def file(self) -> FileOutcome:
@@ -77,7 +83,7 @@ class Checked:
         return self.outcome.sources.get(path)
 
 
-def request_of(snapshot: Snapshot, projects: Projects) -> CheckRequest:
+def request_of(snapshot: Snapshot, projects: Projects, packages: Packages | None = None) -> CheckRequest:
     """The request for a check of the document."""
     in_force = snapshot.in_force
     return CheckRequest(
@@ -90,7 +96,20 @@ def request_of(snapshot: Snapshot, projects: Projects) -> CheckRequest:
         shows_verdicts=True,
         baseline=in_force.baseline,
         check_cancelled=snapshot.check_cancelled,
+        packages=packages or packages_of_check(),
     )
+
+
+def packages_of_check() -> Packages:
+    """What is cached about installed packages: new for each check, which waits for none, and sees other versions."""
+    return Packages(store_folder("packages"), waits=False)
+
+
+def read_missing(missing: Mapping[InstalledPackage, list[str]]) -> None:
+    """Read the packages that a check did not wait for, and cache what they contain."""
+    from lintrain.installed.packages import PackageReader
+
+    PackageReader(store_folder("packages")).fill(missing)
 
 
 def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] = ()) -> Checked:
@@ -98,8 +117,9 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
     snapshot.check_cancelled()
     if snapshot.in_force.excludes.leave_out_within(snapshot.path):
         return Checked(snapshot.path, snapshot.raw, CheckResult(()), problem=snapshot.in_force.problem)
+    packages = packages_of_check()
     with noted_files() as noted:
-        outcome = _outcome(snapshot, projects)
+        outcome = _outcome(snapshot, projects, packages)
     for file in outcome.files:
         if file.source is not None and file.path == snapshot.path:
             file.source.forget_tree()  # the result is kept as long as the document is open
@@ -107,13 +127,22 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
     elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100
     given = snapshot.in_force
     dependencies = frozenset(noted)
-    return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, dependencies, given.problem, given.documentation)
+    return Checked(
+        snapshot.path,
+        snapshot.raw,
+        outcome,
+        elsewhere,
+        dependencies,
+        given.problem,
+        given.documentation,
+        packages.missing,
+    )
 
 
-def _outcome(snapshot: Snapshot, projects: Projects) -> CheckResult:
+def _outcome(snapshot: Snapshot, projects: Projects, packages: Packages) -> CheckResult:
     try:
         with projects.trees.serving(snapshot.path):
-            return CheckRun(request_of(snapshot, projects)).check()
+            return CheckRun(request_of(snapshot, projects, packages)).check()
     except Exception as error:  # noqa: BLE001 - a crash is reported, and the server keeps running
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
         return CheckResult((FileOutcome(snapshot.path, None, crashes=(crash,)),))

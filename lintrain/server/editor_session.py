@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lintrain.check.result import Reported
-from lintrain.server.checking import Checked, OutdatedError, Snapshot, Urgency, Worker, check, digest_of
+from lintrain.server.checking import Checked, OutdatedError, Snapshot, Urgency, Worker, check, digest_of, read_missing
 from lintrain.server.client import Client
 from lintrain.server.diagnostics import Viewer
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import Document
 from lintrain.server.project import ClientSettings, Projects
 from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.installed.environments import InstalledPackage
 
 
 @dataclass(eq=False)
@@ -36,6 +39,9 @@ class EditorSession:
     turns: dict[str, int] = field(default_factory=dict[str, int])
     """How often each open document or one of its dependencies has changed."""
     answers: dict[str, tuple[int, Checked]] = field(default_factory=dict[str, tuple[int, Checked]])
+    on_packages_read: Callable[[Document], None] = field(default=lambda _: None)
+    """Is called when packages were read that a check did not wait for."""
+    _asked: set[tuple[InstalledPackage, str]] = field(default_factory=set["tuple[InstalledPackage, str]"])
     _running: dict[str, tuple[int, asyncio.Task[Checked]]] = field(
         default_factory=dict[str, "tuple[int, asyncio.Task[Checked]]"]
     )
@@ -117,7 +123,23 @@ class EditorSession:
         if self.turns.get(document.uri) == turn:
             self.answers[document.uri] = turn, checked
             self._show_problems(checked)
+            self._read_packages(document, checked)
         return checked
+
+    def _read_packages(self, document: Document, checked: Checked) -> None:
+        """Read the packages that a check did not wait for, each name once, whatever becomes of it."""
+        missing = {
+            package: [name for name in names if (package, name) not in self._asked]
+            for package, names in checked.missing.items()
+        }
+        self._asked.update((package, name) for package, names in missing.items() for name in names)
+        if any(missing.values()):
+            self.start(self._read_and_check_again(document, missing))
+
+    async def _read_and_check_again(self, document: Document, missing: dict[InstalledPackage, list[str]]) -> None:
+        await asyncio.to_thread(read_missing, missing)
+        if self.documents.find(document.uri) is document:
+            self.on_packages_read(document)
 
     def _show_problems(self, checked: Checked) -> None:
         folder = self.folder_of(checked.path) or os.path.dirname(checked.path)  # noqa: PTH120 - as above

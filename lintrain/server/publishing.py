@@ -38,6 +38,15 @@ class Publisher:
     _refreshing: asyncio.Task[Any] | None = None
     _last_edit: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.session.on_packages_read = self._packages_read
+
+    def _packages_read(self, document: Document) -> None:
+        """Packages were read in the background that a document's result was made without."""
+        self.session.turn(document)
+        self._schedule(document, Urgency.LATER, 0)
+        self._refresh()
+
     def opened(self, document: Document) -> None:
         """A document was opened."""
         self.session.turn(document)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from lintrain.cache.folder import store_folder
 from lintrain.check.check_run import CheckRun
-from lintrain.check.files import Targets
+from lintrain.check.files import Packages, Targets
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.selection import CheckRequest, Selection, asked, chosen_for
 from lintrain.model.finding import Finding
@@ -78,7 +79,9 @@ def recorded_findings(
 
 
 def _checked(script: str, rules: tuple[RuleFile, ...], settings: Settings, selection: Selection) -> StaticFindings:
-    outcome = CheckRun(CheckRequest([script], rules, selection, Targets(settings))).check()
+    packages = Packages(store_folder("packages"))
+    request = CheckRequest([script], rules, selection, Targets(settings), packages=packages)
+    outcome = CheckRun(request).check()
     return StaticFindings(
         tuple(outcome.reported),
         {**_own_source(script), **outcome.sources},
