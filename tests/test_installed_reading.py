@@ -85,6 +85,8 @@ def test_a_name_is_followed_to_its_definition(tmp_path: Path, files: Mapping[str
         ({"__init__": "", "Net": ""}, "unknown"),
         ({"__init__": "def __getattr__(name): ..."}, "unknown"),
         ({"__init__": "globals().update(names)"}, "unknown"),
+        ({"__init__": "from .a import prepare\nprepare()", "a": "def prepare(): ..."}, "unknown"),
+        ({"__init__": "import warnings\nwarnings.simplefilter('ignore')"}, "missing"),
         ({"__init__": "Net = 1"}, "unknown"),
         ({"__init__": "if x:\n    Net = 1"}, "unknown"),
         ({"__init__": "from .a import *", "a": "class Broken(:"}, "unknown"),

@@ -24,6 +24,8 @@ LAZY = re.compile(r"\b_LazyModule\b|\blazy_loader\b")
 DEFINED = r"(?:^[ \t]*(?:class|def|async[ \t]+def)[ \t]+{0}\b|^[ \t]*{0}[ \t]*[:=,]|\bimport\b.*\b{0}\b|['\"]{0}['\"])"
 """A line that may define a name, or list it among others that are imported or exported."""
 
+HARMLESS_CALLS = frozenset({"logger", "logging", "print", "warnings"})
+
 MOST_STARS = 8
 """Stars of a module that are followed; of more, the text of the package is searched for what defines a name."""
 
@@ -176,7 +178,7 @@ class Definitions:
 
     def _absent(self, module: str, tree: nodes.Module, name: str) -> Meaning:
         """MISSING if nothing can give the module such a name: no hook, no star of another package, no submodule."""
-        if name.startswith("__") or self.package.holds(f"{module}.{name}"):
+        if name.startswith("__") or self.package.holds(f"{module}.{name}") or self._is_prepared(module):
             return UNKNOWN
         stars = [star for star in self._starred(module, tree) if star != module]
         text = self.package.text(module)
@@ -188,11 +190,28 @@ class Definitions:
         self.package.note_folder(module)
         return MISSING
 
+    def _is_prepared(self, module: str) -> bool:
+        """Whether a module, or a package around it, runs code that may put modules and names in place."""
+        parts = module.split(".")
+        around = [self.package.tree(".".join(parts[: at + 1])) for at in range(len(parts))]
+        inner = (nodes.FunctionDef, nodes.ClassDef)
+        return any(
+            tree is None or any(map(_may_add_names, tree.nodes_of_class(nodes.Expr, skip_klass=inner)))
+            for tree in around
+        )
+
     def _is_nowhere(self, name: str) -> bool:
         """Whether no file of the package can define a name or list it: then no hook finds it."""
         found = self.package.mentioning(name)
         pattern = re.compile(DEFINED.format(re.escape(name)).encode(), re.MULTILINE)
         return found is not None and not any(pattern.search(raw) for raw in found.values())
+
+
+def _may_add_names(statement: nodes.Expr) -> bool:
+    """Whether a statement of a module calls something for its effects, other than what only logs and warns."""
+    if not isinstance(statement.value, nodes.Call):
+        return False
+    return str(statement.value.func.as_string()).partition(".")[0] not in HARMLESS_CALLS
 
 
 def _plain_nodes(bound: Iterable[object]) -> list[nodes.NodeNG]:
