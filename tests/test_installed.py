@@ -12,6 +12,7 @@ import pytest
 
 from lintrain.cli import run
 from lintrain.installed import process
+from lintrain.installed.environments import RUNNING, Environment
 from lintrain.installed.process import ReadingProcess
 from tests.conftest import ROOT
 from tests.support.installed import LIBRARY, SITE, install, make_project
@@ -325,3 +326,24 @@ def test_the_process_that_checks_never_imports_astroid(folder: Path) -> None:
     )
     assert "has no argument `sise`" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("required", "is_read"),
+    [("acme-train==1.2.0", True), ("acme-train>=2", False), ("acme_train==0.9", False), ("other==0.9", True)],
+)
+def test_a_package_that_is_installed_for_lintrain_is_read_if_the_project_allows_its_version(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    required: str,
+    is_read: bool,
+) -> None:
+    make_project(folder, WRONG)
+    (folder / ".venv").rename(folder.parent / "tools")
+    (folder / "requirements.txt").write_text(f"{required}\n")
+    site = folder.parent / "tools/lib/python3.11/site-packages"
+    monkeypatch.setattr("lintrain.installed.packages.running_environment", lambda: Environment((str(site),), RUNNING))
+    check(capsys)
+    assert asked == ["acme_train"] * is_read

@@ -129,7 +129,26 @@ class FileReader:
         tops = [top for top in foreign_packages(source, targets.outside) if self.project.find(source.path, top) is None]
         if self.request.packages is None or not tops:
             return targets
-        return replace(targets, installed=self.request.packages.reader().installed(source, tops, targets))
+        allowed = Readable(Path(source.path).absolute().parent, targets)
+        return replace(targets, installed=self.request.packages.reader().installed(source, tops, allowed))
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """The installed packages that are read for the scripts of a folder."""
+
+    folder: Path
+    targets: TargetVersions
+
+    def may_run_on(self, package: InstalledPackage) -> bool:
+        """Whether it builds on a library of training, or is one, in a version that the project may run on."""
+        from lintrain.knowledge.versions import allows
+
+        if package.name in self.targets.outside:
+            return self.targets.may_run_on(package.name, package.version, is_sure=not package.is_beside_us)
+        if not package.builds_on_training:
+            return False
+        return not package.is_beside_us or allows(self.folder, package.distribution, package.version)
 
 
 def foreign_packages(source: Source, outside: Collection[str]) -> list[str]:

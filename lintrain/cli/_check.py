@@ -127,6 +127,8 @@ def _close(
         for remark in remarks(request, options, outcome):
             say(f"lintrain: {remark}")
     _write_remarks(options, outcome, time.perf_counter() - started)
+    if options.verbose and request.packages and request.packages.seconds:
+        say(f"read installed packages in {request.packages.seconds:.2f} s of it")
     return _failure(settings, outcome) or (FOUND if outcome.reported and not options.exit_zero else CLEAN)
 
 

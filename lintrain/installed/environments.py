@@ -58,6 +58,13 @@ class InstalledPackage:
     version: str
     source: str
     builds_on_training: bool
+    distribution: str = ""
+    """The name that requirements call it by."""
+
+    @property
+    def is_beside_us(self) -> bool:
+        """Whether it is installed for lintrain: the project may run on another version."""
+        return self.source == RUNNING
 
 
 @dataclass(eq=False)
@@ -87,7 +94,8 @@ class Environment:
         version = os.path.basename(info).removesuffix(".dist-info").partition("-")[2] if info else ""
         metadata = _text_of(os.path.join(info, "METADATA")) if info else ""
         builds = not info or REQUIRES_TRAINING.search(metadata) is not None
-        return InstalledPackage(folder, name, version, self.shown, builds)
+        distribution = os.path.basename(info).partition("-")[0] or name
+        return InstalledPackage(folder, name, version, self.shown, builds, distribution)
 
     def _distribution(self, name: str) -> str:
         """The folder with the metadata of the distribution that brings a package."""

@@ -10,7 +10,7 @@ import ast
 import json
 import os
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -53,15 +53,10 @@ Contents = tuple[dict[str, Facts], dict[str, tuple[int, int]]]
 
 
 class Allowed(Protocol):
-    """The packages with tables that lack the version of the project, and whether it may run on an installed version."""
+    """Which installed packages are read for a script."""
 
-    @property
-    def outside(self) -> Container[str]:
-        """The packages."""
-        ...
-
-    def may_run_on(self, package: str, version: str) -> bool:
-        """Whether the project's sources allow the version."""
+    def may_run_on(self, package: InstalledPackage) -> bool:
+        """Whether a package concerns training, and its version is one that the project may run on."""
         ...
 
 
@@ -89,14 +84,14 @@ class PackageReader:
     def installed(self, source: Source, tops: Iterable[str], allowed: Allowed) -> Installed:
         """What is known about the names that a script imports from these packages.
 
-        A package with tables, which lack the project's version, is read if the installed version is `allowed`.
+        `allowed` are the packages that may be read.
         """
         names = names_of(source, frozenset(tops))
         found: dict[str, Facts] = {}
         versions: dict[str, Version] = {}
         for top, paths in sorted(names.items()):
             package = self.package_of(source, top)
-            if package is None or not _is_read(package, allowed):
+            if package is None or not allowed.may_run_on(package):
                 continue
             found.update(self._facts(package, sorted(paths)[:MOST_NAMES]))
             versions[top] = Version(package.version, package.source)
@@ -215,12 +210,6 @@ def _by_public_name(found: Mapping[str, Facts]) -> Iterator[tuple[str, Facts]]:
         index = next((at for at, part in enumerate(inner) if not part.islower()), None)
         if index and (public := ".".join([top, *inner[index:]])) not in found:
             yield public, facts
-
-
-def _is_read(package: InstalledPackage, allowed: Allowed) -> bool:
-    if package.name in allowed.outside:
-        return allowed.may_run_on(package.name, package.version)
-    return package.builds_on_training
 
 
 def _shown(folder: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from lintrain.knowledge import api
-from lintrain.knowledge.api import Signature
+from lintrain.knowledge.notation import Signature
 from lintrain.knowledge.target import Targets
 from lintrain.knowledge.versions import exactly
 from lintrain.startup.lazy_dataclass import dataclass

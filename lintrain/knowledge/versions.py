@@ -55,11 +55,16 @@ class TargetVersions:
         """The target of a package."""
         return self.targets.get(package)
 
-    def may_run_on(self, package: str, version: str) -> bool:
-        """Whether an installed version, which the tables lack, is one that the project may run on."""
+    def may_run_on(self, package: str, version: str, *, is_sure: bool) -> bool:
+        """Whether an installed version, which the tables lack, is one that the project may run on.
+
+        A requirement without a version is only met for sure by the project's own environment.
+        """
         if package not in self.outside or not (named := _named_versions(f"=={version}")):
             return False
-        return all(allowed_versions(specifier, named[:1]) for specifier in self.outside[package])
+        return (is_sure or all(self.outside[package])) and all(
+            allowed_versions(specifier, named[:1]) for specifier in self.outside[package]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,20 @@ def _outside(targets: Mapping[str, Target], statements: Iterable[Statement]) -> 
         if (target is None or target.is_beyond) and not is_beside_us:
             found[each.package] = (*found.get(each.package, ()), each.specifier)
     return found
+
+
+def allows(folder: Path, distribution: str, version: str) -> bool:
+    """Whether the files of a project allow a version of a package that the tables do not cover."""
+    named = _named_versions(f"=={version}")
+    names = {distribution, distribution.replace("_", "-"), distribution.replace("-", "_")}
+    readers = (Reader(each, sorted(names)) for each in VersionFinder()._project_folders(folder))
+    stated = (
+        each
+        for reader in readers
+        for file in (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.setup())
+        for each in file
+    )
+    return all(allowed_versions(each.specifier, named[:1]) for each in stated)
 
 
 def _installed_beside_us() -> tuple[Statement, ...]:
