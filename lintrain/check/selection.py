@@ -20,7 +20,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
-    from lintrain.check.files import Packages
+    from lintrain.check.packages import Packages
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.model.finding import Finding
     from lintrain.rulebook import RuleFile

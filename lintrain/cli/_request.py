@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from lintrain.cache.folder import store_folder
 from lintrain.check.executor import processors
-from lintrain.check.files import Packages, Targets
+from lintrain.check.files import Targets
+from lintrain.check.packages import Packages
 from lintrain.check.selection import CheckRequest, Selection
 from lintrain.cli._options import STDIN, CheckOptions, check_consistency, settings_of
 from lintrain.cli._output import CommandError, say, write_report

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lintrain.cache.folder import store_folder
 from lintrain.cache.noted import noted_files
 from lintrain.check.check_run import CheckRun
-from lintrain.check.files import Packages
+from lintrain.check.packages import Packages
 from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported
 from lintrain.check.selection import CheckRequest
 from lintrain.server.project import EffectiveConfiguration, Projects

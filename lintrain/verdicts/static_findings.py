@@ -9,7 +9,8 @@ from pathlib import Path
 
 from lintrain.cache.folder import store_folder
 from lintrain.check.check_run import CheckRun
-from lintrain.check.files import Packages, Targets
+from lintrain.check.files import Targets
+from lintrain.check.packages import Packages
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.selection import CheckRequest, Selection, asked, chosen_for
 from lintrain.model.finding import Finding
