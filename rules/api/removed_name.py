@@ -59,7 +59,8 @@ A script that catches the error or checks the version runs with both versions:
     slow = AdamW(model.parameters(), lr=5e-5)
 
 lintrain uses the version that the project requires: in its lock file, its requirements or its environment. Where
-nothing states one, the newest is assumed: the finding is a warning that says so.
+nothing states one, the newest is assumed: the finding is a warning that says so. Of versions and libraries that it does
+not know it reads the source in the project's environment. A module that makes names when they are used may have any.
 
 ## Fix
 

@@ -51,8 +51,9 @@ A class of the script has an argument of its own and passes the others on:
 
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, seq_classif_dropout=0.1)
 
-lintrain uses the version that the project requires: in its lock file, its requirements or its environment. It reports
-nothing for versions newer than those that it knows.
+lintrain uses the version that the project requires: in its lock file, its requirements or its environment. Of newer
+versions than it knows, and of other libraries that build on these, it reads the source in the project's environment. If
+they are not installed there, it reports nothing.
 
 ## Fix
 

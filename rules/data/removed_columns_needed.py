@@ -80,7 +80,7 @@ Columns that the model accepts are kept, and `get` reads a column that may be mi
     args = TrainingArguments("out")
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collate)
 
-A custom model may accept other columns:
+A custom model may accept other columns; the `forward` of a model class from an installed package is read, too:
 
     class Wrapped(nn.Module):
         def __init__(self):
