@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 ALIASES = {"pytorch_lightning": "lightning"}
 """Older names of packages with tables."""
 
-NO_TRAINING = frozenset(
-    {"matplotlib", "numpy", "pandas", "PIL", "requests", "scipy", "sklearn", "tqdm", "wandb", "yaml"}
+NEVER_READ = frozenset(
+    {
+        *("matplotlib", "numpy", "pandas", "PIL", "requests", "scipy", "sklearn", "tqdm", "wandb", "yaml"),
+        *("tensorflow", "tf_keras"),
+    }
 )
-"""Packages that do not build on a library of training: their metadata are not searched for it."""
+"""Packages that build on no library of training, and TensorFlow, whose Keras the tables cover."""
 
 
 def foreign_packages(source: Source, outside: Collection[str]) -> list[str]:
@@ -30,7 +33,7 @@ def foreign_packages(source: Source, outside: Collection[str]) -> list[str]:
     from lintrain.source.training_syntax import imported_packages
 
     imported = imported_packages(source)
-    known = sys.stdlib_module_names | NO_TRAINING
+    known = sys.stdlib_module_names | NEVER_READ
     return sorted(top for top in imported - known if top in outside or ALIASES.get(top, top) not in COVERED_PACKAGES)
 
 
