@@ -33,7 +33,7 @@ def collate(rows):
 
 """
 FIRST = HEAD.count("\n") + 1
-RULES = "unknown-argument,removed-name,removed-argument,removed-columns-needed,raw-dataset"
+RULES = "unknown-argument,removed-name,removed-argument,removed-columns-needed,raw-dataset,missing-eval-dataset"
 
 
 @pytest.fixture
@@ -128,6 +128,15 @@ def test_what_the_library_may_do_with_the_rows_keeps_rules_silent(
     folder: Path, capsys: pytest.CaptureFixture[str], code: str
 ) -> None:
     assert found(folder, capsys, code) == []
+
+
+@pytest.mark.parametrize(("name", "is_missing"), [("PlainTrainer", True), ("Evaluating", False)])
+def test_what_a_constructor_gives_by_itself_is_not_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, is_missing: bool
+) -> None:
+    code = f"from acme_train import {name} as Made\nargs = AcmeArguments('out', eval_strategy='epoch')\n"
+    findings = found(folder, capsys, f"{code}Made(model=model, args=args, train_dataset=None).train()\n")
+    assert any("missing-eval-dataset" in each for each in findings) is is_missing
 
 
 def test_rows_without_an_input_of_the_model_are_raw(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
