@@ -113,10 +113,20 @@ def test_a_doubtful_escape_in_a_string_is_no_error() -> None:
     assert Source("t.py", 'x = "\\d"\n').tree.body
 
 
-@pytest.mark.parametrize("code", ["""f"{rows[0]["text"]} and {rows[1]["text"]}\"""", """f'{x}: {rows['text']}'"""])
+@pytest.mark.parametrize(
+    "code",
+    [
+        """f"{rows[0]["text"]} and {rows[1]["text"]}\"""",
+        """f'{x}: {rows['text']}'""",
+        """f"{name.split("/")[-1]}" """.strip(),
+        """f"{", ".join(rows)} {{x}} {"" if rows else 'none'}\"""",
+        r'''f"{"\n".join(rows)}" f'{rows}' "plain"''',
+        r'''rf"\d{name.replace("it's", "a")}"''',
+    ],
+)
 def test_an_f_string_may_hold_its_own_quotes_whatever_python_reads_it(code: str) -> None:
     source = Source("t.py", f"y = f(\n    {code}, z\n)\n")
-    [call] = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
+    call = next(node for node in ast.walk(source.tree) if isinstance(node, ast.Call))
     assert source.code(source.location(call.args[0])) == code
     assert source.code(source.location(call.args[1])) == "z"
 

@@ -23,8 +23,10 @@ from contextvars import ContextVar
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-REUSED_QUOTES = lazy_pattern(r"""\[(["'])([^"'\\\[\]{}]*)\1\]""")
-"""A subscript in the quotes that the f-string around it may have itself, as it may since Python 3.12."""
+FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fF][rR]?|[rR][fF])(["'])(?!\1\1|\1)""")
+"""The start of an f-string on one line."""
+
+ESCAPE = re.compile(r"\\.")
 
 ENDLESS = re.compile(r"0[xXoObB]_?(?=[0-9a-fA-F_]{3500})")
 """A number with more decimal digits than Python prints: a message with it would fail."""
@@ -53,7 +55,7 @@ def parse(text: str) -> ast.Module:
         try:
             return ast.parse(text)
         except SyntaxError as error:
-            if sys.version_info >= (3, 12) or not error.msg.startswith("f-string"):
+            if sys.version_info >= (3, 12):
                 raise
             return _parse_reused_quotes(text, error)
 
@@ -71,27 +73,50 @@ def expression_of(code: str) -> ast.expr:
 
 
 def _parse_reused_quotes(text: str, first: SyntaxError) -> ast.Module:
-    """The tree with the inner quotes of f-strings changed to others, every column as it was; raises `first`."""
+    """The tree with the inner strings of f-strings written as before 3.12, every column as it was; raises `first`."""
     lines = text.split("\n")
     error = first
     for _ in range(MOST_REPAIRED):
         index = (error.lineno or 0) - 1
-        requoted = REUSED_QUOTES.sub(_with_other_quotes, lines[index]) if 0 <= index < len(lines) else ""
+        requoted = _requoted(lines[index]) if 0 <= index < len(lines) else ""
         if not requoted or requoted == lines[index]:
             break
         lines[index] = requoted
         try:
             return ast.parse("\n".join(lines))
         except SyntaxError as later:
-            if not later.msg.startswith("f-string") or later.lineno == error.lineno:
+            if later.lineno == error.lineno:
                 break
             error = later
     raise first
 
 
-def _with_other_quotes(found: re.Match[str]) -> str:
-    other = "'" if found[1] == '"' else '"'
-    return f"[{other}{found[2]}{other}]"
+def _requoted(line: str) -> str:
+    """A line whose f-strings hold strings in other quotes and without escapes, each as long as it was."""
+    written, start = "", 0
+    while found := FORMATTED.search(line, start):
+        inside, end = _formatted(line, found.end(), found[1])
+        written, start = written + line[start : found.end()] + inside, end
+    return written + line[start:]
+
+
+def _formatted(line: str, start: int, quote: str) -> tuple[str, int]:
+    """The text of an f-string from behind its quote to the quote that ends it, requoted, and where that stands."""
+    other = "'" if quote == '"' else '"'
+    written, index, depth = "", start, 0
+    while index < len(line) and (depth or line[index] != quote):
+        character = line[index]
+        if depth and character in "\"'":
+            end = line.find(character, index + 1)
+            end = len(line) - 1 if end < 0 else end
+            written += other + ESCAPE.sub("__", line[index + 1 : end]).replace(other, "_") + other
+            index = end + 1
+            continue
+        is_doubled = not depth and line[index : index + 2] in ("{{", "}}")
+        width = 2 if is_doubled or character == "\\" else 1
+        depth += 0 if is_doubled else (character == "{") - (character == "}")
+        written, index = written + line[index : index + width], index + width
+    return written, index
 
 
 @dataclass(eq=False, slots=True)
