@@ -248,3 +248,29 @@ def test_a_name_that_is_no_utf_8_is_looked_at_as_well(tmp_path: Path) -> None:
     path = f"{tmp_path}/a\udcff.py"
     Path(path).write_text(f"{IMPORT}print(nowhere)\n")
     assert list(start_search([path], {}).collect()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("handler", "found"),
+    [("except Exception:\n        fig = 1", 0), ("except Exception as error:\n        print(error)", 1)],
+)
+def test_a_name_that_a_try_asks_for_is_no_mistake(handler: str, found: int) -> None:
+    text = f"{IMPORT}def draw():\n    try:\n        fig\n    {handler}\n    return 0\n"
+    assert len(said(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("test", "lines"),
+    [
+        ("six.PY2", [5]),
+        ("six.PY3", [3]),
+        ("sys.version_info[0] < 3", [5]),
+        ("sys.version_info >= (3, 0)", [3]),
+        ("sys.version_info >= (3, 9)", [3, 5]),
+        ("not PY3", [5]),
+        ("PY", [3, 5]),
+    ],
+)
+def test_what_only_python_2_runs_may_use_its_names(test: str, lines: list[int]) -> None:
+    text = f"import six, sys, torch; PY = PY2 = PY3 = torch.x\nif {test}:\n    unicode\nelse:\n    long\n"
+    assert [line for line, *_ in said(text)] == lines

@@ -30,7 +30,7 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-Node = TypeVar("Node", ast.expr, ast.stmt)
+Node = TypeVar("Node", ast.expr, ast.stmt, ast.Try)
 
 SURROUNDINGS = frozenset(
     ("display", "get_ipython", "In", "Out", "exit", "quit", "dbutils", "spark", "sc", "reveal_type")
@@ -108,6 +108,16 @@ MOST_SOUGHT = 20
 
 MOST_COMPARED = 5_000
 """Names of one file that an undefined name is compared with."""
+
+PYTHON_2 = lazy_pattern(
+    r"(?:six\.)?PY2|not (?:six\.)?PY3|sys\.version_info(?:\[0\]|\.major) (?:< 3|<= 2|== 2)"
+    r"|sys\.version_info < \(3,(?: 0)?\)"
+)
+PYTHON_3 = lazy_pattern(
+    r"(?:six\.)?PY3|not (?:six\.)?PY2|sys\.version_info(?:\[0\]|\.major) (?:>= 3|> 2|== 3)"
+    r"|sys\.version_info >= \(3,(?: 0)?\)"
+)
+"""Tests of which Python runs the script."""
 
 WHY = "the run ends with NameError at this line"
 MISSING_WHY = "The code is checked as part of a script: each name is taken for what it usually stands for."
@@ -252,9 +262,19 @@ class _Surroundings:
             return True
         if self.makes_names or self.unevaluated.innermost(location) is not None:
             return True
+        if self.old_branches.innermost(location) is not None or self._is_tried(name, location):
+            return True
         if any(name in self.source.once(bound_within, loop) for loop in self.loops.around(location)):
             return True
         return self.source.notebook is not None and (name in self.bindings or name in self.magic_words)
+
+    def _is_tried(self, name: str, location: Location) -> bool:
+        """Whether a `try` around a place asks for the name, since one of its handlers binds it."""
+        return any(
+            name in self.source.once(bound_within, handler)
+            for each in self.tries.around(location)
+            for handler in each.handlers
+        )
 
     @cached_property
     def makes_names(self) -> bool:
@@ -288,6 +308,16 @@ class _Surroundings:
         return self._nested(self.source.nodes_of(ast.For, ast.AsyncFor, ast.While))
 
     @cached_property
+    def tries(self) -> Nesting[ast.Try]:
+        """The `try` statements."""
+        return self._nested(self.source.nodes_of(ast.Try))
+
+    @cached_property
+    def old_branches(self) -> Nesting[ast.stmt]:
+        """The statements that only run under Python 2."""
+        return self._nested(_old_branches(self.source))
+
+    @cached_property
     def unevaluated(self) -> Nesting[ast.expr]:
         """The annotations and strings that Python never evaluates, though ruff reads names in them."""
         return self._nested(_unevaluated(self.source))
@@ -319,13 +349,22 @@ def _unevaluated(source: Source) -> Iterator[ast.expr]:
         yield from (node.annotation for node in annotated if node.annotation)
 
 
+def _old_branches(source: Source) -> Iterator[ast.stmt]:
+    for branch in source.nodes_of(ast.If):
+        test = ast.unparse(branch.test)
+        if PYTHON_2.fullmatch(test):
+            yield from branch.body
+        elif PYTHON_3.fullmatch(test):
+            yield from branch.orelse
+
+
 def _postpones(node: ast.ImportFrom) -> bool:
     return node.module == "__future__" and any(alias.name == "annotations" for alias in node.names)
 
 
-def bound_within(loop: ast.stmt) -> frozenset[str]:
-    """The names that a loop binds."""
-    return frozenset(name for inner in walk(loop) for name in bound_names(inner))
+def bound_within(node: ast.AST) -> frozenset[str]:
+    """The names that a loop or another piece of code binds."""
+    return frozenset(name for inner in walk(node) for name in bound_names(inner))
 
 
 def module_level(tree: ast.Module) -> Iterator[ast.AST]:
