@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.python import options_of
 from tests.support.loops import pipeline_of
 from tests.test_reader_language import plain, value_of
 
@@ -205,6 +206,9 @@ FIELDS = "from dataclasses import asdict, dataclass, replace\n@dataclass\nclass 
         (f"{FIELDS}x = getattr(C(), 'other', 3)", 3),
         (f"{FIELDS}x = isinstance(C(), C)", True),
         ("x = isinstance('a', (int, str))", True),
+        (f"{FIELDS}from torch.nn import Linear\nx = isinstance(Linear(2, 3), C)", False),
+        (f"{FIELDS}from torch.nn import Linear\nx = isinstance(foo(Linear), C)", "unknown"),
+        ("class C(foo.B): pass\nfrom torch.nn import Linear\nx = isinstance(Linear(2, 3), C)", "unknown"),
         ("class A:\n    def __getitem__(self, i): return 3\nx = A()[0]", 3),
         ("class A:\n    def __len__(self): return 3\nx = len(A())", 3),
         ("class A:\n    def __iter__(self):\n        yield 3\nfor x in A(): pass", 3),
@@ -216,6 +220,34 @@ FIELDS = "from dataclasses import asdict, dataclass, replace\n@dataclass\nclass 
 )
 def test_objects_of_the_script_do_what_their_classes_say(code: str, expected: object) -> None:
     assert plain(value_of(code)) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("isinstance(y, A)", ["3", "5"]),
+        ("not isinstance(y, A)", ["4", "5"]),
+        ("isinstance(y, (A, B))", ["3", "4", "5"]),
+        ("isinstance(y, A) and foo()", ["3", "4", "5"]),
+        ("y is foo()", ["3", "4", "5"]),
+    ],
+)
+def test_a_branch_knows_what_its_test_leaves_of_a_value(test: str, expected: object) -> None:
+    kinds = "class A:\n    k = 3\nclass B:\n    k = 4\n"
+    value = value_of(f"{kinds}y = A()\nif foo():\n    y = B()\nx = 5\nif {test}:\n    x = y.k")
+    assert sorted(map(str, map(plain, options_of(value)))) == expected
+
+
+def test_after_a_branch_a_value_is_what_it_was_before() -> None:
+    kinds = "class A:\n    k = 3\nclass B:\n    k = 4\n"
+    value = value_of(f"{kinds}y = A()\nif foo():\n    y = B()\nif isinstance(y, A):\n    pass\nx = y.k")
+    assert sorted(map(str, map(plain, options_of(value)))) == ["3", "4"]
+
+
+def test_a_branch_that_leaves_takes_its_value_along() -> None:
+    kinds = "class A:\n    k = 3\nclass B:\n    k = 4\n"
+    code = f"{kinds}y = A()\nif foo():\n    y = B()\nif isinstance(y, A):\n    raise ValueError\nx = y.k"
+    assert plain(value_of(code)) == 4
 
 
 def test_what_two_methods_that_nobody_calls_store_is_one_of_both() -> None:

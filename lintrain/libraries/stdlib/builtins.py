@@ -16,6 +16,7 @@ from lintrain.pipeline.values.python import (
     Bound,
     Class,
     Constant,
+    Either,
     Instance,
     Library,
     Literal,
@@ -213,6 +214,9 @@ def _isinstance(call: Call) -> Value:
         # certain.
         is_one = any(each in functions for each in value.cls.lineage())
         return Constant(is_one) if is_one or not value.cls.has_unknown_base else UNKNOWN
+    if len(functions) == len(kinds) > 0 and not any(_derives(each) for each in functions):
+        # An object of a library is none of a class that derives from nothing.
+        return UNKNOWN if isinstance(value, Unknown | Either | Absent) else Constant(False)
     if isinstance(value, Constant) and not value.default and all(_is_plain_type(each) for each in kinds):
         names = {each.path.rpartition(".")[2] for each in kinds if isinstance(each, Library)}
         return Constant(any(base.__name__ in names for base in type(value.value).__mro__))
@@ -223,6 +227,11 @@ def _isinstance(call: Call) -> Value:
         if not isinstance(value, Unknown | Predictions) and type(value).__name__ == "Tensor":
             return Constant(False)
     return UNKNOWN
+
+
+def _derives(cls: Class) -> bool:
+    """Whether a class has a base, or a metaclass that may answer for other objects."""
+    return any(owner.bases or owner.node.keywords for owner in cls.lineage())
 
 
 def _is_plain_type(kind: Value) -> bool:
