@@ -38,10 +38,17 @@ def _backward(call: Call) -> Value:
     """`loss.backward()`, also of what is not understood; `engine.backward(loss)` has the loss for its argument."""
     # `loss.backward(retain_graph=True)` has keywords only; the engines of DeepSpeed and Fabric get the loss
     # by position.
-    loss = call.positional[0].value if call.positional else call.receiver
-    text = call.positional[0].text if call.positional else call.receiver_text
+    is_given = bool(call.positional) and not _starts_from(call.receiver, call.positional[0].value)
+    loss = call.positional[0].value if is_given else call.receiver
+    text = call.positional[0].text if is_given else call.receiver_text
     call.reader.act(Act.BACKWARD, call.location, call.receiver, loss=loss, text=Constant(text))
     return Constant(None)
+
+
+def _starts_from(receiver: Value, argument: Value) -> bool:
+    """Whether `tensor.backward(gradient)` gets the gradient of its result, which is off the graph on purpose."""
+    is_off_graph = isinstance(argument, Tensor) and argument.cut is not None
+    return isinstance(receiver, Tensor | Parameter) or (isinstance(receiver, Unknown) and is_off_graph)
 
 
 @function("torch.autograd.backward")
