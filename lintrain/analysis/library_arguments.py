@@ -27,6 +27,10 @@ LEGACY_KERAS = r"\btf_keras\b|TF_USE_LEGACY_KERAS|\btensorflow\.python\.keras\b"
 """What asks TensorFlow for Keras 2, whatever version it has."""
 
 
+UNSLOTH = r"\b(?:import|from)\s+unsloth\b"
+"""What makes the trainers of trl take the arguments of all their releases."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeywordClaim:
     """A keyword argument that a library's callable does not accept; `is_certain` if every run makes the call."""
@@ -59,10 +63,12 @@ def keyword_arguments(pipeline: Pipeline) -> Iterator[KeywordArgument]:
 
 
 def requires_version(pipeline: Pipeline, location: Location, path: str) -> bool:
-    """Whether a file requires a version of the library itself (`require_version`)."""
+    """Whether a file requires a version of the library itself (`require_version`), or has another module patch it."""
     package = path.partition(".")[0]
     source = pipeline.source_of(location)
     if package == "keras" and source.contains(LEGACY_KERAS):
+        return True
+    if package == "trl" and path.endswith("Trainer") and source.contains(UNSLOTH):
         return True
     return source.contains("require_version") and source.contains(rf"require_version\w*\(\s*f?[\"']{package}\b")
 
