@@ -129,8 +129,8 @@ TEXT_TO_TEXT = lazy_pattern(r"(?i)(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0")
 TEXT_MODELS = lazy_pattern(r"(?i)bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart")
 NUMBER = lazy_pattern(r"(?i)(\w+\s*=)?[\s\d.]+(e-?\d+)?\s*")
 
-COLLAPSE, SHAKY, FRAGILE_LIMIT = 1e-3, 3e-4, 3e-5
-"""Learning rates from which all text models collapse, all encoders suffer, and large encoders suffer."""
+COLLAPSE, SHAKY, USUAL_LIMIT, FRAGILE_LIMIT = 1e-3, 3e-4, 5e-5, 3e-5
+"""Learning rates from which all text models collapse, all encoders suffer, few need more, and large encoders suffer."""
 
 FAILS, FALLS, RISES = 0.9, 0.5, 2.0
 """The last loss as a share of the first if training fails or works, and the largest one if it diverges."""
@@ -186,7 +186,7 @@ class HighLearningRate(Rule[Claim]):
             rate.location,
             f"`{rate.owner}` trains a pretrained model at {'its default rate, ' if rate.is_default else ''}{shown}",
             related=[Related(model.origin, f"pretrained: {checkpoint}", "origin")] if model.origin else [],
-            help=f"set `{rate.argument}=2e-5`; pretrained transformers need 1e-5 to 5e-5",
+            help=f"set `{rate.argument}=2e-5`; {_usual(model, rate.value)}",
             subject="learning_rate",
             level=level,
             claim=Claim(
@@ -334,6 +334,13 @@ def _whole_model(pipeline: Pipeline, trained: tuple[Value, ...]) -> Model | None
     if any(isinstance(event.subject, Unknown) or modules.overlap(event.subject, model) for event in freezes):
         return None
     return model
+
+
+def _usual(model: Model, rate: float) -> str:
+    """What rates a model usually needs."""
+    if rate <= USUAL_LIMIT and FRAGILE.search(f"{text_of(model.checkpoint) or ''} {model.name}"):
+        return f"large RoBERTa and DeBERTa models often diverge above {FRAGILE_LIMIT:g}"
+    return "pretrained transformers need 1e-5 to 5e-5"
 
 
 def _level(model: Model, rate: float) -> Level | None:
