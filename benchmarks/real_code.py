@@ -75,7 +75,9 @@ def _from_row(row: dict[str, str]) -> Judgement:
     )
 
 
-def read_clone(clones: Path, repository: str, options: Sequence[str] = ()) -> Reading:
+def read_clone(
+    clones: Path, repository: str, options: Sequence[str] = (), levels: Sequence[str] = JUDGED_LEVELS
+) -> Reading:
     """Check every script and notebook of a clone, whatever its own configuration says."""
     folder = clones / repository
     command = [sys.executable, "-m", "lintrain", "check", *QUESTION, *options, "."]
@@ -89,7 +91,7 @@ def read_clone(clones: Path, repository: str, options: Sequence[str] = ()) -> Re
     found = tuple(
         (_judgement_of(entry, repository, commit), entry["message"])
         for entry in report["findings"]
-        if entry["level"] in JUDGED_LEVELS
+        if entry["level"] in levels
     )
     return Reading(repository, report["summary"]["files"], found, tuple(troubles))
 
