@@ -11,6 +11,15 @@ no effect: a single bad batch can still cause a very large weight update.
         optimizer.step()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # <- clip-after-step
 
+Once in each epoch, when every batch has been stepped on:
+
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # <- clip-after-step
+
 ## Good
 
     for x, y in loader:
@@ -18,6 +27,15 @@ no effect: a single bad batch can still cause a very large weight update.
         criterion(net(x), y).backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
+
+In each epoch, for every batch:
+
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
 
 ## When it is fine
 
@@ -82,7 +100,8 @@ class ClipAfterStep(Rule[Claim]):
     keywords = "clip & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        steps = ((clip, _used_before(pipeline, training, clip)) for training, clip in iterations.clippings(pipeline))
+        steps = [(clip, _used_before(pipeline, training, clip)) for training, clip in iterations.clippings(pipeline)]
+        steps += _outside(pipeline)
         yield from one_per_location(self._report(pipeline, clip, step) for clip, step in steps if step)
 
     def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding[Claim]:
@@ -148,6 +167,28 @@ def _used_before(pipeline: Pipeline, training: training_loops.TrainingLoop, clip
         (event for event in [*following, *before] if event.act in {Act.STEP, Act.BACKWARD, Act.ZERO_GRAD}), step
     )
     return None if later.act is Act.STEP else step
+
+
+def _outside(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """Calls behind a loop that steps on every gradient it computes and clears them again, each with the last step."""
+    clips = pipeline.acts(Act.CLIP) if training_loops.trains_by_hand(pipeline) else ()
+    for training in training_loops.training_loops(pipeline) if clips else ():
+        acts = [event.act for event in training.always if event.act is not Act.ZERO_GRAD]
+        around = training.backward.loops[: training.backward.loops.index(training.loop)]
+        clears = len(acts) < len(training.always)
+        if not around or acts != [Act.BACKWARD, Act.STEP] or not clears or training.has(Act.CLIP):
+            continue
+        (step,) = training.steps
+        if iterations.hides_gradients(pipeline, training) or not training_loops.is_certain_step(step):
+            continue
+        others = [
+            event
+            for event in training_loops.events_in(pipeline, around[-1])
+            if event.act in {Act.STEP, Act.BACKWARD} and not event.is_inside(training.loop)
+        ]
+        for clip in clips if not others else ():
+            if clip.loops == around and clip.order > step.order and _clips_for(pipeline, training, clip, step):
+                yield clip, step
 
 
 def _clips_for(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event, step: Event) -> bool:

@@ -181,4 +181,8 @@ def _is_a_piece(pipeline: Pipeline) -> bool:
 
 
 def _trains_in_same_function(pipeline: Pipeline, forward: Event) -> bool:
-    return any(event.uncalled and event.function == forward.function for event in pipeline.acts(Act.BACKWARD))
+    """Whether the function that nobody calls also trains, itself or in the loop that the evaluation is called from."""
+    return any(
+        event.uncalled and (event.function == forward.function or event.loops[:1] == forward.loops[:1] != ())
+        for event in pipeline.acts(Act.BACKWARD)
+    )
