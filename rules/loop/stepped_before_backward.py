@@ -1,0 +1,251 @@
+"""An optimizer changes weights that a later backward call still needs.
+
+The gradients of a network are computed with the weights that its output was computed with. A step in between writes
+other numbers into them, and `backward` raises RuntimeError: "one of the variables needed for gradient computation has
+been modified by an inplace operation". Old releases of PyTorch computed wrong gradients instead. It happens where two
+networks are trained against each other, and both losses use the same output.
+
+## Bad
+
+    generator = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    judge = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+    first = torch.optim.Adam(generator.parameters())
+    second = torch.optim.Adam(judge.parameters())
+    for x, y in loader:
+        scores = judge(generator(x))
+        second.zero_grad()
+        second_loss = scores.mean()
+        second_loss.backward(retain_graph=True)
+        second.step()
+        first.zero_grad()
+        first_loss = -scores.mean()
+        first_loss.backward()  # <- stepped-before-backward
+        first.step()
+    # raises RuntimeError: one of the variables needed for gradient computation has been modified
+
+## Good
+
+The second loss uses a new output, of the weights as they are now:
+
+    generator = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    judge = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+    first = torch.optim.Adam(generator.parameters())
+    second = torch.optim.Adam(judge.parameters())
+    for x, y in loader:
+        fake = generator(x)
+        second.zero_grad()
+        second_loss = judge(fake.detach()).mean()
+        second_loss.backward()
+        second.step()
+        first.zero_grad()
+        first_loss = -judge(fake).mean()
+        first_loss.backward()
+        first.step()
+
+## When it is fine
+
+Both calls may come before both steps:
+
+    generator = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    judge = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+    first = torch.optim.Adam(generator.parameters())
+    second = torch.optim.Adam(judge.parameters())
+    for x, y in loader:
+        scores = judge(generator(x))
+        second.zero_grad()
+        scores.mean().backward(retain_graph=True)
+        first.zero_grad()
+        first_loss = -scores.mean()
+        first_loss.backward()
+        second.step()
+        first.step()
+
+The output may be taken off the graph, so that nothing flows back to the changed weights:
+
+    encoder = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    head = nn.Linear(8, 3)
+    first = torch.optim.Adam(encoder.parameters())
+    second = torch.optim.Adam(head.parameters())
+    for x, y in loader:
+        hidden = encoder(x)
+        first.zero_grad()
+        hidden.pow(2).mean().backward()
+        first.step()
+        second.zero_grad()
+        loss = F.cross_entropy(head(hidden.detach()), y)
+        loss.backward()
+        second.step()
+
+A single layer needs its input for the gradients, and not its weights:
+
+    layer, other = nn.Linear(8, 3), nn.Linear(8, 3)
+    first = torch.optim.SGD(layer.parameters(), lr=0.1)
+    second = torch.optim.SGD(other.parameters(), lr=0.1)
+    for x, y in loader:
+        logits = layer(x)
+        first.zero_grad()
+        F.cross_entropy(logits, y).backward(retain_graph=True)
+        first.step()
+        second.zero_grad()
+        loss = F.cross_entropy(logits + other(x), y)
+        loss.backward()
+        second.step()
+
+## Fix
+
+None: whether the output is computed again or the step comes later is a choice.
+
+## References
+
+PyTorch documentation, "Autograd mechanics", in-place correctness checks; pytorch/pytorch#39141."""
+
+from __future__ import annotations
+
+import ast  # follows the names of a loss through the statements of a loop's body
+from collections.abc import Iterator, Sequence
+
+from lintrain.analysis import expressions, script_text, training_loops
+from lintrain.pipeline import blocks, modules
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Module, Optimizer
+from lintrain.pipeline.values.python import Unknown, Value
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
+
+CUTS = lazy_pattern(r"detach|\.data\b|no_grad|\.item\(|\.numpy\(|\.tolist\(|argmax")
+"""Code after which nothing flows back."""
+
+HALVES = r"autocast|half\(\)|deepspeed"
+"""Formats that make copies of the weights for each pass, which a step does not touch."""
+
+WEIGHTED = lazy_pattern(r"Linear|Bilinear|Conv\w*|LSTM|GRU|RNN\w*|MultiheadAttention|Transformer\w*")
+"""Layers that need their weights for the gradient of their input."""
+
+CHANGED = "modified by an inplace operation"
+
+
+class SteppedBeforeBackward(Rule):
+    level = Level.ERROR
+    keywords = "backward & step"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not training_loops.trains_by_hand(pipeline) or script_text.mentions(pipeline, HALVES):
+            return
+        found: dict[Location, Finding] = {}
+        for backward in pipeline.acts(Act.BACKWARD):
+            for forward, step in _stale(pipeline, backward):
+                found.setdefault(backward.location, self._report(pipeline, backward, forward, step))
+        yield from found.values()
+
+    def _report(self, pipeline: Pipeline, backward: Event, forward: Event, step: Event) -> Finding:
+        code, changed = pipeline.code(step.location), training_loops.callee_text(pipeline, forward) or "the network"
+        return self.finding(
+            backward.location,
+            f"this needs weights of `{changed}` that `{code}` has changed",
+            related=[
+                Related(forward.location, "computed with the weights before the step", "forward"),
+                Related(step.location, "changes them", "step"),
+            ],
+            help=f"call `{changed}` again after the step, or step after this",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.failed_with(CHANGED):
+            return Verdict.confirmed(f"`{CHANGED}`")
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        text = f"{loop.backwards} backward passes and {loop.steps} steps ran"
+        done = loop.backwards > 1 and loop.steps > 1
+        return Verdict.refuted(text, backwards=loop.backwards) if done else Verdict.inconclusive(text)
+
+
+def _stale(pipeline: Pipeline, backward: Event) -> Iterator[tuple[Event, Event]]:
+    """The passes that a loss came from, each with a step that has changed its weights since."""
+    steps = (
+        [step for step in training_loops.events_in(pipeline, backward.loops[-1]) if step.act is Act.STEP]
+        if backward.loops
+        else []
+    )
+    steps = [step for step in steps if step.order < backward.order and _are_together(step, backward)]
+    for made in _expressions_of(pipeline, backward) if steps else ():
+        for forward in training_loops.events_in(pipeline, backward.loops[-1]):
+            if forward.act is not Act.FORWARD or not made.holds(forward.location) or not forward.records_for(backward):
+                continue
+            step = next(
+                (each for each in steps if each.order > forward.order and _changes(pipeline, each, forward)), None
+            )
+            if step is not None and _needs_weights(forward.subject) and not _is_frozen(pipeline, forward, backward):
+                yield forward, step
+
+
+def _are_together(step: Event, backward: Event) -> bool:
+    """Whether a step runs whenever the backward call does, in the same turn of the loop."""
+    return step.loops == backward.loops and set(step.conditions) <= set(backward.conditions)
+
+
+def _changes(pipeline: Pipeline, step: Event, forward: Event) -> bool:
+    optimizer = step.subject
+    if not isinstance(optimizer, Optimizer) or any(isinstance(each, Unknown) for each in optimizer.trains):
+        return False
+    shared = expressions.parts_shared(pipeline, [forward.subject])
+    return not shared.isdisjoint(expressions.parts_shared(pipeline, optimizer.trains))
+
+
+def _needs_weights(network: Value) -> bool:
+    """Whether gradients that flow through a network go through weights of it: those of its second layer."""
+    layers = [
+        part for part in modules.modules_in(network) if isinstance(part, Module) and WEIGHTED.fullmatch(part.name)
+    ]
+    return len(layers) > 1
+
+
+def _is_frozen(pipeline: Pipeline, forward: Event, backward: Event) -> bool:
+    freezes = (event for event in pipeline.acts(Act.FREEZE) if event.order < backward.order)
+    return any(isinstance(each.subject, Unknown) or training_loops.touches(each, forward.subject) for each in freezes)
+
+
+def _expressions_of(pipeline: Pipeline, backward: Event) -> list[Location]:
+    """The expressions before a backward call, in its block, that its loss is computed by."""
+    statement = blocks.statement_at(pipeline, backward.location)
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return []
+    source, call = pipeline.source_of(backward.location), statement.value
+    if CUTS.search(ast.unparse(call)):
+        return []
+    block = blocks.block_of(pipeline, statement, backward.location)
+    wanted = _names_in([call.func, *call.args])
+    return [source.location(made) for made in _making(block[: block.index(statement)], wanted)]
+
+
+def _making(before: Sequence[ast.stmt], wanted: set[str]) -> Iterator[ast.expr]:
+    """The expressions that names get their values from, latest first, as far back as each goes on."""
+    for statement in reversed(before):
+        bound = _bound_in(statement)
+        if bound.isdisjoint(wanted):
+            continue
+        parts = list(_assigned(statement, wanted))
+        wanted -= bound
+        for part in parts:
+            if not CUTS.search(ast.unparse(part)):
+                yield part
+                wanted |= _names_in([part])
+
+
+def _assigned(statement: ast.stmt, wanted: set[str]) -> Iterator[ast.expr]:
+    """What a statement gives to some names: of `a, b = f(), g()` each its own part; nothing if it is no assignment."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
+            pairs = zip(targets, values, strict=True)
+            yield from (value for target, value in pairs if not _bound_in(target).isdisjoint(wanted))
+        case ast.Assign(value=value):
+            yield value
+        case _:
+            pass
+
+
+def _bound_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def _names_in(parts: Sequence[ast.expr]) -> set[str]:
+    return {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
