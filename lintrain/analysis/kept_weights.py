@@ -35,6 +35,7 @@ class Alias:
 def aliased(pipeline: Pipeline) -> Iterator[Alias]:
     """What is kept of a model while it trains on, and is used afterwards as if it were what it was then."""
     source = pipeline.source
+    yield from _in_mappings(pipeline)
     for node in source.nodes_of(ast.Assign):
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             continue
@@ -123,6 +124,55 @@ def kept_by_name(pipeline: Pipeline) -> Iterator[Alias]:
                         yield Alias(location, source.code(location), name, source.location(used), is_model=False)
                 case _:
                     pass
+
+
+def _in_mappings(pipeline: Pipeline) -> Iterator[Alias]:
+    """Weights put under a key where a score improves: `best["weights"] = model.state_dict()`."""
+    source = pipeline.source
+    for node in source.nodes_of(ast.Assign):
+        match node.targets:
+            case [ast.Subscript(value=ast.Name(id=name), slice=ast.Constant()) as target] if _owner_of_weights(
+                node.value
+            ):
+                scope = blocks.scope_of(pipeline, source.location(node))
+                used = _used_outside(scope, node, name, ast.unparse(target))
+            case _:
+                continue
+        if used is not None:
+            location = source.location(node.value)
+            yield Alias(location, source.code(location), ast.unparse(target), source.location(used), False)
+
+
+def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> ast.Call | None:
+    """The call that saves the mapping, or loads the entry, whether or not the score has improved since."""
+    loop = _loop_around(scope, node, TRAINS)
+    if loop is None or _binds(loop, name):
+        return None
+    tests = [each for each in ast.walk(loop) if isinstance(each, ast.If) and any(part is node for part in each.body)]
+    if not any(_compares(test.test) for test in tests):
+        return None
+    inside = {part for test in tests for part in ast.walk(test)}
+    calls = (each for each in ast.walk(scope) if isinstance(each, ast.Call) and each.args and each not in inside)
+    return next(
+        (each for each in calls if _saves(each, name) or (_loads(each, entry) and each.lineno > node.lineno)), None
+    )
+
+
+def _compares(test: ast.expr) -> bool:
+    """Whether a test asks which of two numbers is larger, rather than for every tenth epoch."""
+    orders = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
+    compared = [each for each in ast.walk(test) if isinstance(each, ast.Compare)]
+    return any(isinstance(each.ops[0], orders) and "%" not in ast.unparse(each) for each in compared)
+
+
+def _saves(call: ast.Call, name: str) -> bool:
+    is_save = isinstance(call.func, ast.Attribute) and call.func.attr == "save"
+    return is_save and isinstance(call.args[0], ast.Name) and call.args[0].id == name
+
+
+def _loads(call: ast.Call, entry: str) -> bool:
+    is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict"
+    return is_load and ast.unparse(call.args[0]) == entry
 
 
 def _owner_of_weights(node: ast.expr) -> str:
