@@ -25,7 +25,7 @@ ON_GPU = lazy_pattern(r"\.cuda\(|[\"']cuda\b|\bcuda\.(?:synchronize|empty_cache|
 """Code that moves a model or its inputs to a GPU, or waits for one."""
 
 WAITS = lazy_pattern(
-    r"synchronize|\.(?:item|cpu|numpy|tolist|wait|elapsed_time|nonzero)\(|print\(|float\(|int\(|bool\(|assert |\bif "
+    r"sync|\.(?:item|cpu|numpy|tolist|wait|elapsed_time|nonzero)\(|print\(|float\(|int\(|bool\(|assert |\bif "
     r"|while |barrier|\.data\[0\]|to\([\"']cpu|block_until"
 )
 """Code that waits until a tensor has been computed, or may do so."""
@@ -160,7 +160,9 @@ def _judged(pipeline: Pipeline, start: ast.Assign, end: Location, work: list[Loc
     first = pipeline.source.location(start)
     done = [each for each in work if first.end_line < each.line and each.end_line < end.line]
     moved = [] if done else _work_on_moved(pipeline.source, first, end)
-    if not (done or moved) or _waits(pipeline.source, first.end_line + 1, end.line - 1):
+    code = _code(pipeline.source, first.end_line + 1, end.line - 1)
+    is_waiting = any(f"{name}(" in code for name in pipeline.source.cached(_waiting))
+    if not (done or moved) or is_waiting or _waits(pipeline.source, first.end_line + 1, end.line - 1):
         return
     if moved or _is_on_gpu(pipeline, first, end):
         yield Timing(end, first, (done or moved)[-1])
@@ -234,6 +236,12 @@ def _is_on_gpu(pipeline: Pipeline, first: Location, end: Location) -> bool:
         if isinstance(each, ast.Name) and first.end_line < each.lineno < end.line and isinstance(each.ctx, ast.Load)
     }
     return _may_be_on_gpu(pipeline.source, scope, used)
+
+
+def _waiting(source: Source) -> frozenset[str]:
+    """The functions of a file that wait for the GPU, on some devices at least."""
+    functions = source.nodes_of(ast.FunctionDef)
+    return frozenset(each.name for each in functions if "synchronize" in source.code(source.location(each)))
 
 
 def _may_be_on_gpu(source: Source, scope: ast.AST, used: set[str]) -> bool:

@@ -95,7 +95,7 @@ from collections.abc import Iterator
 from lintrain.analysis import training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import UNKNOWN, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -159,7 +159,8 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
     loop = kept.loops[-1]
     if kept.without_grad:
         return None
-    holds = {id(part) for part in pipeline.computed_from(kept.subject)}
+    # What is not known at all is one value, whatever it was: it says nothing about a graph.
+    holds = {id(part) for part in pipeline.computed_from(kept.subject) if part is not UNKNOWN}
     for backward in pipeline.acts(Act.BACKWARD):
         is_kept = "retain_graph" in pipeline.code(backward.location) or backward.loops[-1:] != (loop,)
         loss = backward.details.get("loss", backward.subject)
