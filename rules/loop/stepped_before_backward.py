@@ -104,7 +104,7 @@ from __future__ import annotations
 import ast  # follows the names of a loss through the statements of a loop's body
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import expressions, script_text, training_loops
+from lintrain.analysis import script_text, training_loops
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Module, Optimizer
@@ -171,9 +171,7 @@ def _stale(pipeline: Pipeline, backward: Event) -> Iterator[tuple[Event, Event]]
         for forward in training_loops.events_in(pipeline, backward.loops[-1]):
             if forward.act is not Act.FORWARD or not made.holds(forward.location) or not forward.records_for(backward):
                 continue
-            step = next(
-                (each for each in steps if each.order > forward.order and _changes(pipeline, each, forward)), None
-            )
+            step = next((each for each in steps if each.order > forward.order and _changes(each, forward)), None)
             if step is not None and _needs_weights(forward.subject) and not _is_frozen(pipeline, forward, backward):
                 yield forward, step
 
@@ -183,12 +181,13 @@ def _are_together(step: Event, backward: Event) -> bool:
     return step.loops == backward.loops and set(step.conditions) <= set(backward.conditions)
 
 
-def _changes(pipeline: Pipeline, step: Event, forward: Event) -> bool:
-    optimizer = step.subject
+def _changes(step: Event, forward: Event) -> bool:
+    """Whether a step certainly changes weights of the network of a pass: it trains the network, or a part of it."""
+    optimizer, network = step.subject, forward.subject
     if not isinstance(optimizer, Optimizer) or any(isinstance(each, Unknown) for each in optimizer.trains):
         return False
-    shared = expressions.parts_shared(pipeline, [forward.subject])
-    return not shared.isdisjoint(expressions.parts_shared(pipeline, optimizer.trains))
+    inside = {id(part) for part in modules.modules_in(network)}
+    return any(id(each) in inside and (each is network or modules.is_module(each)) for each in optimizer.trains)
 
 
 def _needs_weights(network: Value) -> bool:

@@ -130,12 +130,13 @@ PyTorch documentation, `torch.nn.ModuleList`.
 
 from __future__ import annotations
 
+import ast  # looks for the list among the arguments of the class's other modules
 from collections.abc import Iterator
 
 from lintrain.analysis import loop_verdicts, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
-from lintrain.pipeline.values.python import Mapping, Sequence, Value
+from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
 
 BY_HAND = frozenset(
@@ -216,8 +217,22 @@ def _is_created_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bo
     return around.holds(made) or statements.are_in_one_function(pipeline, kept.location, made)
 
 
+def _is_passed_on(kept: KeptModules) -> bool:
+    """Whether the list goes into another module of the class, which may register its layers."""
+    for node in ast.walk(kept.owner.cls.node):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Call(args=args)):
+                given = {each.attr for part in args for each in ast.walk(part) if isinstance(each, ast.Attribute)}
+                value = kept.owner.attributes.get(name)
+                if kept.name in given and (isinstance(value, Unknown) or (value and modules.is_module(value))):
+                    return True
+            case _:
+                pass
+    return False
+
+
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
-    if BY_HAND & script_text.names_in_class(kept.owner.cls):
+    if BY_HAND & script_text.names_in_class(kept.owner.cls) or _is_passed_on(kept):
         return True
     return bool(BY_HAND & script_text.names_beside_attribute(pipeline.source, kept.name))
