@@ -90,13 +90,14 @@ lerobot#3668; simpletransformers#941; pytorch-fcn#57; Megatron-LM#411.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import evaluations, expressions, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Optimizer, Task
-from lintrain.pipeline.values.python import Unknown, Value, text_of
+from lintrain.pipeline.values.python import Unknown, Value, options_of, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -133,6 +134,8 @@ class EvalModeInTraining(Rule[Claim]):
             ]
             if not switches or not forward.is_inside(loop):
                 continue
+            if _is_made_in(pipeline, loop, forward):
+                return None
             inside, switch = training_loops.events_in(pipeline, loop), switches[-1]
             if _may_switch_back(pipeline, inside, forward.subject) or training_loops.is_left_after(
                 pipeline, switch, loop
@@ -225,6 +228,16 @@ def _in_custom_loop(finding: Finding[Claim], evidence: Evidence) -> Verdict:
     if loop.trained and (loop.came_round or not finding.with_role("training")):
         return Verdict.refuted(text, trained=loop.trained)
     return Verdict.inconclusive(f"{text}, and the loop did not train again after its evaluation")
+
+
+def _is_made_in(pipeline: Pipeline, loop: Loop, forward: Event) -> bool:
+    """Whether an iteration may train another model than the one before, since the loop makes it."""
+    if any(each.origin is not None and loop.location.holds(each.origin) for each in options_of(forward.subject)):
+        return True
+    name = re.escape(training_loops.callee_text(pipeline, forward))
+    code = pipeline.code(loop.location)
+    # `net = net.to(device)` goes on with the same model.
+    return bool(name) and re.search(rf"(?m)^\s+{name}\s*=\s*(?!.*\b{name}\b)", code) is not None
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:

@@ -158,6 +158,8 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     model = forward.subject
     for event in evaluations.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
         if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
+            if _is_on_purpose(pipeline, event, forward):
+                return None
             is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
             is_certain &= evaluations.is_named(pipeline, forward) or _trains_between(pipeline, event, forward)
             note = "put into train mode here, never into eval mode afterwards"
@@ -165,6 +167,16 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
         if evaluations.may_change_mode(pipeline, event, model):
             return None
     return _created_in_train_mode(pipeline, forward)
+
+
+def _is_on_purpose(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
+    """Whether train mode is for this pass alone, as detection models need it for their losses: `eval()` follows."""
+    if switch.function != forward.function or _trains_between(pipeline, switch, forward):
+        return False
+    acts = {Act.TRAIN_MODE, Act.EVAL_MODE, Act.BACKWARD, Act.STEP}
+    later = next((event for event in pipeline.events[forward.order + 1 :] if event.act in acts), None)
+    is_eval = later is not None and later.act is Act.EVAL_MODE and training_loops.covers(later, forward.subject)
+    return is_eval and later is not None and later.loops == switch.loops and later.function == forward.function
 
 
 def _trains_between(pipeline: Pipeline, switch: Event, forward: Event) -> bool:

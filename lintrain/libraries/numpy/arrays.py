@@ -15,8 +15,8 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
     unpacked,
 )
-from lintrain.interpreter.shapes import ANY, integer
-from lintrain.interpreter.tracing import DATA, combined, normalised, subscripted, traced
+from lintrain.interpreter.shapes import ANY, RESHAPES, integer
+from lintrain.interpreter.tracing import ACTIVATIONS, DATA, MOVES, combined, normalised, rest, subscripted, traced
 from lintrain.libraries.torch.gradients import new_leaf
 from lintrain.libraries.torch.tensors import from_literal, joined, of_unknown
 from lintrain.model.location import Location
@@ -39,7 +39,7 @@ from lintrain.pipeline.values.python import (
     options_of,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Shape
+from lintrain.pipeline.values.tensors import Derived, Shape
 
 SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""
@@ -90,9 +90,20 @@ def _mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.U
         is_kept = isinstance(subject, Unknown) or (otherwise is None and isinstance(subject, ColumnValues))
         # An unknown value stays the same unknown value under operations that keep numbers, so that `x` and
         # `x.copy()` are one thing to rules about the same data.
-        return normalised(call) or subject if is_kept else UNKNOWN
+        return normalised(call) or _reshaped(call, subject) if is_kept else UNKNOWN
     role = roles.get(subject.role, otherwise)
     return traced(call, subject, subject if role is None else in_role(role, subject, call))
+
+
+def _reshaped(call: Call, subject: Value) -> Value:
+    """The same unknown value, with what an operation leaves of the axes that are known of it."""
+    name = call.path.rpartition(".")[2]
+    if not isinstance(subject, Derived) or subject.shape == ANY or name in ACTIVATIONS | MOVES:
+        return subject
+    arguments = [argument.value for argument in rest(call, subject)]
+    is_followed = name in RESHAPES and not call.is_open and "keepdim" not in call.keywords
+    shape = RESHAPES[name](subject.shape, arguments) if is_followed else ANY
+    return replace(subject, of=subject, by=name, text=call.text, shape=shape, origin=call.location)
 
 
 def note_tuple(call: Call, argument: Value, text: str, location: Location, use: str) -> None:

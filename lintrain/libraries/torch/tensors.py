@@ -302,7 +302,7 @@ def joined(call: Call) -> Tensor | None:
 
 
 def _shape(call: Call, shapes: list[Shape], *, is_stack: bool) -> Shape:
-    given = call.value("dim", 1)
+    given = call.value("axis") if "axis" in call.keywords else call.value("dim", 1)
     axis: Value = Constant(0) if isinstance(given, Absent) else given
     ranks = {shape.rank for shape in shapes}
     number = integer(axis)
