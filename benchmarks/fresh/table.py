@@ -15,8 +15,10 @@ REPOSITORIES, FINDINGS, READ = (FOLDER / name for name in ("repositories.csv", "
 
 VERDICTS = TRUE, DEBATABLE, FALSE = "true", "debatable", "false"
 
-VERSIONS = frozenset(("removed-argument", "removed-name", "syntax-error", "undefined-name", "unknown-argument"))
-"""Rules about names, arguments and grammar; of their many findings a sample is judged, of the others all."""
+VERSIONS = frozenset(
+    ("removed-argument", "removed-name", "syntax-error", "undefined-name", "unknown-argument", "unreadable-file")
+)
+"""Rules about names, arguments, grammar and files; of their many findings a sample is judged, of the others all."""
 
 
 @dataclass(frozen=True, slots=True)
