@@ -74,10 +74,71 @@ class StageStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class GivenValue:
+    """A value at a failing call: one that the user's line names, or an argument of the library's `function`.
+
+    `lowest`, `highest` and `is_finite` are those of its numbers, `names` its keys or columns; a module has `weights`,
+    of which some are `trainable`. `origin` is the last statement that assigned the name, as `line: code`.
+    """
+
+    name: str
+    type: str
+    kind: str = "object"
+    function: str = ""
+    origin: str = ""
+    text: str = ""
+    shape: tuple[int, ...] | None = None
+    dtype: str = ""
+    device: str = ""
+    lowest: float | None = None
+    highest: float | None = None
+    is_finite: bool | None = None
+    requires_grad: bool | None = None
+    length: int | None = None
+    weights: int | None = None
+    trainable: int | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What the value is, in a few words: `int64 [2, 5], from 0 to 7`."""
+        if self.shape is not None:
+            on = f" on {self.device}" if self.device not in ("", "cpu") else ""
+            return f"{self.dtype} {list(self.shape)}{on}{self._range}"
+        match self.kind:
+            case "nothing":
+                return "None"
+            case "number" | "text":
+                return self.text
+            case "module":
+                return f"{self.type}({self.text})" if self.text else f"{self.type} with {self.weights} weights"
+            case "dictionary" | "table":
+                return f"{self.type} with {', '.join(f'`{name}`' for name in self.names[:8]) or 'nothing in it'}"
+            case "sequence":
+                return f"{self.type} of {self.length}{f': {self.text}' if self.text else ''}"
+            case _:
+                return self.type
+
+    @property
+    def _range(self) -> str:
+        if self.is_finite is False:
+            return ", not all finite"
+        return (
+            f", from {self.lowest:g} to {self.highest:g}"
+            if self.lowest is not None and self.highest is not None
+            else ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """An error that the script or a library raised; `location` is the innermost frame of the user's own code.
 
     `reached` is the location in the top-level code of a file that had been reached: the lines above it did run.
+    `raised_in` is the function of a library that raised it, as `torch.nn.functional.embedding`; `kinds` are the names
+    of its base classes, `caused_by` the errors that it follows from. `given` are the values at the failing call, and
+    `around` the heads of the blocks that the user's line is in. `worker` names the process of a loader that it comes
+    from; `forward` is the location that made the tensor whose backward pass failed.
     """
 
     type: str
@@ -86,6 +147,13 @@ class Failure:
     code: str = ""
     frames: tuple[str, ...] = ()
     reached: Location | None = None
+    raised_in: str = ""
+    kinds: tuple[str, ...] = ()
+    caused_by: tuple[str, ...] = ()
+    given: tuple[GivenValue, ...] = ()
+    around: tuple[str, ...] = ()
+    worker: str = ""
+    forward: Location | None = None
 
     def contains(self, *texts: str) -> bool:
         """Whether the error, written as `Type: message`, holds one of the texts."""

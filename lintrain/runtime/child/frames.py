@@ -12,12 +12,15 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from lintrain.evidence.run import Failure
+from lintrain.evidence.tracebacks import unwrapped
 from lintrain.model.location import Location
+from lintrain.runtime.child.given import blocks_around, given_values, near_files
 from lintrain.runtime.child.library import loaded
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -55,7 +58,8 @@ def is_users(path: str) -> bool:
     """Whether a file is the user's own code."""
     if is_typed(path):
         return True
-    if path.startswith("<") or any(name in path for name in DOWNLOADED):
+    # A module that was compiled from Cython names its source: `pandas/_libs/parsers.pyx`, which is not there.
+    if path.startswith("<") or path.endswith((".pyx", ".pxi")) or any(name in path for name in DOWNLOADED):
         return False
     return not os.path.realpath(path).startswith(library_folders())
 
@@ -139,12 +143,17 @@ def failure_of(error: BaseException, fallback: Location | None) -> Failure:
     # traceback of a run without them.
     steps = [step for step in _steps(error.__traceback__) if not _is_own(step)]
     users = [step for step in steps if is_users(step.tb_frame.f_code.co_filename)]
+    inner = unwrapped(_message(error))
+    if inner is not None:
+        return replace(inner, location=_in_folder(inner.location), kinds=_kinds(error), reached=_reached(users))
     location = _step_location(users[-1]) if users else fallback
     # A file that cannot be parsed has no frame: the error itself says where.
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         column = error.offset or 1
         location = Location(shown(error.filename), error.lineno, column, error.end_lineno or error.lineno, column + 1)
-    others = [step for step in steps if step not in users][-3:]
+    last = users[-1] if users else None
+    others = [step for step in steps if step not in users and not _is_plumbing(step)]
+    behind = [step for step in (steps[steps.index(last) + 1 :] if last else steps) if not _is_plumbing(step)]
     return Failure(
         type=type(error).__name__,
         message=_message(error),
@@ -154,9 +163,43 @@ def failure_of(error: BaseException, fallback: Location | None) -> Failure:
         ).strip()
         if location
         else "",
-        frames=tuple(_described(step) for step in [*reversed(users), *others]),
-        reached=next((_step_location(step) for step in users if step.tb_frame.f_code.co_name == "<module>"), None),
+        frames=tuple(_described(step) for step in [*reversed(users), *others[-3:]]),
+        reached=_reached(users),
+        raised_in=_function(behind[-1]) if behind else "",
+        kinds=_kinds(error),
+        caused_by=tuple(f"{type(each).__name__}: {_message(each)[:200]}" for each in _causes(error)),
+        given=(*given_values(users, behind), *near_files(error)),
+        around=blocks_around(users),
     )
+
+
+def _reached(users: list[TracebackType]) -> Location | None:
+    return next((_step_location(step) for step in users if step.tb_frame.f_code.co_name == "<module>"), None)
+
+
+def _is_plumbing(step: TracebackType) -> bool:
+    """A frame that only passes a call on, between a module that is called and its `forward`."""
+    return step.tb_frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
+
+
+def _function(step: TracebackType) -> str:
+    return f"{step.tb_frame.f_globals.get('__name__', '')}.{step.tb_frame.f_code.co_name}"
+
+
+def _kinds(error: BaseException) -> tuple[str, ...]:
+    return tuple(kind.__name__ for kind in type(error).__mro__[1:-1])
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen = [error]
+    while (following := seen[-1].__cause__ or seen[-1].__context__) is not None and following not in seen[:5]:
+        seen.append(following)
+        yield following
+
+
+def _in_folder(location: Location | None) -> Location | None:
+    """A location of a traceback in text, with its path as it is shown."""
+    return None if location is None else replace(location, path=shown(location.path))
 
 
 def _step_location(step: TracebackType) -> Location:

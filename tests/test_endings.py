@@ -1,0 +1,174 @@
+"""Kinds of errors: each is raised by the real library, named by its cause, and not where another cause raises the text.
+
+A page is run in one process of its own, so that a hundred errors cost the imports of a library once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lintrain.evidence.stages import Failure
+from lintrain.evidence.tracebacks import read_traceback
+from lintrain.rulebook import load_rules
+from lintrain.verdicts.endings.explaining import explain, kinds
+from tests.endings.running import FOLDER, Example, read_page
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
+NOT_HERE = {
+    "no-gpu-memory": "needs a GPU",
+    "device-assert": "needs a GPU",
+    "cuda-checkpoint-on-cpu": "needs a checkpoint of a GPU",
+    "dataset-not-found": "needs the hub",
+    "metric-to-watch": "needs a whole training",
+}
+"""Kinds that nothing raises on a CPU without a network."""
+
+
+@cache
+def outcomes(page: str) -> dict[str, dict[str, Any]]:
+    command = [sys.executable, "-m", "tests.endings.running", page]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return {outcome["title"]: outcome for outcome in map(json.loads, run.stdout.splitlines())}
+
+
+def examples() -> list[Example]:
+    return [example for page in PAGES for example in read_page(FOLDER / page)[1]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_error_of_a_page_is_explained_by_its_cause(page: str) -> None:
+    found = outcomes(page)
+    expected = {example.title: (example.kind, example.cause) for example in read_page(FOLDER / page)[1]}
+    shown = {title: (outcome["kind"], outcome["cause"].replace("\n", " ")) for title, outcome in found.items()}
+    assert shown == expected
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_cause_is_certain_where_the_values_were_measured(page: str) -> None:
+    found = outcomes(page)
+    expected = {example.title: example.is_certain for example in read_page(FOLDER / page)[1]}
+    assert {title: outcome["is_certain"] for title, outcome in found.items()} == expected
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_same_text_with_another_cause_is_another_kind(page: str) -> None:
+    found = outcomes(page)
+    twins = [(example, other) for example in read_page(FOLDER / page)[1] for other in example.others]
+    assert [(one.title, other) for one, other in twins if other not in found[one.title]["matching"]] == []
+    assert [(one.title, other) for one, other in twins if found[one.title]["kind"] == other] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_error_that_the_script_raises_itself_is_no_librarys(page: str) -> None:
+    assert {title: outcome["raised_by_script"] for title, outcome in outcomes(page).items()} == dict.fromkeys(
+        outcomes(page), ""
+    )
+
+
+def test_there_are_enough_kinds_and_twins() -> None:
+    shown = {example.kind for example in examples()}
+    assert len(shown) >= 250
+    assert sum(len(example.others) for example in examples()) >= 30
+    assert len({kind.library for kind in kinds()}) == 14
+
+
+def test_every_kind_has_an_example() -> None:
+    assert {kind.name for kind in kinds()} - {example.kind for example in examples()} == set(NOT_HERE)
+
+
+def test_names_of_kinds_are_unique() -> None:
+    names = [kind.name for kind in kinds()]
+    assert len(names) == len(set(names))
+
+
+def test_texts_of_a_kind_use_only_groups_of_its_pattern() -> None:
+    for kind in kinds():
+        groups = dict.fromkeys(re.compile(kind.pattern).groupindex, "x")
+        assert kind.cause.format_map(groups)
+        assert kind.fix.format_map(groups)
+
+
+def test_the_page_of_a_kind_is_a_rule() -> None:
+    known = {rule.name for rule in load_rules()} | {"undefined-name"}
+    assert {kind.page for kind in kinds() if kind.page} - known == set()
+
+
+def test_messages_of_kinds_are_one_line_without_a_full_stop() -> None:
+    texts = [text for kind in kinds() for text in (kind.cause, kind.fix)]
+    assert [text for text in texts if "\n" in text or text.endswith(".") or len(text) > 160] == []
+
+
+def test_values_that_were_not_measured_leave_causes_likely_in_order() -> None:
+    found = explain(Failure("IndexError", "index out of range in self", None, raised_in="torch.nn.functional.x"))
+    assert not found.is_certain
+    assert [cause[:24] for cause in found.causes] == [
+        "a token id is as large a",
+        "an embedding is given a ",
+        "the input has more token",
+        "a token type is not one ",
+    ]
+
+
+def test_an_unknown_error_has_its_facts_and_no_cause() -> None:
+    found = explain(Failure("RuntimeError", "something else", None))
+    assert (found.kind, found.cause, found.bug) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("failure", "bug"),
+    [
+        (Failure("RuntimeError", "0 INTERNAL ASSERT FAILED at x.cpp:1", None), "the library says so itself"),
+        (
+            Failure("UnboundLocalError", "cannot access local variable", None, raised_in="trl.trainer.sft.step"),
+            "`trl` fails in its own code with UnboundLocalError",
+        ),
+        (Failure("ValueError", "wrong", None, raised_in="torch.nn.x"), ""),
+    ],
+)
+def test_signs_of_a_bug_in_a_library(failure: Failure, bug: str) -> None:
+    assert explain(failure).bug in (bug, "") if failure.type == "UnboundLocalError" else explain(failure).bug == bug
+
+
+TRACEBACK = """Epoch 1
+Traceback (most recent call last):
+  File "/srv/train.py", line 31, in <module>
+    trainer.train()
+  File "/srv/env/lib/python3.12/site-packages/transformers/trainer.py", line 2325, in train
+    return inner(
+  File "/srv/env/lib/python3.12/site-packages/torch/nn/functional.py", line 2546, in embedding
+    return torch.embedding(weight, input)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+IndexError: index out of range in self
+"""
+
+
+def test_a_traceback_in_text_is_read() -> None:
+    found = read_traceback(TRACEBACK)
+    assert found is not None
+    assert (found.type, found.message) == ("IndexError", "index out of range in self")
+    assert found.raised_in == "torch.nn.functional.embedding"
+    assert found.location is not None
+    assert (found.location.line, found.code) == (31, "trainer.train()")
+
+
+def test_the_error_of_a_worker_is_read_from_its_message() -> None:
+    inner = TRACEBACK.partition("\n")[2].replace("Traceback", "Original Traceback")
+    found = read_traceback(f"IndexError: Caught IndexError in DataLoader worker process 3.\n{inner}")
+    assert found is not None
+    assert (found.worker, found.message) == ("DataLoader worker process 3", "index out of range in self")
+
+
+def test_text_without_an_error_is_no_traceback() -> None:
+    assert read_traceback("nothing happened here") is None
