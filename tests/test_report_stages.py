@@ -45,7 +45,8 @@ def test_no_line_of_a_probe_is_wider_than_the_terminal(width: int) -> None:
     measured = replace(MEASURED, stages=(failed,), notes=("`push_to_hub` was called but not executed " * 3,))
     lines = [*run_lines(measured, Style(width=width)), *failure_lines(measured, Style(width=width))]
     assert max(columns(line) for line in lines) <= width
-    assert LONG.split() == " ".join(lines[lines.index("the forward stage failed") + 1 :]).split()[1:]
+    words = " ".join(lines[lines.index("the forward stage failed") + 1 :]).split()[1:]
+    assert LONG.split() == words[: len(LONG.split())]
 
 
 def test_one_batch_is_one_batch() -> None:

@@ -15,7 +15,7 @@ MEASUREMENTS = "\b\nMeasurements for --also:\n" + "\n".join(f"  {name:<12} {what
 EXIT_CODES = """\b
 Exit codes:
   0    no mistake is confirmed
-  1    mistakes are confirmed, or a stage of training fails
+  1    mistakes are confirmed, or the script fails by its own error
   2    wrong usage or configuration, or a missing file
   3    could not judge: no training call was reached, or a limit was hit
   130  interrupted; the script and all its processes were ended"""

@@ -123,11 +123,9 @@ class GivenValue:
     def _range(self) -> str:
         if self.is_finite is False:
             return ", not all finite"
-        return (
-            f", from {self.lowest:g} to {self.highest:g}"
-            if self.lowest is not None and self.highest is not None
-            else ""
-        )
+        if self.lowest is None or self.highest is None:
+            return ""
+        return f", from {self.lowest:.4g} to {self.highest:.4g}" if self.shape else f", {self.lowest:.4g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lintrain.evidence.run import Evidence, Stage
-from lintrain.evidence.stages import BEFORE_TRAINING, EndingKind
+from lintrain.evidence.stages import BEFORE_TRAINING, EndingKind, Failure
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
 from lintrain.runtime.parent.record import Record
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.verdicts.endings.explaining import Explanation, explain
 from lintrain.verdicts.judging import RULE_FAILED, Judged
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
@@ -19,7 +20,7 @@ Format = Callable[[Location], str]
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """0 nothing confirmed, 1 mistakes confirmed, 3 could not judge; with one line that says why."""
+    """0 nothing confirmed, 1 mistakes confirmed or the script fails, 3 could not judge; with one line that says why."""
 
     exit_code: int
     reason: str
@@ -33,18 +34,25 @@ def plain_line(location: Location) -> str:
 def conclude(
     record: Record, judged: Sequence[Judged], shown_as: Format = plain_line, failed: Sequence[str] = ()
 ) -> Conclusion:
-    """The exit code of a probe: a confirmed mistake or a failing stage takes precedence over what could not be judged.
+    """The exit code of a probe: a confirmed mistake or an error of the script precedes what could not be judged.
 
+    An error because something is not on this machine (a package, a file, a GPU, the hub) is none of the script's.
     `shown_as` formats a location for the user; `failed` are rules that failed on the script's text.
     """
     mistakes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
     counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
     failing = [stage for run in record.runs if (stage := run.failed_stage) and stage.name not in BEFORE_TRAINING]
+    error = failing[0].failure if failing else error_before_training(record)
+    cause = explain(error) if error else Explanation()
     if counted:
         number = f"{len(counted)} mistake{'' if len(counted) == 1 else 's'} confirmed"
         return Conclusion(CONFIRMED, f"{number}{_but_stopped(record, shown_as)}")
+    if failing and not cause.is_of_surroundings:
+        return Conclusion(CONFIRMED, f"training fails in its {failing[0].name} stage{_because(cause)}")
     if failing:
-        return Conclusion(CONFIRMED, f"training fails in its {failing[0].name} stage, and no rule explains why")
+        return Conclusion(NOT_JUDGED, f"could not judge the {failing[0].name} stage: {cause.cause}")
+    if error and not cause.is_of_surroundings:
+        return Conclusion(CONFIRMED, f"{why_stopped(record, shown_as)}{_likely(cause)}")
     if record.ending.kind is not EndingKind.MEASURED:
         return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record, shown_as)}")
     unmeasured = [stage for run in record.runs for stage in run.stages if _is_our_failure(stage)]
@@ -54,6 +62,29 @@ def conclude(
     if failed_rules:
         return Conclusion(NOT_JUDGED, f"could not judge: lintrain's own `{failed_rules[0]}` failed")
     return Conclusion(NOTHING_CONFIRMED, "nothing confirmed")
+
+
+def error_before_training(record: Record) -> Failure | None:
+    """The error of the script that ended a probe outside of any stage of training; None if another thing ended it."""
+    ending = record.ending
+    if ending.kind is EndingKind.CRASHED:
+        return next((run.failure for run in record.runs if run.failure), None)
+    if ending.kind is EndingKind.STOPPED and ending.reason:
+        kind, _, message = ending.reason.partition(": ")
+        return Failure(kind, message, None)
+    return None
+
+
+def _because(cause: Explanation) -> str:
+    return f": {_likelihood(cause)}{cause.cause}" if cause.kind else ", and no rule explains why"
+
+
+def _likely(cause: Explanation) -> str:
+    return f": {_likelihood(cause)}{cause.cause}" if cause.kind else ""
+
+
+def _likelihood(cause: Explanation) -> str:
+    return "" if cause.is_certain else "likely, "
 
 
 def _is_our_failure(stage: Stage) -> bool:

@@ -16,6 +16,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.verdict import Measured, Verdict
 from lintrain.report.machine.document import ProbeEntry
 from lintrain.report.page.markup import Markup, joined, table, tag, whole_page, with_code
+from lintrain.report.text.causes import cause_lines
 from lintrain.report.text.findings import fix_text_of, message_of
 from lintrain.report.text.frame import Row, rows_of
 from lintrain.report.text.style import printable, window
@@ -119,6 +120,7 @@ def failure(evidence: Evidence, find_source: FindSource) -> Markup | None:
         tag("p", tag("code", where), class_="where") if where else None,
         tag("pre", tag("code", error.code), tabindex="0") if error.code else None,
         tag("pre", f"{error.type}: {error.message}", class_="error", tabindex="0"),
+        tag("ul", *(tag("li", f"{label}: {text}") for label, text in cause_lines(error))),
         tag("details", tag("summary", "traceback"), tag("pre", "\n".join(error.frames), tabindex="0"))
         if error.frames
         else None,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lintrain.evidence.run import Evidence, Stage
+from lintrain.report.text.causes import remark_lines
 from lintrain.report.text.stage_numbers import aligned, extra_lines, lines_below, no_source, numbers
 from lintrain.report.text.style import Style, clip, columns, printable, style_of, wrap
 from lintrain.source.source import FindSource, line_of
@@ -130,6 +131,7 @@ def failure_lines(evidence: Evidence, style: Style, find_source: FindSource = no
             yield f"  {style.paint(part, 'red')}"
     for frame in failure.frames:
         yield f"    {style.paint(clip(printable(frame), style.width - 4), dim=True)}"
+    yield from remark_lines(failure, style)
 
 
 def device_lines(runs: Sequence[Evidence]) -> Iterator[str]:

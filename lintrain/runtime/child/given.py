@@ -133,7 +133,7 @@ def _expressions(statement: ast.AST) -> Iterator[ast.expr]:
 
 
 def _readable(node: ast.AST) -> Iterator[ast.expr]:
-    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Load):
         yield node
     for child in ast.iter_child_nodes(node):
         yield from _readable(child)

@@ -6,7 +6,7 @@ from math import prod
 
 from lintrain.evidence.stages import GivenValue
 from lintrain.verdicts.endings.kinds import Answer, Raised
-from lintrain.verdicts.endings.script_conditions import written_values
+from lintrain.verdicts.endings.script_conditions import in_keras, written_values
 
 LOSSES = ("cross_entropy", "nll_loss")
 
@@ -74,7 +74,7 @@ def labels_of(raised: Raised) -> tuple[GivenValue, int] | None:
 def label_beyond(raised: Raised) -> Answer:
     """A label that is not below the number of outputs, though the labels start at 0."""
     found = labels_of(raised)
-    if raised.number("label") < 0:
+    if raised.number("label") < 0 or in_keras(raised):
         return False
     if found is None:
         return None

@@ -15,10 +15,10 @@ from lintrain.verdicts.endings import call_conditions, script_conditions
 from lintrain.verdicts.endings.kinds import Answer, Kind, Raised
 
 TABLES = {
-    "lightning": "lightning",
-    "keras": "keras",
     "torch_calls": "torch",
     "torch_training": "torch",
+    "lightning": "lightning",
+    "keras": "keras",
     "hugging_face": "transformers",
     "pandas": "pandas",
     "sklearn": "scikit-learn",

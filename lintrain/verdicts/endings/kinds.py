@@ -82,8 +82,11 @@ class Kind:
     is_of_surroundings: bool = False
 
     def matches(self, failure: Failure) -> Raised | None:
-        """The error as this kind sees it; None for an error with another message, class or origin."""
-        if not {failure.type, *failure.kinds} & set(self.types.split()):
+        """The error as this kind sees it; None for an error with another message, class or origin.
+
+        A message without a class, which a person has copied, is of any class.
+        """
+        if not ({failure.type, *failure.kinds} & set(self.types.split()) if failure.type else self.pattern):
             return None
         found = re.search(self.pattern, failure.message, re.DOTALL)
         is_elsewhere = self.raised_in and failure.raised_in and not re.search(self.raised_in, failure.raised_in)
