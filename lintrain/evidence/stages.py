@@ -136,7 +136,7 @@ class Failure:
     `raised_in` is the function of a library that raised it, as `torch.nn.functional.embedding`; `kinds` are the names
     of its base classes, `caused_by` the errors that it follows from. `given` are the values at the failing call, and
     `around` the heads of the blocks that the user's line is in. `worker` names the process of a loader that it comes
-    from; `forward` is the location that made the tensor whose backward pass failed.
+    from; `forward` are the lines of the user that made what a backward pass fails on, and that changed it since.
     """
 
     type: str
@@ -151,7 +151,7 @@ class Failure:
     given: tuple[GivenValue, ...] = ()
     around: tuple[str, ...] = ()
     worker: str = ""
-    forward: Location | None = None
+    forward: tuple[str, ...] = ()
 
     def contains(self, *texts: str) -> bool:
         """Whether the error, written as `Type: message`, holds one of the texts."""

@@ -78,6 +78,11 @@ def unwrapped(message: str) -> Failure | None:
     return read_traceback(message)
 
 
+def read_frames(text: str) -> list[TextFrame]:
+    """The frames of the last traceback in a text."""
+    return _frames(text.splitlines())
+
+
 def _frames(lines: Sequence[str]) -> list[TextFrame]:
     """The frames of the last traceback: those after the last line that begins one."""
     starts = [index for index, line in enumerate(lines) if "Traceback (most recent call last)" in line]

@@ -29,8 +29,7 @@ def cause_lines(failure: Failure) -> Iterator[tuple[str, str]]:
     yield from (("given", fact) for fact in found.facts)
     if failure.worker:
         yield "in", failure.worker
-    if failure.forward:
-        yield "forward", f"{failure.forward.path}:{failure.forward.line} made what the backward pass fails on"
+    yield from (("forward", line) for line in failure.forward)
     if found.fix:
         yield "help", found.fix
     if found.page:

@@ -12,12 +12,14 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from lintrain.runtime.child import hub, label_rows, processes, quick_datasets
 from lintrain.runtime.child.channel import EVENTS, Channel, take_key, take_named_key
+from lintrain.runtime.child.frames import FORWARD_TRACE
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.keras import keras_patches as keras
@@ -47,6 +49,8 @@ def start(request: dict[str, Any]) -> None:
     session.keeper.install(hooks, is_root=session.is_root)
     hub.install(session, hooks)
     _run_eagerly(session, hooks)
+    if request.get("is_second_try"):
+        hooks.add("torch", _detect_anomalies)
     _keep_terminal()
     if session.reproducer is not None:
         session.reproducer.install(hooks)
@@ -149,6 +153,28 @@ def _patch_compile(session: ProbeSession, torch: Any) -> None:
         return compile_(*args, **{**given, "backend": "eager"})
 
     torch.compile = left_out
+
+
+def _detect_anomalies(torch: Any) -> None:
+    """Let autograd remember where each operation was called, and keep that of one whose backward pass fails.
+
+    Torch writes it as a warning, which the script may filter, so it is caught here and put on the error.
+    """
+    torch.autograd.set_detect_anomaly(True, check_nan=False)
+    run = torch.autograd._engine_run_backward
+
+    @functools.wraps(run)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                return run(*args, **kwargs)
+            except Exception as error:
+                texts = [str(each.message) for each in caught]
+                setattr(error, FORWARD_TRACE, next((text for text in texts if "forward call" in text), ""))
+                raise
+
+    torch.autograd._engine_run_backward = watched
 
 
 STDIN = 0

@@ -18,14 +18,16 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from lintrain.evidence.run import Failure
-from lintrain.evidence.tracebacks import unwrapped
+from lintrain.evidence.tracebacks import read_frames, unwrapped
 from lintrain.model.location import Location
-from lintrain.runtime.child.given import blocks_around, given_values, near_files
+from lintrain.runtime.child.given import blocks_around, changed_in_place, given_values, near_files
 from lintrain.runtime.child.library import loaded
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_FOLDER = os.getcwd()
 LONGEST_MESSAGE = 2_000
+FORWARD_TRACE = "lintrain_forward_trace"
+"""The attribute of an error of a backward pass with the traceback of its forward call."""
 DOWNLOADED = ("/evaluate_modules/", "/datasets_modules/", "/transformers_modules/")
 """Folders of code that the libraries of Hugging Face load from their hub."""
 _cells: dict[str, list[tuple[int, int, int]]] = {}
@@ -170,6 +172,20 @@ def failure_of(error: BaseException, fallback: Location | None) -> Failure:
         caused_by=tuple(f"{type(each).__name__}: {_message(each)[:200]}" for each in _causes(error)),
         given=(*given_values(users, behind), *near_files(error)),
         around=blocks_around(users),
+        forward=_forward_lines(error),
+    )
+
+
+def _forward_lines(error: BaseException) -> tuple[str, ...]:
+    """The user's line whose backward pass fails, as autograd remembers it, and the lines that change its result."""
+    frames = read_frames(str(getattr(error, FORWARD_TRACE, "")))
+    own = next((frame for frame in reversed(frames) if is_users(frame.path)), None)
+    if own is None:
+        return ()
+    changes = changed_in_place(own.path, own.line)
+    return (
+        f"{spot(own.path, own.line)}: {own.code}",
+        *(f"{spot(own.path, line)}: {code} (changes its result in place)" for line, code in changes),
     )
 
 

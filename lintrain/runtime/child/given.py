@@ -298,6 +298,41 @@ def _module(value: Any) -> dict[str, Any]:
     }
 
 
+def changed_in_place(path: str, line: int) -> list[tuple[int, str]]:
+    """The statements of a function that change in place what the statement at a line assigns, as line and code."""
+    tree = _parsed(path)
+    made = _statement(tree, line)
+    if tree is None or not isinstance(made, ast.Assign):
+        return []
+    names = {node.id for target in made.targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    later = [node for node in ast.walk(_scope(tree, line)) if isinstance(node, ast.stmt) and node.lineno >= line]
+    return [(node.lineno, ast.unparse(node)) for node in later if _changes(node, names)]
+
+
+def _changes(node: ast.stmt, names: set[str]) -> bool:
+    match node:
+        case ast.AugAssign(target=ast.Name(id=name)) | ast.AugAssign(target=ast.Subscript(value=ast.Name(id=name))):
+            return name in names
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))]):
+            return name in names
+        case ast.Expr(value=value) | ast.Assign(value=value) | ast.Return(value=ast.expr() as value):
+            return any(_is_in_place(call, names) for call in ast.walk(value) if isinstance(call, ast.Call))
+        case _:
+            return False
+
+
+def _is_in_place(call: ast.Call, names: set[str]) -> bool:
+    """A method such as `add_`, or a function with `inplace=True`, of one of the names."""
+    options = [option for option in call.keywords if option.arg == "inplace"]
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if name in names:
+            return attr.endswith("_") and not attr.endswith("__")
+        case ast.Call(args=[ast.Name(id=name), *_]) if name in names and options:
+            return isinstance(options[0].value, ast.Constant) and options[0].value.value is True
+        case _:
+            return False
+
+
 def near_files(error: BaseException) -> tuple[GivenValue, ...]:
     """A file of nearly the name of one that is missing, in the same folder."""
     name = getattr(error, "filename", None)

@@ -41,7 +41,8 @@ class PassRequest:
     taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
     add to them. `compiles` says whether lintrain's own modules may be kept compiled. `reproduces` asks to keep what a
     failing stage needs to fail again. `offline` asks to reach no other machine; `secret` marks to the kernel the
-    connections that the guard watches. With a `timeline` nothing is measured but the first steps.
+    connections that the guard watches. With a `timeline` nothing is measured but the first steps. `is_second_try` turns
+    torch's anomaly detection on: the first pass ended in a backward pass.
     """
 
     script: str
@@ -61,6 +62,7 @@ class PassRequest:
     compiles: bool = field(default_factory=lambda: not sys.dont_write_bytecode)
     timeline: TimelineRequest | None = None
     offline: bool = False
+    is_second_try: bool = False
     secret: int = field(default_factory=lambda: int.from_bytes(os.urandom(8), "big") >> 1 | 1, repr=False)
 
 

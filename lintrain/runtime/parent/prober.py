@@ -35,6 +35,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 KEPT = "kept"
 """In the temporary folder: what the child kept."""
+LEAST_SECONDS = 2.0
+"""Of the time limit, for a second try to begin."""
 GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 
 
@@ -76,6 +78,8 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     runs: list[Evidence] = []
     ends = time.monotonic() + wanted.bounds.seconds
     evidence, ending, is_whole = _cpu_pass(wanted, temporary, listen)
+    if evidence is not None and _fails_in_backward(evidence):
+        evidence = _with_forward_lines(evidence, wanted, temporary, ends)
     if evidence is not None:
         # Further passes only where the first went well: they would fail at the same line, at the same cost.
         if ending.kind is EndingKind.MEASURED:
@@ -126,12 +130,40 @@ def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) 
     return evidence, second, True
 
 
+def _fails_in_backward(evidence: Evidence) -> bool:
+    """Whether autograd itself fails in an operation, whose forward call it can name."""
+    failure = evidence.failure
+    is_of_engine = failure is not None and failure.raised_in.endswith("_engine_run_backward")
+    return is_of_engine and not failure.contains("does not require grad") if failure else False
+
+
+def _with_forward_lines(evidence: Evidence, wanted: Wanted, temporary: Path, ends: float) -> Evidence:
+    """The evidence of a failing backward pass, with the lines of the forward pass that a second try found."""
+    left = ends - time.monotonic()
+    if left < LEAST_SECONDS:
+        return evidence
+    again = replace(wanted, bounds=replace(wanted.bounds, seconds=left), also=(), overfit=0, kept=None)
+    found, _ = _pass(again, temporary, "cpu", wanted.full_data, lambda _: None, is_second_try=True)
+    lines = found.failure.forward if found is not None and found.failure is not None else ()
+    return replace(evidence, stages=tuple(_with_lines(stage, lines) for stage in evidence.stages))
+
+
+def _with_lines(stage: Stage, lines: tuple[str, ...]) -> Stage:
+    return replace(stage, failure=replace(stage.failure, forward=lines)) if stage.failure else stage
+
+
 def _with_time_left(wanted: Wanted, ending: Ending) -> Wanted:
     return replace(wanted, bounds=replace(wanted.bounds, seconds=max(1.0, wanted.bounds.seconds - ending.seconds)))
 
 
 def _pass(
-    wanted: Wanted, temporary: Path, device: str, full_data: bool, listen: Callable[[Event], None]
+    wanted: Wanted,
+    temporary: Path,
+    device: str,
+    full_data: bool,
+    listen: Callable[[Event], None],
+    *,
+    is_second_try: bool = False,
 ) -> tuple[Evidence | None, Ending]:
     folder = Path(tempfile.mkdtemp(dir=temporary))
     exchange = new_exchange(folder)
@@ -151,6 +183,7 @@ def _pass(
         downloads=paths_of_downloads(),
         reproduces=wanted.kept is not None,
         offline=wanted.offline,
+        is_second_try=is_second_try,
     )
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
     ending = launch.follow(wanted.bounds, listen)

@@ -247,10 +247,10 @@ class LoopRun(LoaderRun):
         self.measured(ended_in=statement_now(self.session.script))
         self.finish()
 
-    def on_error(self, error: BaseException, stage: StageName) -> None:
-        """The script ended in a stage; those after it are not reached."""
-        if stage in self.statuses:  # it went through before: the next one fails
-            stage = next((name for name in AFTER_DATASET if name not in self.statuses), stage)
+    def on_error(self, error: BaseException, stage: StageName, batch: int = 0) -> None:
+        """The script ended in a stage, at a batch of the loop; those after it are not reached."""
+        # The stage passed with an earlier batch. What it measured there stays, and its result is that of the last one.
+        self.about = f"batch {batch}" if batch and stage in self.statuses and stage in TRAINING_STAGES else self.about
         self.record_failure(stage, error)
         self.skip_missing(AFTER_DATASET, f"the {stage} stage failed")
 

@@ -24,6 +24,8 @@ class Watch(LoopState):
         self.run: LoopRun | None = None
         self.metrics = MetricUses(self)
         self.is_in_main_thread = self._went_backward = False
+        self.taken = 0
+        self.phase = StageName.BATCH
         self._last_step: list[Line] = []
 
     @property
@@ -51,6 +53,9 @@ class Watch(LoopState):
         self.bounds.on_batch()
         if self.run is None:
             self.loader = loader
+        if loader is self.loader:
+            self.phase = StageName.BATCH
+            self.taken += 1
 
     def on_batch(self, loader: Any, batch: Any) -> None:
         """A loader gave a batch."""
@@ -59,6 +64,7 @@ class Watch(LoopState):
         # its validation loader first, to show a sample.
         if self.run is None or loader is self.loader:
             self.loader = loader
+            self.phase = StageName.FORWARD
             self.iteration = Iteration(batch)
             if not self.rounds:
                 self.effects.on_batch()
@@ -120,6 +126,8 @@ class Watch(LoopState):
         """Without a loader that says so, a batch ends with its backward pass: its graph is not held beyond it."""
         if self._went_backward and self.loader is None and not self.is_guided:
             self.iteration = Iteration()
+            self.phase = StageName.FORWARD
+            self.taken += 1
         self._went_backward = False
 
     def on_backward_start(self, loss: Any) -> None:
@@ -143,10 +151,12 @@ class Watch(LoopState):
         with self.paused():
             run.on_backward_start(self.iteration, loss)
         self.effects.on_backward_start(loss)
+        self.phase = StageName.BACKWARD
 
     def on_backward_end(self) -> None:
         """Gradients are there."""
         self._went_backward = True
+        self.phase = StageName.STEP
         self.effects.ledger.on_backward_end()
         if self.run is not None:
             with self.paused():
@@ -269,7 +279,7 @@ class Watch(LoopState):
             self.passes.clear()  # the error came between them and their backward pass
         run = self.run or self._enter(None, failed=stage)
         with self.paused():
-            run.on_error(error, stage)
+            run.on_error(error, stage, self.taken)
         self.close(run)
         return True
 
@@ -281,10 +291,8 @@ class Watch(LoopState):
 
     def _stage(self) -> StageName:
         """The stage of a run that the script is in."""
-        if self.run is not None and self.run.is_settled:
+        if self.run is not None and self.run.is_settled and not (self.is_taking and self.phase is StageName.BATCH):
             return StageName.EVALUATION
-        if self.is_taking:
-            return StageName.BATCH
         if self.is_stepping:
             return StageName.STEP
-        return StageName.FORWARD
+        return StageName.BATCH if self.is_taking else self.phase
