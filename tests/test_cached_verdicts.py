@@ -45,11 +45,11 @@ class Project:
         self.finding = Finding("missing-num-labels", Level.ERROR, location, "too few labels")
         self.keep(VERDICT)
 
-    def keep(self, verdict: Verdict) -> None:
-        """What a probe leaves."""
+    def keep(self, verdict: Verdict, files: tuple[Path, ...] = ()) -> None:
+        """What a probe leaves that loaded these files, or all."""
         evidence = Evidence(str(self.script), "transformers", "Trainer", None, None, "cpu", {"torch": "2.13.0"})
         python = str(self.torch.parents[3] / "bin" / "python")
-        ending = Ending(EndingKind.MEASURED, files=(str(self.script), str(self.module)))
+        ending = Ending(EndingKind.MEASURED, files=tuple(map(str, files or (self.script, self.module))))
         record = Record(SCHEMA, "1.0", str(self.script), "", python, ending, (evidence,))
         keep_verdicts(record, [(self.finding, verdict)])
 
@@ -82,6 +82,22 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 def test_it_is_gone_when_something_that_it_rests_on_is(project: Project, change: Callable[[Project], object]) -> None:
     change(project)
     assert project.verdict() is None
+
+
+def test_a_later_probe_that_could_not_show_it_takes_nothing_back(project: Project) -> None:
+    project.keep(Verdict.inconclusive("the probe ended before this line"))
+    assert project.verdict() == VERDICT
+
+
+def test_a_later_probe_that_loaded_less_leaves_it_bound_to_what_it_was_measured_with(project: Project) -> None:
+    project.keep(Verdict.inconclusive("the probe ended before this line"), files=(project.script,))
+    project.module.write_text("SIZE = 3\n")
+    assert project.verdict() is None
+
+
+def test_a_later_probe_that_refutes_it_replaces_it(project: Project) -> None:
+    project.keep(Verdict.refuted("labels reach 1"))
+    assert project.verdict() == Verdict.refuted("labels reach 1")
 
 
 def test_it_is_no_verdict_of_unsaved_text_another_lintrain_or_another_claim(project: Project) -> None:

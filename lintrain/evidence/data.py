@@ -95,7 +95,7 @@ class TokenizerEvidence:
 
     `checkpoint` is the name or folder that it was loaded from. `adds_bos` and `adds_eos` say whether it adds these to
     a text. `shared` is the share of the tokens of the model's own tokenizer that have the same id here, None if that
-    tokenizer is not on this machine.
+    tokenizer is not on this machine. `made_ids`: it is the only one that the script encoded texts with.
     """
 
     name: str
@@ -108,6 +108,7 @@ class TokenizerEvidence:
     adds_bos: bool = False
     adds_eos: bool = False
     shared: float | None = None
+    made_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)

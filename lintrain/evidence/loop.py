@@ -176,7 +176,8 @@ class LoopEvidence:
     model's forward; `learning_rates` are those of the first group, step by step. `clipped_after_step`,
     `clipped_before_backward`: clipping without fresh gradients, after or before the step of its batch.
     `batches_per_step`: the batches that were taken for every step. `seen_at`: by the names of these counts, where in
-    the script it first came to that.
+    the script it first came to that. `skipped` are lines of the loop, and of functions that it called, that never ran
+    while it was followed.
     """
 
     batches: int = 0
@@ -212,6 +213,7 @@ class LoopEvidence:
     reached: ReachedWeights | None = None
     losses: tuple[LossEvidence, ...] = ()
     seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
+    skipped: tuple[Location, ...] = ()
 
     @property
     def alignment(self) -> TargetAlignment | None:

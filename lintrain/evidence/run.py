@@ -157,6 +157,14 @@ class Evidence:
         last = self.ended_in
         return last is not None and last.path == location.path and location.line > last.end_line
 
+    def skipped(self, location: Location) -> bool:
+        """Whether a loop that was followed never came to any line of a location: a branch that was not taken."""
+        of_loop = self.loop.skipped if self.loop else ()
+        return any(
+            each.path == location.path and each.line <= location.line and location.end_line <= each.end_line
+            for each in of_loop
+        )
+
     def failed_with(self, *texts: str) -> Stage | None:
         """The first failed stage whose error (`Type: message`) holds one of the texts, or None."""
         return next((stage for stage in self.stages if stage.failure and stage.failure.contains(*texts)), None)

@@ -63,6 +63,9 @@ def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
         verdict = rule.verify(rule.restored(finding), evidence)
     except Exception as error:  # noqa: BLE001 - a rule that fails is reported, and the others still run
         return Verdict.inconclusive(failed_rule(rule, error))
+    if verdict.outcome is Outcome.REFUTED and evidence.skipped(finding.location):
+        reason = f"the followed steps did not run this line; what they show: {verdict.reason}"
+        return Verdict.inconclusive(reason, **verdict.measured)
     is_driven = evidence.loop is None  # an extra pass may have measured more of a loop
     is_out_of_reach = evidence.never_came_to(finding.location) and evidence.split(finding.subject or "") is None
     if verdict.outcome is Outcome.REFUTED and is_driven and is_out_of_reach:

@@ -135,8 +135,10 @@ class TokenizerModelMismatch(Rule):
         if tokenizer is None or model is None or tokenizer.shared is None:
             return Verdict.inconclusive("the tokenizer of the model's checkpoint is not on this machine")
         text = f"{tokenizer.shared:.0%} of the tokens have the same id as in `{model.checkpoint}`"
-        if tokenizer.shared >= SAME:
+        if tokenizer.shared >= SAME and tokenizer.made_ids:
             return Verdict.refuted(text, shared=tokenizer.shared)
+        if tokenizer.shared >= SAME:
+            return Verdict.inconclusive(f"{text}, but another tokenizer may have encoded the rows")
         if tokenizer.shared < OTHER:
             return Verdict.confirmed(text, shared=tokenizer.shared)
         return Verdict.inconclusive(text, shared=tokenizer.shared)

@@ -79,11 +79,11 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
 
 def _failure(code: str, names: dict[str, Any]) -> Any:
     from lintrain.runtime.child.frames import failure_of
-    from lintrain.runtime.child.given import _parsed
+    from lintrain.runtime.child.given import parsed
 
     path = str(Path.cwd() / "train.py")
     linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
-    _parsed.cache_clear()
+    parsed.cache_clear()
     _seed()
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):

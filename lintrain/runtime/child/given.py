@@ -92,7 +92,8 @@ def _kept_names(tree: ast.Module | None, line: int) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _parsed(path: str) -> ast.Module | None:
+def parsed(path: str) -> ast.Module | None:
+    """A file as a tree; None if its text cannot be read."""
     try:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
@@ -100,7 +101,7 @@ def _parsed(path: str) -> ast.Module | None:
 
 
 def _tree(frame: FrameType) -> ast.Module | None:
-    return _parsed(frame.f_code.co_filename)
+    return parsed(frame.f_code.co_filename)
 
 
 def _statement(tree: ast.Module | None, line: int) -> ast.AST | None:
@@ -300,7 +301,7 @@ def _module(value: Any) -> dict[str, Any]:
 
 def changed_in_place(path: str, line: int) -> list[tuple[int, str]]:
     """The statements of a function that change in place what the statement at a line assigns, as line and code."""
-    tree = _parsed(path)
+    tree = parsed(path)
     made = _statement(tree, line)
     if tree is None or not isinstance(made, ast.Assign):
         return []

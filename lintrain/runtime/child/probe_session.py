@@ -51,7 +51,8 @@ ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 class ProbeSession:
     """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through.
 
-    `knows_origins`: it was recorded which weights of a model a checkpoint filled.
+    `knows_origins`: it was recorded which weights of a model a checkpoint filled. `tokenizers` are those that the
+    script encoded texts with.
     """
 
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
@@ -80,6 +81,7 @@ class ProbeSession:
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
         self.objects = Objects()
+        self.tokenizers: dict[int, Any] = {}
         self.watch: Any = None
         self.timeline: Any = None
         self.launcher = ""

@@ -1,18 +1,46 @@
-"""The tokenizer of a run: given to the trainer or its collator, else the one that the script made.
+"""The tokenizer of a run: the one that encoded texts, else that of the trainer or collator, else the script's only one.
 
 How long the lists of a column are.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
 from lintrain.evidence.run import TokenizerEvidence
-from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.model import base_model
+
+ENCODERS = ("__call__", "encode", "batch_encode_plus", "apply_chat_template")
+MOST = 8
+
+
+def install(session: ProbeSession, hooks: AfterImport) -> None:
+    """Remember the tokenizers that the script, or a library for it, encodes texts with."""
+    module = "transformers.tokenization_utils_base"
+    hooks.add(module, lambda loaded: [_watch(session, loaded.PreTrainedTokenizerBase, name) for name in ENCODERS])
+
+
+def _watch(session: ProbeSession, kind: Any, name: str) -> None:
+    encode = getattr(kind, name, None)
+    if encode is None:  # since transformers 5 some of them are gone
+        return
+
+    @functools.wraps(encode)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        caller = callers_frame(1)
+        is_own = caller is not None and str(caller.f_globals.get("__name__", "")).startswith("lintrain.")
+        if not is_own and len(session.tokenizers) < MOST:
+            session.tokenizers[id(self)] = self
+        return encode(self, *args, **kwargs)
+
+    setattr(kind, name, watched)
 
 
 def find_tokenizer(run: MeasuredRun) -> Any | None:
@@ -20,6 +48,8 @@ def find_tokenizer(run: MeasuredRun) -> Any | None:
     module = loaded("transformers.tokenization_utils_base")
     if module is None:
         return None
+    if len(run.session.tokenizers) == 1:
+        return next(iter(run.session.tokenizers.values()))
     for owner, name in run.tokenizer_holders():
         found: Any = getattr(owner, "__dict__", {}).get(name)
         found = getattr(found, "tokenizer", found)
@@ -57,6 +87,7 @@ def measure_tokenizer(run: MeasuredRun) -> TokenizerEvidence | None:
         adds_bos=len(ids) > 1 and ids[0] == tokenizer.bos_token_id,
         adds_eos=len(ids) > 1 and ids[-1] == tokenizer.eos_token_id,
         shared=_shared(run, tokenizer),
+        made_ids=[*run.session.tokenizers.values()] == [tokenizer],
     )
 
 

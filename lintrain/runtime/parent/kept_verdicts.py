@@ -33,6 +33,7 @@ SCHEMA = 1
 Judged = tuple[Finding, Verdict]
 
 
+INCONCLUSIVE = Verdict.inconclusive("")
 NOT_KEPT = "the verdicts are not cached for later checks"
 
 
@@ -46,12 +47,25 @@ def keep_verdicts(record: Record, judged: Iterable[Judged]) -> str:
     # Verdicts depend on the versions that ran: a folder `NAME-VERSION.dist-info` that is gone means another version.
     common["packages"] = [str(folder) for folder in _installed(record)]
     for file, about in by_file.items():
-        verdicts = [{"claim": _claim(finding), **dataclasses.asdict(verdict)} for finding, verdict in about]
+        earlier = KeptVerdicts(str(file), record.lintrain)
+        new = {json.dumps(_claim(finding)): verdict for finding, verdict in about}
+        kept = _not_taken_back(new, earlier.all)
+        # A verdict stays valid only while all that it was measured with is the same: this probe may have loaded less.
+        rests_on = {**common, "texts": {**earlier.texts, **texts}} if kept else common
+        verdicts = [{"claim": json.loads(claim), **dataclasses.asdict(one)} for claim, one in {**new, **kept}.items()]
         try:
-            _write(*_location_of(file), {**common, "verdicts": verdicts})
+            _write(*_location_of(file), {**rests_on, "verdicts": verdicts})
         except OSError as error:
             return f"{NOT_KEPT}: {(error.strerror or str(error)).lower()}"
     return ""
+
+
+def _not_taken_back(new: Mapping[str, Verdict], earlier: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """The earlier verdicts on which a probe is inconclusive: one that was cut off takes nothing back."""
+    decided = {claim: one for claim, one in earlier.items() if one.outcome is not Outcome.INCONCLUSIVE}
+    return {
+        claim: one for claim, one in decided.items() if new.get(claim, INCONCLUSIVE).outcome is INCONCLUSIVE.outcome
+    }
 
 
 class KeptVerdicts:
@@ -61,6 +75,17 @@ class KeptVerdicts:
         self._file = _absolute(path)
         self._lintrain = lintrain
         self._text = text
+        self._texts: Mapping[str, str] = {}
+
+    @property
+    def all(self) -> Mapping[str, Verdict]:
+        """Every valid verdict, by its claim as JSON."""
+        return self._verdicts
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The digests of the files that the verdicts rest on, while they are valid."""
+        return self._texts if self._verdicts else {}
 
     def of(self, finding: Finding) -> Verdict | None:
         """The verdict of the last probe on a finding; None if there is none that is still valid."""
@@ -85,6 +110,7 @@ class KeptVerdicts:
             return
         if not all(os.path.isdir(folder) for folder in stored["packages"]):  # noqa: PTH112 - of strings, on every check
             return
+        self._texts = stored["texts"]
         for one in stored["verdicts"]:
             measured = cast("Mapping[str, Any]", one["measured"])
             yield json.dumps(one["claim"]), Verdict(Outcome(one["outcome"]), str(one["reason"]), measured)

@@ -57,6 +57,7 @@ def loop_evidence(
         reached=reached,
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
         seen_at=dict(effects.counts.first_at),
+        skipped=state.ran_lines.skipped(has_come_round=effects.counts["backwards"] > 1),
     )
 
 

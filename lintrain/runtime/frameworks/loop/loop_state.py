@@ -27,6 +27,7 @@ from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.effects import Counts, Effects
 from lintrain.runtime.frameworks.loop.loaders import Loaders
 from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.frameworks.loop.ran_lines import RanLines
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.predictions import number, shape_of
 from lintrain.runtime.measure.replay import ids_and_mask
@@ -52,6 +53,7 @@ class LoopState(ABC):
         self.depth = self.rounds = self.backwards_by_hand = 0
         self.is_guided = self.is_taking = self.is_stepping = False
         self.is_over = self.comes_round = False
+        self.ran_lines = RanLines()
         self.passes = Passes(self.effects.counts)
         self.bounds = Bounds(self.effects.counts)
         self._is_paused = False

@@ -231,6 +231,7 @@ class Watch(LoopState):
         self.bounds.start()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
         self.run = LoopRun(self.session, location, self, self.metrics)
+        self.ran_lines.start()
         with self.paused():
             self.run.enter(self.loader, self.iteration, loss=loss, failed=failed)
         return self.run
@@ -260,6 +261,7 @@ class Watch(LoopState):
 
     def close(self, run: LoopRun) -> None:
         """Nothing more of a run will be seen."""
+        self.ran_lines.stop()
         self.passes.evaluate(self.optimizers)
         with self.paused():
             run.close()

@@ -24,6 +24,7 @@ from lintrain.runtime.child.frames import callers_frame, frame_location, users_f
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.measure import tokenizer
 from lintrain.runtime.measure.objects import models
 from lintrain.runtime.measure.objects.copies import generators_of, is_own, may_be_alike, read_copies
 from lintrain.runtime.measure.objects.objects import MOST
@@ -34,6 +35,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Patch the makers of the libraries as they are imported, in the script's own process only."""
     if not session.is_root:
         return
+    tokenizer.install(session, hooks)
     _watch_chats(session, hooks)
     _watch_learners(session, hooks)
     _watch_loaders(session, hooks)
@@ -49,8 +51,8 @@ def _watch_chats(session: ProbeSession, hooks: AfterImport) -> None:
     hooks.add(module, lambda loaded: _watch(found, loaded.PreTrainedTokenizerBase))
 
 
-def _watch(found: dict[EncodedChat, None], tokenizer: Any) -> None:
-    encode = tokenizer.apply_chat_template
+def _watch(found: dict[EncodedChat, None], kind: Any) -> None:
+    encode = kind.apply_chat_template
 
     @functools.wraps(encode)
     def apply_chat_template(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -60,7 +62,7 @@ def _watch(found: dict[EncodedChat, None], tokenizer: Any) -> None:
             found[EncodedChat(location, type(encoded).__name__, _columns(encoded))] = None
         return encoded
 
-    tokenizer.apply_chat_template = apply_chat_template
+    kind.apply_chat_template = apply_chat_template
 
 
 def _columns(encoded: Any) -> tuple[str, ...]:

@@ -1,0 +1,105 @@
+"""Which lines of a loop ran while it was followed: a claim about a line that never ran was not observed.
+
+Only the user's own code is traced, from the first backward pass on, and each function for a few thousand lines at most:
+one that runs longer counts as having run everywhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from types import CodeType, FrameType
+from typing import Any
+
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import is_users, shown
+from lintrain.runtime.child.given import parsed
+
+MOST_LINES = 5_000
+"""Lines of one function that are traced: some milliseconds."""
+MOST_SKIPPED = 200
+
+
+class RanLines:
+    """Follows the frames of the script from `start` to `stop`."""
+
+    def __init__(self) -> None:
+        self._ran: dict[CodeType, set[int]] = {}
+        self._counts: Counter[CodeType] = Counter()
+        self._loops: dict[CodeType, ast.stmt | None] = {}
+        self._starts: dict[CodeType, int] = {}
+        self._is_on = False
+
+    def start(self) -> None:
+        """Trace the loop that the user's frames are in, unless a debugger or a coverage tool traces already."""
+        if sys.gettrace() is not None or threading.current_thread() is not threading.main_thread():
+            return
+        self._is_on = True
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            if is_users(frame.f_code.co_filename):
+                self._loops[frame.f_code] = _outermost_loop(frame.f_code.co_filename, frame.f_lineno, frame.f_code)
+                self._starts[frame.f_code] = frame.f_lineno
+                self._ran.setdefault(frame.f_code, set()).add(frame.f_lineno)
+                frame.f_trace = self._on_line
+            frame = frame.f_back
+        sys.settrace(self._on_call)
+
+    def stop(self) -> None:
+        """Trace no longer."""
+        if self._is_on and sys.gettrace() == self._on_call:
+            sys.settrace(None)
+        self._is_on = False
+
+    def _on_call(self, frame: FrameType, _event: str, _value: Any) -> Any:
+        code = frame.f_code
+        if code not in self._ran:
+            if not is_users(code.co_filename):
+                return None
+            self._ran[code] = {frame.f_lineno}
+        if self._loops.get(code, code) is None:  # called again as a whole
+            del self._loops[code]
+        return self._on_line if self._counts[code] < MOST_LINES else None
+
+    def _on_line(self, frame: FrameType, event: str, _value: Any) -> Any:
+        code = frame.f_code
+        if event == "line":
+            self._ran[code].add(frame.f_lineno)
+            self._counts[code] += 1
+        return self._on_line if self._is_on and self._counts[code] < MOST_LINES else None
+
+    def skipped(self, *, has_come_round: bool) -> tuple[Location, ...]:
+        """The lines of the loop, and of the functions that it called, that never ran; whole runs of lines.
+
+        Of lines above the first backward pass this is known if the loop has come round since.
+        """
+        found = (location for code in tuple(self._ran) for location in self._skipped_in(code, has_come_round))
+        return tuple(found)[:MOST_SKIPPED]
+
+    def _skipped_in(self, code: CodeType, has_come_round: bool) -> Iterator[Location]:
+        loop = self._loops.get(code)
+        if self._counts[code] >= MOST_LINES or (code in self._loops and loop is None):
+            return
+        first, last = (loop.lineno, loop.end_lineno or loop.lineno) if loop else (0, sys.maxsize)
+        if loop and not has_come_round:
+            first = self._starts[code]
+        lines = {line for _, _, line in code.co_lines() if line and first <= line <= last}
+        missing = sorted(lines - self._ran[code])
+        for _, each in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+            run = [line for _, line in each]
+            yield Location(shown(code.co_filename), run[0], 1, run[-1], 1_000)
+
+
+def _outermost_loop(path: str, line: int, code: CodeType) -> ast.stmt | None:
+    """The outermost loop around a line in its function; None if there is none, or the text cannot be read."""
+    tree = parsed(path)
+    loops = [
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.For | ast.While) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return next((loop for loop in loops if code.co_firstlineno <= loop.lineno), None)
