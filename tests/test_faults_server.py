@@ -86,7 +86,7 @@ def test_verdicts_that_a_server_cannot_keep_are_told_once(start: Start, tmp_path
     ("fault", "said"),
     [
         (KILLED, "could not judge: the process was killed by signal 9 (SIGKILL) while measuring"),
-        (STARVED, "training fails in its step stage, and no rule explains why"),
+        (STARVED, "could not judge the step stage: the machine has too little memory"),
     ],
 )
 def test_a_probed_script_that_dies_is_told_once_and_the_next_probe_works(

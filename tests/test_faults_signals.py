@@ -68,8 +68,8 @@ def test_a_script_out_of_memory_has_that_as_its_failure(tmp_path: Path, monkeypa
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, LOOP.replace("FAULT", STARVED))
     assert (probed.code, probed.document["reason"]) == (
-        1,
-        "training fails in its step stage, and no rule explains why",
+        3,
+        "could not judge the step stage: the machine has too little memory",
     )
     assert probed.stages["step"] == "failed"
     assert [stage["failure"]["type"] for stage in probed.run["stages"] if stage["failure"]] == ["MemoryError"]

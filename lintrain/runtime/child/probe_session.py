@@ -51,7 +51,8 @@ ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 class ProbeSession:
     """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through.
 
-    `knows_origins`: it was recorded which weights of a model a checkpoint filled. `tokenizers` are those that the
+    `knows_origins`: it was recorded which weights of a model a checkpoint filled. `may_trace`: the process is only the
+    probe's, so its lines may be followed. `tokenizers` are those that the
     script encoded texts with.
     """
 
@@ -86,7 +87,7 @@ class ProbeSession:
         self.timeline: Any = None
         self.launcher = ""
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
-        self.knows_origins = True
+        self.knows_origins = self.may_trace = True
         self._ended = False
         # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
         # Reentrant, for reporting measures objects, which may raise into `on_own_error`.

@@ -45,7 +45,7 @@ class InProcessSession(ProbeSession):
             channel,
         )
         self.events: list[dict[str, Any]] = channel.events
-        self.knows_origins = False
+        self.knows_origins = self.may_trace = False
 
     def note(self, text: str) -> None:
         """Calls further below in the script are not what was asked about here."""

@@ -23,12 +23,12 @@ MOST = 8
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Remember the tokenizers that the script, or a library for it, encodes texts with."""
-    module = "transformers.tokenization_utils_base"
-    hooks.add(module, lambda loaded: [_watch(session, loaded.PreTrainedTokenizerBase, name) for name in ENCODERS])
+    for name in ENCODERS:
+        hooks.add("transformers.tokenization_utils_base", functools.partial(_watch, session, name))
 
 
-def _watch(session: ProbeSession, kind: Any, name: str) -> None:
-    encode = getattr(kind, name, None)
+def _watch(session: ProbeSession, name: str, module: Any) -> None:
+    encode = getattr(module.PreTrainedTokenizerBase, name, None)
     if encode is None:  # since transformers 5 some of them are gone
         return
 
@@ -40,7 +40,7 @@ def _watch(session: ProbeSession, kind: Any, name: str) -> None:
             session.tokenizers[id(self)] = self
         return encode(self, *args, **kwargs)
 
-    setattr(kind, name, watched)
+    setattr(module.PreTrainedTokenizerBase, name, watched)
 
 
 def find_tokenizer(run: MeasuredRun) -> Any | None:

@@ -57,6 +57,9 @@ class RanLines:
 
     def _on_call(self, frame: FrameType, _event: str, _value: Any) -> Any:
         code = frame.f_code
+        # While Python shuts down, the names of this module are gone.
+        if not self._is_on or sys is None or sys.is_finalizing():
+            return None
         if code not in self._ran:
             if not is_users(code.co_filename):
                 return None

@@ -231,7 +231,8 @@ class Watch(LoopState):
         self.bounds.start()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
         self.run = LoopRun(self.session, location, self, self.metrics)
-        self.ran_lines.start()
+        if self.session.may_trace:
+            self.ran_lines.start()
         with self.paused():
             self.run.enter(self.loader, self.iteration, loss=loss, failed=failed)
         return self.run

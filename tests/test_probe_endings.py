@@ -1,0 +1,122 @@
+"""Endings of whole probes: the exit code, the stage by its name, the forward line, and what is not refuted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.probing import probe
+
+LOOP = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        return torch.randn({width}), index % 3
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.drop, self.last = nn.Linear(10, 16), nn.Dropout(), nn.Linear(16, 3)
+    def forward(self, rows):
+        hidden = torch.exp(self.first(rows) / 10)
+        {forward}
+        return self.last(self.drop(hidden))
+
+loader = DataLoader(Rows(), batch_size=8)
+model = Net()
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(2):
+    for step, (rows, labels) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(rows), labels{labels})
+        loss.backward()
+        optimizer.step()
+        {after}
+"""
+
+
+def script(width: str = "10", forward: str = "pass", labels: str = "", after: str = "pass") -> str:
+    return LOOP.format(width=width, forward=forward, labels=labels, after=after)
+
+
+def failed(document: dict[str, Any]) -> dict[str, Any]:
+    [run] = document["probe"]["runs"]
+    return next(stage for stage in run["stages"] if stage["status"] == "failed")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        (
+            "import torch\ntorch.nn.Lineer(1, 1)\n",
+            1,
+            "the script fails before any training call: AttributeError: module 'torch.nn' has no attribute 'Lineer' "
+            "(train.py:2): `torch.nn` has no `Lineer` in the installed version, or the name is misspelt",
+        ),
+        (
+            "raise RuntimeError('no such luck')\n",
+            1,
+            "the script fails before any training call: RuntimeError: no such luck (train.py:1)",
+        ),
+        (
+            "import no_such_package\n",
+            3,
+            "could not judge: the script fails before any training call: ModuleNotFoundError: No module named "
+            "'no_such_package' (train.py:1)",
+        ),
+        (
+            "open('nothing_here/rows.csv')\n",
+            3,
+            "could not judge: the script fails before any training call: FileNotFoundError: [Errno 2] No such file or "
+            "directory: 'nothing_here/rows.csv' (train.py:1)",
+        ),
+    ],
+)
+def test_a_script_that_fails_by_its_own_fault_ends_with_1(tmp_path: Path, text: str, code: int, reason: str) -> None:
+    probed = probe(tmp_path, text)
+    assert (probed.code, probed.document["reason"]) == (code, reason)
+
+
+def test_what_is_missing_in_training_is_not_the_scripts_fault(tmp_path: Path) -> None:
+    probed = probe(tmp_path, script(after="open('nothing_here/log.csv')"))
+    assert probed.code == 3
+    assert probed.document["reason"] == "could not judge the step stage: `nothing_here/log.csv` is not on this machine"
+
+
+def test_a_third_training_batch_that_fails_is_a_batch(tmp_path: Path) -> None:
+    stage = failed(probe(tmp_path, script(width="11 if index == 19 else 10")).document)
+    assert (stage["name"], stage["reason"]) == ("batch", "batch 3")
+
+
+def test_a_third_forward_pass_that_fails_is_a_forward_pass(tmp_path: Path) -> None:
+    stage = failed(probe(tmp_path, script(labels=" + (9 if step == 2 else 0)")).document)
+    assert (stage["name"], stage["reason"]) == ("forward", "batch 3")
+
+
+def test_an_error_after_the_optimizer_step_belongs_to_the_step(tmp_path: Path) -> None:
+    stage = failed(probe(tmp_path, script(after="1 / (step - 1)")).document)
+    assert (stage["name"], stage["failure"]["location"]["line"]) == ("step", 30)
+
+
+def test_the_forward_line_of_a_failing_backward_pass_is_named(tmp_path: Path) -> None:
+    probed = probe(tmp_path, script(forward="hidden += 1"))
+    stage = failed(probed.document)
+    assert stage["name"] == "backward"
+    assert stage["failure"]["forward"] == [
+        "train.py:17: hidden = torch.exp(self.first(rows) / 10)",
+        "train.py:18: hidden += 1 (changes its result in place)",
+    ]
+
+
+@pytest.mark.parametrize(("often", "outcome"), [("50", "inconclusive"), ("2", "confirmed")])
+def test_an_evaluation_that_no_followed_step_comes_to_is_not_refuted(tmp_path: Path, often: str, outcome: str) -> None:
+    document = probe(tmp_path, script(after=f"if step % {often} == {often} - 1:\n            model.eval()")).document
+    [finding] = [one for one in document["findings"] if one["rule"] == "eval-mode-in-training"]
+    assert finding["verdict"]["outcome"] == outcome
