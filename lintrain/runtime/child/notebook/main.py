@@ -57,14 +57,6 @@ def _main_module(shell: Shell) -> ModuleType:
     return module
 
 
-if __name__ == "__main__":
-    PROGRAM = sys.modules["__main__"]  # kept alive: the names of this file go with its module
-    cells = sys.argv.pop(1)
-    sys.argv[0] = sys.argv[1]
-    del sys.argv[1]
-    run(cells)
-
-
 class Shell(list[str]):
     """What `get_ipython()` gives: no lines of any command, and only those magics that later cells depend on."""
 
@@ -130,3 +122,11 @@ def _display_function(name: str) -> type[Nothing]:
     if name.startswith("__"):
         raise AttributeError(name)
     return Nothing
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.modules["__main__"]  # kept alive: the names of this file go with its module
+    cells = sys.argv.pop(1)
+    sys.argv[0] = sys.argv[1]
+    del sys.argv[1]
+    run(cells)
