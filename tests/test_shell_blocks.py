@@ -36,6 +36,7 @@ WAITING = {
     "lintrain server": "waits for an editor; tests/test_server_start.py starts it",
 }
 PREPARED = {
+    "lintrain explain traceback.txt": ["echo \"NameError: name 'x' is not defined\" > traceback.txt"],
     "lintrain judge": ["lintrain probe train.py --evidence evidence.json"],
     "lintrain report merge": [
         "lintrain check --output-format json --output-file check.json",

@@ -114,13 +114,14 @@ def failure(evidence: Evidence, find_source: FindSource) -> Markup | None:
         return None
     about = f" ({stage.reason})" if stage.reason else ""
     where = line_of(error.location, find_source) if error.location else None
+    causes = list(cause_lines(error))
     return tag(
         "section",
         tag("h3", f"✗ the {stage.name} stage failed{about}"),
         tag("p", tag("code", where), class_="where") if where else None,
         tag("pre", tag("code", error.code), tabindex="0") if error.code else None,
         tag("pre", f"{error.type}: {error.message}", class_="error", tabindex="0"),
-        tag("ul", *(tag("li", f"{label}: {text}") for label, text in cause_lines(error))),
+        tag("ul", *(tag("li", f"{label}: {text}") for label, text in causes)) if causes else None,
         tag("details", tag("summary", "traceback"), tag("pre", "\n".join(error.frames), tabindex="0"))
         if error.frames
         else None,

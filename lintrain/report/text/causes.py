@@ -38,6 +38,12 @@ def cause_lines(failure: Failure) -> Iterator[tuple[str, str]]:
         yield "bug?", f"{found.bug}; a report needs the versions above and what `--export-repro` writes"
 
 
+def likely_cause(text: str) -> str:
+    """The likeliest cause of an error that is known as one line only; "" if none is known."""
+    failure = read_traceback(text)
+    return next(iter(explain(failure).causes), "") if failure else ""
+
+
 def remark_lines(failure: Failure, style: Style) -> Iterator[str]:
     """The same for a terminal, one remark a line."""
     for label, text in cause_lines(failure):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence
+from lintrain.report.text.causes import likely_cause
 from lintrain.text import duration, rounded, show_number, show_size
 
 Line = tuple[str, str]
@@ -137,6 +138,8 @@ def _ranks(evidence: Evidence) -> Iterator[Line]:
             yield "schedule", f"{schedule.name} advances {schedule.steps_per_update} steps per optimizer step"
     if ranks.failure:
         yield "error", ranks.failure
+        if cause := likely_cause(ranks.failure.partition(" ends with ")[2]):
+            yield "likely", cause
 
 
 def _rows(ranks: RanksEvidence) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import plain
 from lintrain.settings.settings import FOR_PEOPLE
+from lintrain.verdicts.endings.explaining import explain
 from lintrain.verdicts.judgement import Judgement
 
 if TYPE_CHECKING:
@@ -69,11 +70,18 @@ def judgement_json(judgement: Judgement) -> str:
         "lintrain": __version__,
         "exit_code": judgement.conclusion.exit_code,
         "reason": judgement.conclusion.reason,
+        "explanation": _explanation(judgement),
         "findings": [dataclasses.asdict(entry) for entry in report.findings],
         "sources": report.sources,
         "probe": {**dataclasses.asdict(judgement.record), "findings": []},
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False) + "\n"
+
+
+def _explanation(judgement: Judgement) -> dict[str, Any] | None:
+    """What is known of the error that the script ends with; None if it ends with none."""
+    error = next((run.failure for run in judgement.record.runs if run.failure), None)
+    return dataclasses.asdict(explain(error)) if error else None
 
 
 def check_report(judgement: Judgement) -> CheckReport:

@@ -14,7 +14,7 @@ from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage
 from lintrain.evidence.stages import EndingKind
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel
-from lintrain.runtime.child.frames import failure_of, own_files
+from lintrain.runtime.child.frames import failure_of, is_probes_own, own_files
 from lintrain.runtime.child.library import version_of, wait_for_the_others
 from lintrain.runtime.child.surroundings import Thresholds
 from lintrain.runtime.measure.objects.objects import Objects, can_be_judged_alone
@@ -172,6 +172,10 @@ class ProbeSession:
         # stage it is.
         if (refusal := self.refusal(error)) is not None:
             self._end(EndingKind.REFUSED, refusal)
+            return
+        # No code of the script ran into it. What a cell is compiled from is the script's, though no frame of it is there.
+        if is_probes_own(error) and not isinstance(error, SyntaxError):
+            self.on_own_error(error)
             return
         # The error comes after an optimizer step that no loop repeats: what was measured so far is kept, and the end
         # is reported as `stopped`.

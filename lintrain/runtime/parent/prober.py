@@ -142,8 +142,8 @@ def _with_forward_lines(evidence: Evidence, wanted: Wanted, temporary: Path, end
     left = ends - time.monotonic()
     if left < LEAST_SECONDS:
         return evidence
-    again = replace(wanted, bounds=replace(wanted.bounds, seconds=left), also=(), overfit=0, kept=None)
-    found, _ = _pass(again, temporary, "cpu", wanted.full_data, lambda _: None, is_second_try=True)
+    second = replace(wanted, bounds=replace(wanted.bounds, seconds=left), also=(), overfit=0, kept=None)
+    found, _ = _pass(second, temporary, "cpu", wanted.full_data, lambda _: None, is_second_try=True)
     lines = found.failure.forward if found is not None and found.failure is not None else ()
     return replace(evidence, stages=tuple(_with_lines(stage, lines) for stage in evidence.stages))
 
