@@ -105,6 +105,12 @@ def test_an_error_after_the_optimizer_step_belongs_to_the_step(tmp_path: Path) -
     assert (stage["name"], stage["failure"]["location"]["line"]) == ("step", 30)
 
 
+def test_an_error_after_the_training_is_no_evaluation(tmp_path: Path) -> None:
+    probed = probe(tmp_path, script().replace("range(2)", "range(1)") + "\nmodel.save('model')\n")
+    assert failed(probed.document)["reason"] == "after the training"
+    assert probed.document["reason"] == "the script fails after its training: `Net` has no layer or weight `save`"
+
+
 def test_the_forward_line_of_a_failing_backward_pass_is_named(tmp_path: Path) -> None:
     probed = probe(tmp_path, script(forward="hidden += 1"))
     stage = failed(probed.document)
@@ -120,3 +126,26 @@ def test_an_evaluation_that_no_followed_step_comes_to_is_not_refuted(tmp_path: P
     document = probe(tmp_path, script(after=f"if step % {often} == {often} - 1:\n            model.eval()")).document
     [finding] = [one for one in document["findings"] if one["rule"] == "eval-mode-in-training"]
     assert finding["verdict"]["outcome"] == outcome
+
+
+IDS = """
+from transformers import (
+    AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments)
+from datasets import Dataset
+
+made_ids = AutoTokenizer.from_pretrained("bert-base-cased")
+given = AutoTokenizer.from_pretrained("roberta-base")
+model = AutoModelForSequenceClassification.from_pretrained("roberta-base", num_labels=2)
+rows = Dataset.from_dict(dict(text=["a good film", "a bad one"] * 8, label=[0, 1] * 8))
+rows = rows.map(lambda batch: made_ids(batch["text"]), batched=True)
+args = TrainingArguments("out", max_steps=2, use_cpu=True)
+Trainer(model, args, train_dataset=rows, data_collator=DataCollatorWithPadding(given), processing_class=given).train()
+"""
+
+
+@pytest.mark.usefixtures("assets")
+def test_the_tokenizer_that_made_the_ids_is_judged_not_the_trainers(tmp_path: Path) -> None:
+    document = probe(tmp_path, IDS).document
+    assert document["probe"]["runs"][0]["tokenizer"]["checkpoint"] == "bert-base-cased"
+    outcomes = [one["verdict"]["outcome"] for one in document["findings"] if one["rule"] == "tokenizer-model-mismatch"]
+    assert outcomes == ["confirmed"]

@@ -52,7 +52,7 @@ def test_shell_lines_are_skipped_and_said_so(tmp_path: Path) -> None:
 
 def test_an_error_is_shown_by_cell_and_line(tmp_path: Path) -> None:
     probed = probe_cells(tmp_path, "rows = 3", "def read():\n    return rows['a']", "read()", options=("--text",))
-    assert probed.code == 3
+    assert probed.code == 1
     assert "train.ipynb:cell 2:2: the script stage failed" in probed.out
     assert "train.ipynb:cell 3:1 in <module>: read()" in probed.out
     assert probed.out.endswith("'int' object is not subscriptable (train.ipynb:cell 2:2)\n")

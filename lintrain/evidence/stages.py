@@ -60,6 +60,8 @@ StageText = Literal[
 ]
 """The values of `StageName`: a rule may write `evidence.passed("step")`, and a misspelt stage is a type error."""
 
+AFTER_TRAINING = "after the training"
+"""The part of the evaluation stage in which nothing is evaluated: a script saves or reports there."""
 BEFORE_TRAINING = (StageName.SCRIPT, StageName.CONSTRUCTION)
 TRAINING_STAGES = (StageName.BATCH, StageName.FORWARD, StageName.BACKWARD, StageName.STEP)
 ALWAYS_MEASURED = (*BEFORE_TRAINING, StageName.DATASET, *TRAINING_STAGES, StageName.EVALUATION)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lintrain.evidence.run import Evidence, Stage
-from lintrain.evidence.stages import BEFORE_TRAINING, EndingKind, Failure
+from lintrain.evidence.stages import AFTER_TRAINING, BEFORE_TRAINING, EndingKind, Failure
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
@@ -48,7 +48,7 @@ def conclude(
         number = f"{len(counted)} mistake{'' if len(counted) == 1 else 's'} confirmed"
         return Conclusion(CONFIRMED, f"{number}{_but_stopped(record, shown_as)}")
     if failing and not cause.is_of_surroundings:
-        return Conclusion(CONFIRMED, f"training fails in its {failing[0].name} stage{_because(cause)}")
+        return Conclusion(CONFIRMED, f"{_what_fails(failing[0])}{_because(cause)}")
     if failing:
         return Conclusion(NOT_JUDGED, f"could not judge the {failing[0].name} stage: {cause.cause}")
     if error and not cause.is_of_surroundings:
@@ -73,6 +73,12 @@ def error_before_training(record: Record) -> Failure | None:
         kind, _, message = ending.reason.partition(": ")
         return Failure(kind, message, None)
     return None
+
+
+def _what_fails(stage: Stage) -> str:
+    if stage.reason == AFTER_TRAINING:
+        return "the script fails after its training"
+    return f"training fails in its {stage.name} stage"
 
 
 def _because(cause: Explanation) -> str:

@@ -173,8 +173,8 @@ class ProbeSession:
         if (refusal := self.refusal(error)) is not None:
             self._end(EndingKind.REFUSED, refusal)
             return
-        # No code of the script ran into it. What a cell is compiled from is the script's, though no frame of it is there.
-        if is_probes_own(error) and not isinstance(error, SyntaxError):
+        # No line of the script led to it. A cell that is no Python has no frame either, but says where it is.
+        if is_probes_own(error) and failure_of(error, None).location is None:
             self.on_own_error(error)
             return
         # The error comes after an optimizer step that no loop repeats: what was measured so far is kept, and the end

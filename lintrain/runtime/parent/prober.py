@@ -145,7 +145,9 @@ def _with_forward_lines(evidence: Evidence, wanted: Wanted, temporary: Path, end
     second = replace(wanted, bounds=replace(wanted.bounds, seconds=left), also=(), overfit=0, kept=None)
     found, _ = _pass(second, temporary, "cpu", wanted.full_data, lambda _: None, is_second_try=True)
     lines = found.failure.forward if found is not None and found.failure is not None else ()
-    return replace(evidence, stages=tuple(_with_lines(stage, lines) for stage in evidence.stages))
+    note = "the script ran a second time with torch's anomaly detection, to find the forward pass of the error"
+    stages = tuple(_with_lines(stage, lines) for stage in evidence.stages)
+    return replace(evidence, stages=stages, notes=(*evidence.notes, note))
 
 
 def _with_lines(stage: Stage, lines: tuple[str, ...]) -> Stage:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import OptimizerGroup, ReachedWeights, Stage, StageName
-from lintrain.evidence.stages import TRAINING_STAGES
+from lintrain.evidence.stages import AFTER_TRAINING, TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.label_rows import of_training
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -250,7 +250,10 @@ class LoopRun(LoaderRun):
     def on_error(self, error: BaseException, stage: StageName, batch: int = 0) -> None:
         """The script ended in a stage, at a batch of the loop; those after it are not reached."""
         # The stage passed with an earlier batch. What it measured there stays, and its result is that of the last one.
-        self.about = f"batch {batch}" if batch and stage in self.statuses and stage in TRAINING_STAGES else self.about
+        if batch and stage in self.statuses and stage in TRAINING_STAGES:
+            self.about = f"batch {batch}"
+        elif stage is StageName.EVALUATION and not self.evaluation.is_seen and not self._state.passes.waiting:
+            self.about = AFTER_TRAINING
         self.record_failure(stage, error)
         self.skip_missing(AFTER_DATASET, f"the {stage} stage failed")
 
