@@ -177,7 +177,7 @@ def test_a_module_that_cannot_be_made_fails_the_construction_stage(tmp_path: Pat
 
 def test_an_optimizer_that_cannot_be_made_fails_the_construction_stage(tmp_path: Path) -> None:
     probed = probe(tmp_path, WHOLE.replace("lr=1e-3)", "lr=-1.0)"))
-    assert probed.code == 3
+    assert probed.code == 1
     assert failed(probed) == {"construction": "ValueError: Invalid learning rate: -1.0"}
 
 
