@@ -243,7 +243,7 @@ def _facts(value: Any) -> dict[str, Any]:
         return _tensor(value)
     if "torch.Module" in kinds:
         return _module(value)
-    if "numpy.ndarray" in kinds:
+    if "numpy.ndarray" in kinds and type(value).__module__.partition(".")[0] == "numpy":
         return {"kind": "array", "shape": tuple(map(int, value.shape)), "dtype": str(value.dtype), **_range(value)}
     if kinds & {"pandas.DataFrame", "datasets.Dataset"}:
         columns = getattr(value, "columns", None) if "pandas.DataFrame" in kinds else value.column_names
@@ -253,13 +253,21 @@ def _facts(value: Any) -> dict[str, Any]:
     return _container(value)
 
 
+def _weights(module: Any) -> Iterator[Any]:
+    """The weights of a module and its parts, from its dictionaries: a script may define `parameters` itself."""
+    own = _dictionary(module)
+    yield from (weight for weight in own.get("_parameters", {}).values() if weight is not None)
+    for part in own.get("_modules", {}).values():
+        yield from _weights(part) if part is not None else ()
+
+
 def _container(value: Any) -> dict[str, Any]:
     data = value if isinstance(value, dict) else _dictionary(value).get("data")  # an encoding is a `UserDict`
     if isinstance(data, dict):
-        return {"kind": "dictionary", "names": _names(data), "length": len(data)}
+        return {"kind": "dictionary", "names": _names(dict.keys(data)), "length": dict.__len__(data)}
     if "evaluate.EvaluationModule" in _kinds(value):
         return {"kind": "metric"}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and type(value).__len__ in (list.__len__, tuple.__len__):
         parts = [described("", each).summary for each in value[:3]] if len(value) else []
         return {"kind": "sequence", "length": len(value), "text": "; ".join(parts)}
     return {"kind": "object"}
@@ -289,7 +297,7 @@ def _range(value: Any) -> dict[str, Any]:
 
 
 def _module(value: Any) -> dict[str, Any]:
-    weights = list(value.parameters())
+    weights = list({id(weight): weight for weight in _weights(value)}.values())
     is_torchs = type(value).__module__.startswith("torch.")
     return {
         "kind": "module",
