@@ -93,11 +93,15 @@ def _failure(code: str, names: dict[str, Any]) -> Any:
     return None
 
 
+def _first_argument(error: BaseException) -> str:
+    return str(error.args[0])
+
+
 def _raised_by_script(failure: Any) -> Any:
     """The same class and message, raised by the script's own code."""
     kind: Any = Exception
     for name in (*reversed(failure.kinds), failure.type):
-        kind = kind if kind.__name__ == name else type(name, (kind,), {"__str__": lambda self: str(self.args[0])})
+        kind = kind if kind.__name__ == name else type(name, (kind,), {"__str__": _first_argument})
     return _failure("def check(error):\n    raise error\ncheck(error)\n", {"error": kind(failure.message)})
 
 

@@ -12,9 +12,10 @@ import inspect
 import linecache
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, cast
 
 from lintrain.evidence.stages import GivenValue
 
@@ -25,6 +26,7 @@ MOST_ELEMENTS = 2_000_000
 """Elements of a tensor whose range is measured: a few milliseconds."""
 MOST_NAMES = 40
 LONGEST_TEXT = 60
+PLAIN_LENGTHS: tuple[Any, ...] = (list.__len__, tuple.__len__)  # Any: of lists of anything
 SCRIPT = "script"
 """The function of values that the user's function holds, but its line does not name."""
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
@@ -71,7 +73,7 @@ def _in_scope(step: TracebackType) -> Iterator[GivenValue]:
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
-    parts = value if isinstance(value, list | tuple) else (value,)
+    parts = _sequence(value) or (value,)
     return tuple(part for part in parts if type(part).__module__ == "torch")
 
 
@@ -128,7 +130,7 @@ def _expressions(statement: ast.AST) -> Iterator[ast.expr]:
     for field, child in ast.iter_fields(statement):
         if field in ("body", "orelse", "finalbody", "handlers", "decorator_list"):
             continue
-        for node in child if isinstance(child, list) else [child]:
+        for node in _sequence(child) or [child]:
             if isinstance(node, ast.AST):
                 yield from _readable(node)
 
@@ -174,12 +176,24 @@ def _dictionary(owner: Any) -> dict[str, Any]:
 
 
 def _item(owner: Any, key: Any) -> tuple[Any] | None:
-    data = _dictionary(owner).get("data") if not isinstance(owner, dict | list | tuple) else owner
-    if isinstance(data, dict) and type(data).__getitem__ is dict.__getitem__ and key in data:
-        return (data[key],)
-    if isinstance(data, list | tuple) and isinstance(key, int) and -len(data) <= key < len(data):
-        return (data[key],)
+    data, parts = _mapping(owner), _sequence(owner)
+    if data is not None and key in dict.keys(data):
+        return (dict.__getitem__(data, key),)
+    if parts is not None and isinstance(key, int) and -len(parts) <= key < len(parts):
+        return (parts[key],)
     return None
+
+
+def _mapping(value: Any) -> dict[Any, Any] | None:
+    """A dictionary, or that of an encoding, which is a `UserDict`; None for anything else."""
+    data = value if isinstance(value, dict) else _dictionary(value).get("data")
+    return cast("dict[Any, Any]", data) if isinstance(data, dict) else None
+
+
+def _sequence(value: Any) -> Sequence[Any] | None:
+    """A list or tuple of Python's own; None for anything else."""
+    is_plain = isinstance(value, list | tuple) and type(value).__len__ in PLAIN_LENGTHS
+    return cast("Sequence[Any]", value) if is_plain else None
 
 
 def _origin(tree: ast.Module, name: str, line: int) -> str:
@@ -216,10 +230,9 @@ def _arguments(frame: FrameType) -> list[GivenValue]:
 
 def described(name: str, value: Any, function: str = "", origin: str = "") -> GivenValue:
     """A value as facts."""
-    try:
+    facts: dict[str, Any] = {"kind": "object"}
+    with suppress(Exception):  # a value that cannot be measured is named by its type
         facts = _facts(value)
-    except Exception:  # noqa: BLE001 - a value that cannot be measured is named by its type
-        facts = {"kind": "object"}
     return GivenValue(name, type(value).__name__, function=function, origin=origin, **facts)
 
 
@@ -262,14 +275,13 @@ def _weights(module: Any) -> Iterator[Any]:
 
 
 def _container(value: Any) -> dict[str, Any]:
-    data = value if isinstance(value, dict) else _dictionary(value).get("data")  # an encoding is a `UserDict`
-    if isinstance(data, dict):
+    if (data := _mapping(value)) is not None:
         return {"kind": "dictionary", "names": _names(dict.keys(data)), "length": dict.__len__(data)}
     if "evaluate.EvaluationModule" in _kinds(value):
         return {"kind": "metric"}
-    if isinstance(value, list | tuple) and type(value).__len__ in (list.__len__, tuple.__len__):
-        parts = [described("", each).summary for each in value[:3]] if len(value) else []
-        return {"kind": "sequence", "length": len(value), "text": "; ".join(parts)}
+    if (parts := _sequence(value)) is not None:
+        texts = [described("", each).summary for each in parts[:3]]
+        return {"kind": "sequence", "length": len(parts), "text": "; ".join(texts)}
     return {"kind": "object"}
 
 

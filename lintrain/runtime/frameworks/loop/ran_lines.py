@@ -7,6 +7,7 @@ one that runs longer counts as having run everywhere.
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 import threading
 from collections import Counter
@@ -39,7 +40,7 @@ class RanLines:
         if sys.gettrace() is not None or threading.current_thread() is not threading.main_thread():
             return
         self._is_on = True
-        frame: FrameType | None = sys._getframe()
+        frame: FrameType | None = inspect.currentframe()
         while frame is not None:
             if is_users(frame.f_code.co_filename):
                 self._loops[frame.f_code] = _outermost_loop(frame.f_code.co_filename, frame.f_lineno, frame.f_code)
