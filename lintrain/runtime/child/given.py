@@ -26,7 +26,8 @@ MOST_ELEMENTS = 2_000_000
 """Elements of a tensor whose range is measured: a few milliseconds."""
 MOST_NAMES = 40
 LONGEST_TEXT = 60
-PLAIN_LENGTHS: tuple[Any, ...] = (list.__len__, tuple.__len__)  # Any: of lists of anything
+LIBRARIES = frozenset({"accelerate", "builtins", "collections", "datasets", "keras", "torch", "transformers"})
+"""Where the classes of containers come from that are read: a script's own class may do anything when it is."""
 SCRIPT = "script"
 """The function of values that the user's function holds, but its line does not name."""
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
@@ -162,8 +163,9 @@ def _attribute(owner: Any, name: str) -> tuple[Any] | None:
         return None
     own: Any = _dictionary(owner)
     for holder in (own, own.get("_modules"), own.get("_parameters"), own.get("_buffers")):
-        if isinstance(holder, dict) and name in holder:
-            return (holder[name],)
+        parts: dict[str, Any] = holder or {}
+        if name in parts:
+            return (parts[name],)
     return None
 
 
@@ -177,8 +179,8 @@ def _dictionary(owner: Any) -> dict[str, Any]:
 
 def _item(owner: Any, key: Any) -> tuple[Any] | None:
     data, parts = _mapping(owner), _sequence(owner)
-    if data is not None and key in dict.keys(data):
-        return (dict.__getitem__(data, key),)
+    if data is not None and key in data:
+        return (data[key],)
     if parts is not None and isinstance(key, int) and -len(parts) <= key < len(parts):
         return (parts[key],)
     return None
@@ -186,14 +188,21 @@ def _item(owner: Any, key: Any) -> tuple[Any] | None:
 
 def _mapping(value: Any) -> dict[Any, Any] | None:
     """A dictionary, or that of an encoding, which is a `UserDict`; None for anything else."""
-    data = value if isinstance(value, dict) else _dictionary(value).get("data")
-    return cast("dict[Any, Any]", data) if isinstance(data, dict) else None
+    data: Any = value
+    if not isinstance(value, dict):
+        data = _dictionary(value).get("data")
+    if isinstance(data, dict) and _is_of_library(data):
+        return data  # pyright: ignore[reportUnknownVariableType] - of anything
+    return None
 
 
 def _sequence(value: Any) -> Sequence[Any] | None:
     """A list or tuple of Python's own; None for anything else."""
-    is_plain = isinstance(value, list | tuple) and type(value).__len__ in PLAIN_LENGTHS
-    return cast("Sequence[Any]", value) if is_plain else None
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) and _is_of_library(value) else None
+
+
+def _is_of_library(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in LIBRARIES
 
 
 def _origin(tree: ast.Module, name: str, line: int) -> str:
@@ -276,7 +285,7 @@ def _weights(module: Any) -> Iterator[Any]:
 
 def _container(value: Any) -> dict[str, Any]:
     if (data := _mapping(value)) is not None:
-        return {"kind": "dictionary", "names": _names(dict.keys(data)), "length": dict.__len__(data)}
+        return {"kind": "dictionary", "names": _names(data), "length": len(data)}
     if "evaluate.EvaluationModule" in _kinds(value):
         return {"kind": "metric"}
     if (parts := _sequence(value)) is not None:
