@@ -236,15 +236,16 @@ def _is_number(code: str) -> bool:
     return NUMBER.fullmatch(code) is not None
 
 
-REPLACED = 0.5
-"""Of the norm of a layer's weights: a step that changes them as much leaves little of what they were."""
+REPLACED = 1.0
+"""Of the norm of a layer's weights: a step that changes them as much leaves nothing of what they were."""
 
 
 def _rewritten(evidence: Evidence) -> Verdict | None:
     """What the measured steps did to the layers, if they replaced at least half of them; None otherwise."""
     ratios = [update.ratio for update in evidence.step.updates] if evidence.step else []
     replaced = [ratio for ratio in ratios if ratio >= REPLACED]
-    if not replaced or 2 * len(replaced) < len(ratios):
+    # The loss of a single layer may be a sum that only looks at the machinery.
+    if len(replaced) < 2 or 2 * len(replaced) < len(ratios):
         return None
     text = f"a step changed {len(replaced)} of {len(ratios)} layers by up to {max(replaced):.2g} times their weights"
     return Verdict.confirmed(text, ratio=round(max(replaced), 3))

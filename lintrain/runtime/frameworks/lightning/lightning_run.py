@@ -9,6 +9,7 @@ from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import ScheduleEvidence, Stage, StageName
+from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import failure_of
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -171,8 +172,9 @@ class LightningRun(LoopRun):
 
     # the end
 
-    def on_error(self, error: BaseException, stage: StageName) -> None:
+    def on_error(self, error: BaseException, stage: StageName, batch: int = 0) -> None:
         """The call ended in a stage; those after it are not reached."""
+        self.about = f"batch {batch}" if batch and stage in self.statuses and stage in TRAINING_STAGES else self.about
         self.record_failure(stage, error)
         self.skip_missing((StageName.CONSTRUCTION, StageName.DATASET, *AFTER_DATASET), f"the {stage} stage failed")
 
