@@ -69,6 +69,20 @@ def test_a_name_that_only_another_loop_binds_is_found() -> None:
     assert [line for line, _, _ in said(text)] == [4]
 
 
+@pytest.mark.parametrize(
+    "reads",
+    [
+        "print(vars(args))",
+        "make = globals()[args.model]",
+        "names = [name for name in globals().keys()]",
+        "text = '{args}'.format(**locals())",
+        "# exec",
+    ],
+)
+def test_code_that_only_reads_names_hides_no_other(reads: str) -> None:
+    assert [line for line, _, _ in said(f"{IMPORT}args = torch.load('x')\n{reads}\nprint(nowhere)\n")] == [4]
+
+
 def test_a_name_that_was_deleted_is_found() -> None:
     assert said(f"{IMPORT}x = 1\ndel x\nprint(x)\n") == [(4, 7, "`x` no longer exists here")]
 
@@ -140,6 +154,10 @@ def test_files_without_a_library_of_the_field_are_left_to_others() -> None:
         f"{IMPORT}from os import *\nprint(sep)\n",
         f"{IMPORT}exec('x = 1')\nprint(x)\n",
         f"{IMPORT}globals()['x'] = 1\nprint(x)\n",
+        f"{IMPORT}globals().update(x=1)\nprint(x)\n",
+        f"{IMPORT}names = vars()\nnames['x'] = 1\nprint(x)\n",
+        f"{IMPORT}import builtins\nvars(builtins)['x'] = 1\nprint(x)\n",
+        f"{IMPORT}if 'x' in globals():\n    print(x)\n",
         f"{IMPORT}try:\n    unicode\nexcept NameError:\n    unicode = str\n",
         f"{IMPORT}print(__file__, __name__)\n",
         f"{IMPORT}print(nowhere)  # noqa: F821\n",

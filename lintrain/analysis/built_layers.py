@@ -36,6 +36,9 @@ TARGETS = frozenset({"label", "labels", "target", "targets", "gt", "truth", "y"}
 
 CONTAINERS = frozenset({"ModuleList", "Sequential"})
 
+PLAIN = ast.List | ast.ListComp | ast.Dict | ast.DictComp | ast.Tuple
+"""Expressions that make a container which registers nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unapplied:
@@ -63,6 +66,29 @@ def may_repeat(source: Source) -> bool:
     """Whether a file puts a multiplied list or a comprehension into a container of modules."""
     nodes = (node for node in source.nodes_of(ast.Call) if len(node.args) == 1 and _last_name(node.func) in CONTAINERS)
     return any(_repeated_in(source, node) is not None for node in nodes)
+
+
+def may_keep_layers(source: Source) -> bool:
+    """Whether a class with a forward pass creates something in a plain list or dictionary that it keeps."""
+    networks = (node for node in source.nodes_of(ast.ClassDef) if any(_is_forward(each) for each in node.body))
+    return any(_fills_plain_container(node) for owner in networks for node in ast.walk(owner))
+
+
+def _is_forward(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "forward"
+
+
+def _fills_plain_container(node: ast.AST) -> bool:
+    """Whether a node stores created objects: `self.a = [Layer()]`, `self.a["b"] = Layer()`, `self.a.append(layer)`."""
+    match node:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
+            return isinstance(value, PLAIN) and any(isinstance(each, ast.Call) for each in ast.walk(value))
+        case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")))], value=ast.Call()):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="append" | "extend")):
+            return True
+        case _:
+            return False
 
 
 def may_build_from_tensors(source: Source) -> bool:

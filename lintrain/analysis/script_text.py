@@ -184,9 +184,22 @@ def names_in_class(cls: Class) -> frozenset[str]:
 
 
 def is_used_after_init(cls: Class, attribute: str) -> bool:
-    """Whether a method of a class other than `__init__` mentions an attribute."""
-    methods = (node for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name != "__init__")
-    return any(_mentions(node, attribute) for node in methods)
+    """Whether a method of a class mentions an attribute, other than `__init__` and those that only it calls."""
+    methods = [node for node in cls.node.body if isinstance(node, ast.FunctionDef)]
+    setup = {called for node in methods if node.name == "__init__" for called in _own_calls(node)}
+    later = {called for node in methods if node.name not in {"__init__", *setup} for called in _own_calls(node)}
+    after = (node for node in methods if node.name != "__init__" and (node.name not in setup or node.name in later))
+    return any(_mentions(node, attribute) for node in after)
+
+
+def _own_calls(method: ast.FunctionDef) -> Iterator[str]:
+    """The names of the methods of its own object that a method calls."""
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                yield name
+            case _:
+                pass
 
 
 def _mentions(node: ast.AST, attribute: str) -> bool:

@@ -133,11 +133,23 @@ from __future__ import annotations
 import ast  # looks for the list among the arguments of the class's other modules
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts, script_text, statements
+from lintrain.analysis import built_layers, loop_verdicts, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    fixes,
+)
 
 BY_HAND = frozenset(
     {"parameters", "named_parameters", "add_module", "register_module", "setattr", "requires_grad_", "__setattr__"}
@@ -149,6 +161,11 @@ BY_HAND = frozenset(
 class UnregisteredModules(Rule):
     level = Level.ERROR
     keywords = "nn|Mod"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.cached(built_layers.may_keep_layers)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
@@ -189,13 +206,16 @@ def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
         return False
-    if not any(map(modules.has_parameters, layers)) or not all(
-        _is_created_there(pipeline, kept, layer) for layer in layers
-    ):
+    if not any(map(_is_missed, layers)) or not all(_is_created_there(pipeline, kept, layer) for layer in layers):
         return False
     others = [value for name, value in kept.owner.attributes.items() if name != kept.name]
     known = {id(part) for value in others if modules.is_module(value) for part in modules.modules_in(value)}
     return not any(id(layer) in known for layer in layers) and not _is_handled(pipeline, kept)
+
+
+def _is_missed(layer: Value) -> bool:
+    """Whether training or evaluation goes wrong without a layer: it has weights, or dropout that `eval` must end."""
+    return modules.has_parameters(layer) or (modules.is_module(layer) and modules.differs_by_mode(layer))
 
 
 def _layers_of(kept: KeptModules) -> list[Value]:
