@@ -62,6 +62,45 @@ def keyword_arguments(pipeline: Pipeline) -> Iterator[KeywordArgument]:
                 yield KeywordArgument(call, name, argument, location)
 
 
+WITHOUT_ARGUMENTS = {
+    "torch.seed": "`torch.manual_seed` sets a seed",
+    "torch.initial_seed": "`torch.manual_seed` sets a seed",
+    "torch.cuda.seed": "`torch.cuda.manual_seed` sets a seed",
+    "torch.cuda.seed_all": "`torch.cuda.manual_seed_all` sets a seed",
+    "torch.cuda.initial_seed": "`torch.cuda.manual_seed` sets a seed",
+}
+"""Functions outside the tables that accept no argument in any version, with what accepts one."""
+
+
+class Surplus(NamedTuple):
+    """A call with more positional arguments than its library accepts, how many those are, and what to call instead."""
+
+    call: LibraryCall
+    accepted: int
+    advice: str
+
+
+def surplus_arguments(pipeline: Pipeline) -> Iterator[Surplus]:
+    """The calls with too many positional arguments, each once; without those in code that checks the version."""
+    seen = set[Location]()
+    for call in pipeline.calls:
+        if not call.positional or call.is_guarded or call.is_open or call.location in seen:
+            continue
+        accepted = _accepted_by_position(pipeline, call)
+        if accepted is not None and call.positional > accepted:
+            seen.add(call.location)
+            if not requires_version(pipeline, call.location, call.path):
+                yield Surplus(call, accepted, WITHOUT_ARGUMENTS.get(call.path, "pass the others by name"))
+
+
+def _accepted_by_position(pipeline: Pipeline, call: LibraryCall) -> int | None:
+    """How many positional arguments a call accepts; None if that is not known, or any number."""
+    if call.path in WITHOUT_ARGUMENTS:
+        return 0
+    known = signature(call.path, pipeline.targets)
+    return None if known is None or known.accepts_any_position else len(known.positional)
+
+
 def requires_version(pipeline: Pipeline, location: Location, path: str) -> bool:
     """Whether a file requires a version of the library itself (`require_version`), or has another module patch it."""
     package = path.partition(".")[0]

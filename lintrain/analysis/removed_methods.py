@@ -1,7 +1,7 @@
-"""Methods and attributes of tokenizers that a version of transformers no longer has, found by how they are written.
+"""Methods and attributes of tokenizers and of iterators over loaders that a version no longer has, by their code.
 
-Most tokenizers come from another file, as a parameter or an attribute, so that their value is unknown. The names are
-enough: in a script that imports transformers, `tokenizer.encode_plus` is the library's.
+Most tokenizers and loaders come from another file, as a parameter or an attribute, so that their value is unknown. The
+names are enough: in a script that imports transformers, `tokenizer.encode_plus` is the library's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from lintrain.source.training_syntax import imports
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 PACKAGE = "transformers"
+_TORCH = "torch"
+_LAST_NEXT: Version = (1, 12)
+"""The last version of torch whose iterators over a loader have the `next` of Python 2."""
 _OWNER = "transformers.PreTrainedTokenizerBase"
 _SINCE_5 = ("additional_special_tokens", "additional_special_tokens_ids", "all_special_tokens_extended")
 _LAST: dict[str, Version] = {
@@ -42,6 +45,7 @@ _WITH_OWN = lazy_pattern(r"(?i)layoutlm|layoutxlm|markuplm|tapas|udop|roc_?bert|
 """Models whose tokenizers still have an `encode_plus` of their own."""
 
 ADVICE = {
+    "next": "call the function: `next(batches)`",
     "encode_plus": "call the tokenizer itself: `tokenizer(text)`",
     "batch_encode_plus": "call the tokenizer itself: `tokenizer(texts)`",
     "as_target_tokenizer": "pass the targets to the tokenizer: `tokenizer(text_target=targets)`",
@@ -56,10 +60,67 @@ class RemovedMethod(NamedTuple):
 
     node: ast.Attribute
     last_with: str
+    package: str = PACKAGE
+    owners: str = "tokenizers"
+    call: ast.Call | None = None
+    """The call `batches.next()` of an iterator, which the function `next` replaces."""
 
 
 def removed_methods(source: Source, targets: Targets) -> Iterator[RemovedMethod]:
     """The accesses in a file; none where the file itself defines or asks for the name."""
+    yield from _of_tokenizers(source, targets)
+    yield from _of_iterators(source, targets)
+
+
+def _of_iterators(source: Source, targets: Targets) -> Iterator[RemovedMethod]:
+    target = targets.get(_TORCH)
+    if target is None or not target.versions or target.versions[0] <= _LAST_NEXT or ".next()" not in source.text:
+        return
+    if not any(_names_package(node, _TORCH) for node in imports(source)) or "next" in source.cached(_defined):
+        return
+    made, guarded = source.cached(_iterators), source.cached(_guarded)
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=owner, attr="next") as used, args=[], keywords=[]):
+                if used not in guarded and (_is_over_loader(source, owner) or ast.unparse(owner) in made):
+                    yield RemovedMethod(used, written(_LAST_NEXT), _TORCH, "iterators of loaders", call)
+            case _:
+                pass
+
+
+def _iterators(source: Source) -> frozenset[str]:
+    """The code of what a file binds to iterators over loaders, and to nothing else."""
+    bound: dict[str, bool] = {}
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets:
+            code = ast.unparse(target)
+            bound[code] = bound.get(code, True) and _is_over_loader(source, node.value)
+    return frozenset(code for code, is_iterator in bound.items() if is_iterator)
+
+
+def _is_over_loader(source: Source, node: ast.expr) -> bool:
+    """Whether an expression is `iter(loader)`, of what is a loader by its name or by how the file makes it."""
+    match node:
+        case ast.Call(func=ast.Name(id="iter"), args=[loader]):
+            pass
+        case ast.Call(func=ast.Attribute(value=loader, attr="__iter__"), args=[]):
+            pass
+        case _:
+            return False
+    return "loader" in _last_name(loader).lower() or ast.unparse(loader) in source.cached(_loaders)
+
+
+def _loaders(source: Source) -> frozenset[str]:
+    """The code of what a file binds to a `DataLoader`."""
+    return frozenset(
+        ast.unparse(target)
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call) and _last_name(node.value.func) == "DataLoader"
+        for target in node.targets
+    )
+
+
+def _of_tokenizers(source: Source, targets: Targets) -> Iterator[RemovedMethod]:
     gone = _gone(targets)
     used = [node for node in source.nodes_of(ast.Attribute) if node.attr in gone] if gone else []
     if not used or not any(map(_names_package, imports(source))) or source.contains(_WITH_OWN.pattern):
@@ -74,7 +135,7 @@ def removed_methods(source: Source, targets: Targets) -> Iterator[RemovedMethod]
 
 
 def may_use_removed_method(source: Source, targets: Targets) -> bool:
-    """Whether a file accesses a removed method or attribute of a tokenizer."""
+    """Whether a file accesses a removed method or attribute of a tokenizer or an iterator."""
     return next(removed_methods(source, targets), None) is not None
 
 
@@ -98,9 +159,9 @@ def _gone_in(versions: tuple[Version, ...]) -> dict[str, str]:
     return found
 
 
-def _names_package(node: ast.Import | ast.ImportFrom) -> bool:
+def _names_package(node: ast.Import | ast.ImportFrom, package: str = PACKAGE) -> bool:
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-    return any(name.partition(".")[0] == PACKAGE for name in names)
+    return any(name.partition(".")[0] == package for name in names)
 
 
 def _last_name(node: ast.expr) -> str:

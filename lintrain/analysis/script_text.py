@@ -271,6 +271,40 @@ def _calls_by_callee(source: Source) -> list[tuple[str, Expression]]:
     return [(call.callee.code, call) for call in calls_in_file(source) if call.callee]
 
 
+@dataclass(frozen=True, slots=True)
+class DataIndex:
+    """A read of the first item of a tensor's data: `loss.data[0]`, where the tensor's code is `loss`."""
+
+    location: Location
+    tensor: str
+
+
+def first_items_of_data(source: Source) -> Iterator[DataIndex]:
+    """The reads of `tensor.data[0]` in a file, without tensors that the file makes with an axis of their own."""
+    made = source.cached(_made_with_axis)
+    for node in source.nodes_of(ast.Subscript):
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=owner, attr="data"), slice=ast.Constant(value=0)):
+                if isinstance(node.ctx, ast.Load) and (code := ast.unparse(owner)) not in made:
+                    yield DataIndex(source.location(node), code)
+            case _:
+                pass
+
+
+MAKES_AXIS = re.compile(r"(zeros|ones|empty|full|tensor|Tensor|Variable|new\w*|unsqueeze|view|reshape|stack|cat)\Z")
+"""Functions whose result may have one axis with one item, of which `data[0]` is the number."""
+
+
+def _made_with_axis(source: Source) -> frozenset[str]:
+    """The code of what a file assigns from a function that makes an axis."""
+    return frozenset(
+        ast.unparse(target)
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call) and MAKES_AXIS.search(ast.unparse(node.value.func))
+        for target in node.targets
+    )
+
+
 def called_names(source: Source) -> frozenset[str]:
     """The last part of each name that a file calls: `save` of `torch.save(…)`."""
     callees = (node.func for node in source.nodes_of(ast.Call))

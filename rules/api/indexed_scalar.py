@@ -53,9 +53,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import script_text, training_loops
 from lintrain.pipeline import events
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes, lazy_pattern
+
+
+GRADIENT = lazy_pattern(r"backward\(\s*(?!\)|retain_graph|create_graph|inputs)")
+"""A backward pass that gets a gradient, as only a tensor with several numbers needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,22 @@ class IndexedScalar(Rule[Claim]):
     keywords = "[0]"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        losses = {training_loops.text_of_event(event) for event in pipeline.acts(events.Act.BACKWARD)}
+        losses = {
+            training_loops.text_of_event(event)
+            for event in pipeline.acts(events.Act.BACKWARD)
+            if GRADIENT.search(pipeline.code(event.location)) is None
+        }
         found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             tensor = misuse.text.removesuffix("[0]").removesuffix(".data")
             is_number = misuse.use == "scalar index" or (misuse.use == "data index" and tensor in losses)
             if is_number and misuse.text.endswith("[0]"):
                 found.setdefault(misuse.location, self._report(misuse.location, misuse.text, tensor))
+        for source in pipeline.sources.values():
+            for read in script_text.first_items_of_data(source):
+                if read.tensor in losses:
+                    text = f"{read.tensor}.data[0]"
+                    found.setdefault(read.location, self._report(read.location, text, read.tensor))
         yield from found.values()
 
     def _report(self, location: Location, text: str, tensor: str) -> Finding[Claim]:

@@ -141,21 +141,22 @@ class RemovedName(Rule[Claim]):
         yield from self._methods(pipeline)
 
     def _methods(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        """The removed methods and attributes of tokenizers."""
-        target = pipeline.targets.get(removed_methods.PACKAGE)
+        """The removed methods and attributes of tokenizers and iterators."""
         for used in removed_methods.removed_methods(pipeline.source, pipeline.targets):
             name, location = used.node.attr, pipeline.source.location(used.node)
-            if target is None or library_arguments.requires_version(pipeline, location, removed_methods.PACKAGE):
+            target = pipeline.targets.get(used.package)
+            if target is None or library_arguments.requires_version(pipeline, location, used.package):
                 continue
             is_certain = statements.is_plain_at_module_level(pipeline, location)
             yield self.finding(
                 location,
-                f"tokenizers lost `{name}` after transformers {used.last_with} ({target.shown})",
-                why=_why(target, removed_methods.PACKAGE),
+                f"{used.owners} lost `{name}` after {used.package} {used.last_with} ({target.shown})",
+                related=_call_of(pipeline, used),
+                why=_why(target, used.package),
                 help=removed_methods.ADVICE.get(name, "see the release notes for the replacement"),
                 subject=name,
                 level=library_arguments.level_for(target),
-                claim=Claim(removed_methods.PACKAGE, name, is_import=False, is_certain=is_certain),
+                claim=Claim(used.package, name, is_import=False, is_certain=is_certain),
             )
 
     def _report(self, pipeline: Pipeline, used: LibraryName, known: api.Known) -> Finding[Claim]:
@@ -193,6 +194,9 @@ class RemovedName(Rule[Claim]):
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
+        if calls := finding.with_role("next"):
+            edit = fixes.Replace(calls[0].location, calls[0].text)
+            return fixes.Fix.of("call the function `next`", edit, safe=True)
         if claim is None or not claim.is_fixable:
             return None
         new_module, new_name = claim.new_module, claim.new_name
@@ -221,6 +225,14 @@ def _help(known: api.Known, rename: renames.NameRename | None) -> str:
     if rename is not None:
         return rename.advice
     return "see the release notes for the replacement" if known.last_with else "check the name and its module"
+
+
+def _call_of(pipeline: Pipeline, used: removed_methods.RemovedMethod) -> list[Related]:
+    """The call of an iterator's method, with the call of the function that replaces it."""
+    if used.call is None:
+        return []
+    owner = pipeline.source.code(pipeline.source.location(used.node.value))
+    return [Related(pipeline.source.location(used.call), "advances the iterator", "next", f"next({owner})")]
 
 
 def _why(target: Target | None, package: str) -> str:

@@ -116,6 +116,21 @@ class UnknownArgument(Rule[Claim]):
             known = api.keyword_state(keyword.call.path, keyword.name, pipeline.targets)
             if known.state in ("never", "not_yet") and _is_covered(pipeline, known):
                 yield self._report(pipeline, keyword, known)
+        for surplus in library_arguments.surplus_arguments(pipeline):
+            yield self._report_surplus(pipeline, surplus)
+
+    def _report_surplus(self, pipeline: Pipeline, surplus: library_arguments.Surplus) -> Finding[Claim]:
+        call, target = surplus.call, pipeline.targets.get(surplus.call.path.partition(".")[0])
+        is_in_table = call.path not in library_arguments.WITHOUT_ARGUMENTS
+        name = call.path.rpartition(".")[2]
+        return self.finding(
+            call.location,
+            f"`{name}` accepts {surplus.accepted or 'no'} positional arguments, and gets {call.positional}",
+            help=surplus.advice,
+            subject=name,
+            level=library_arguments.level_for(target) if is_in_table else Level.ERROR,
+            claim=Claim(call.path, "", call.is_certain),
+        )
 
     def _report(
         self, pipeline: Pipeline, keyword: library_arguments.KeywordArgument, known: api.Known
@@ -148,6 +163,8 @@ class UnknownArgument(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.claim is not None and not finding.claim.argument:
+            return _verdict_on_surplus(finding.claim, finding.location, evidence)
         return library_arguments.verdict_on_keyword(finding, evidence, "never", "not_yet")
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
@@ -166,6 +183,16 @@ def _is_covered(pipeline: Pipeline, known: api.Known) -> bool:
     """Whether the version is in the tables, or its source was read."""
     target = pipeline.targets.get(known.package)
     return known.installed is not None or (target is not None and not target.is_beyond)
+
+
+def _verdict_on_surplus(claim: Claim, location: Location, evidence: Evidence) -> Verdict:
+    package = claim.callable.partition(".")[0]
+    version = evidence.versions.get(package, "")
+    if evidence.failed_with("positional argument") is not None:
+        return Verdict.confirmed(f"{package} {version} raises TypeError on the positional arguments", version=version)
+    if evidence.ran(location) and claim.is_certain:
+        return Verdict.refuted(f"{package} {version} accepted the call", version=version)
+    return Verdict.inconclusive(f"the run did not show how many arguments {package} {version} accepts")
 
 
 def _message(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:
