@@ -1,9 +1,12 @@
 """The token ids that a Trainer or a loop reads: the columns of its data, the tokenizer calls that made them, the
 special tokens that a script sets and writes, and the number of positions of the model that reads them.
+
+Calls of tokenizers that pad to a length and do not truncate to it, by their code: most tokenizers are parameters.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Either, Sequence, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, TokenSetting
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -268,3 +272,67 @@ def _is_written(value: Value) -> bool:
 def opening_of(text: Value) -> Value | None:
     """The first part of a text that the script builds."""
     return next(parts_of(text), None) if isinstance(text, Text) else text
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedOnly:
+    """A call that passes a tokenizer a padding and a `max_length`, with the code of the latter."""
+
+    location: Location
+    max_length: str
+
+
+def padded_only(source: Source) -> list[PaddedOnly]:
+    """The calls of tokenizers that pad rows to a `max_length`, or up to it, and leave longer ones as they are."""
+    return source.cached(_padded_only)
+
+
+def _padded_only(source: Source) -> list[PaddedOnly]:
+    calls = ((call, {each.arg: each.value for each in call.keywords}) for call in source.nodes_of(ast.Call))
+    return [
+        PaddedOnly(source.location(call), ast.unparse(given["max_length"]))
+        for call, given in calls
+        if {"padding", "max_length"} <= given.keys() and not given.keys() & {"truncation", "truncation_strategy", None}
+        # A third positional argument and those after it may be the truncation.
+        if len(call.args) <= 2 and _pads(given["padding"]) and not _is_none(given["max_length"])
+        if _is_tokenizer(call.func) and not (call.args and _is_literal_text(source, call.args[0]))
+    ]
+
+
+def _pads(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (True, "longest", "max_length")
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_tokenizer(node: ast.expr) -> bool:
+    """Whether code is that of a tokenizer, or of its method that encodes texts."""
+    match node:
+        case ast.Attribute(value=owner, attr="encode" | "encode_plus" | "batch_encode_plus" | "__call__"):
+            return "tok" in ast.unparse(owner).lower()
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name.lower().endswith(("tokenizer", "tok"))
+        case _:
+            return False
+
+
+def _is_literal_text(source: Source, node: ast.expr) -> bool:
+    """Whether a text is written in the code, such as the empty prompt of a diffusion model, or bound to one that is."""
+    match node:
+        case ast.Constant():
+            return True
+        case ast.List(elts=texts) | ast.Tuple(elts=texts):
+            return all(isinstance(each, ast.Constant) for each in texts)
+        case ast.BinOp(left=text, op=ast.Mult()):
+            return _is_literal_text(source, text)
+        case ast.Name(id=name):
+            bound = [each.value for each in source.nodes_of(ast.Assign) if _binds(each, name)]
+            return any(not isinstance(value, ast.Name) and _is_literal_text(source, value) for value in bound)
+        case _:
+            return False
+
+
+def _binds(node: ast.Assign, name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)

@@ -1,4 +1,4 @@
-"""Rows are not truncated to the model's number of positions.
+"""Rows are not truncated to the model's number of positions, or to the length that they are padded to.
 
 A model with learned positions (BERT, RoBERTa, GPT-2) raises a shape or index error for the first longer row, possibly
 in the middle of an epoch. On a GPU the error shows neither the row nor the cause.
@@ -29,6 +29,11 @@ in the middle of an epoch. On a GPU the error shows neither the row nor the caus
     trainer = Trainer(model, args, train_dataset=pages["train"], data_collator=collator)
 
 ## When it is fine
+
+Texts that are written in the code are known to be short:
+
+    empty = tokenizer([""], padding="max_length", max_length=32)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 Sentences of a well-known dataset are far shorter than the limit:
 
@@ -84,14 +89,50 @@ from collections.abc import Iterator
 
 from lintrain.analysis import token_feeds
 from lintrain.pipeline.values.python import is_missing
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 
-class MissingTruncation(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The number of tokens that rows are padded to, if it is a literal; None for the positions of the model."""
+
+    max_length: int | None = None
+
+
+class MissingTruncation(Rule[Claim]):
     level = Level.WARNING
-    keywords = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader|max_length"
+    needs_training = False
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return bool(token_feeds.padded_only(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from self._beyond_positions(pipeline)
+        for call in token_feeds.padded_only(pipeline.source):
+            length = int(call.max_length) if call.max_length.isdecimal() else None
+            yield self.finding(
+                call.location,
+                "rows are padded up to `max_length`, but longer ones are not truncated",
+                why="`max_length` truncates only without padding: with it, longer rows keep all their tokens.",
+                help="pass `truncation=True`",
+                claim=Claim(length),
+            )
+
+    def _beyond_positions(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feed in token_feeds.token_feeds(pipeline):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
@@ -106,21 +147,25 @@ class MissingTruncation(Rule):
                 f"rows are not truncated to the {limit} positions of `{name}`",
                 related=[Related(feed.location, "the rows are read here", "read")],
                 help="pass `truncation=True`, or split long texts into several rows",
+                claim=Claim(),
             )
 
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         limit = evidence.model.positions if evidence.model else None
+        what = "the model has {} positions"
+        if finding.claim is not None and finding.claim.max_length is not None:
+            limit, what = finding.claim.max_length, "`max_length` is {}"
         columns = [column for split in evidence.splits if (column := split.column("input_ids")) and column.lengths]
         if limit is None or not columns:
             return Verdict.inconclusive("the model's number of positions or the length of its inputs is unknown")
         longest = max(column.lengths[-1] for column in columns)
         rows = sum(column.rows_read for column in columns)
-        text = f"the longest of {rows} rows has {longest} tokens, the model has {limit} positions"
+        text = f"the longest of {rows} rows has {longest} tokens, {what.format(limit)}"
         if longest > limit:
             return Verdict.confirmed(text, longest=longest, positions=limit)
         return Verdict.refuted(text, longest=longest, positions=limit)
 
-    def fix(self, finding: Finding) -> fixes.Fix:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix:
         return fixes.Fix.of(
             "pass `truncation=True`", fixes.AddArgument(finding.location, "truncation", "True"), safe=False
         )
