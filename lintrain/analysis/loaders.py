@@ -142,6 +142,13 @@ def expects_error(pipeline: Pipeline, location: Location) -> bool:
     return any(guard.holds(location) for guard in pipeline.source_of(location).cached(_guards))
 
 
+def is_decided_by(pipeline: Pipeline, location: Location, name: str) -> bool:
+    """Whether an `if` around a location, or an expression there, asks for a name: `if sampler is None`."""
+    source = pipeline.source_of(location)
+    tests = [node.test for node in source.nodes_of(ast.If, ast.IfExp) if source.location(node).holds(location)]
+    return any(isinstance(part, ast.Name) and part.id == name for test in tests for part in ast.walk(test))
+
+
 def _guards(source: Source) -> tuple[Location, ...]:
     """The `try` and `with` statements of a file that expect an error."""
     kinds = (ast.With, ast.Try) if "raises" in source.text.lower() else (ast.Try,)

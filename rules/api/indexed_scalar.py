@@ -57,7 +57,6 @@ from lintrain.analysis import script_text, training_loops
 from lintrain.pipeline import events
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes, lazy_pattern
 
-
 GRADIENT = lazy_pattern(r"backward\(\s*(?!\)|retain_graph|create_graph|inputs)")
 """A backward pass that gets a gradient, as only a tensor with several numbers needs."""
 
@@ -74,20 +73,22 @@ class IndexedScalar(Rule[Claim]):
     keywords = "[0]"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        losses = {
-            training_loops.text_of_event(event)
+        learned = [
+            event
             for event in pipeline.acts(events.Act.BACKWARD)
             if GRADIENT.search(pipeline.code(event.location)) is None
-        }
+        ]
+        losses = {training_loops.text_of_event(event) for event in learned}
         found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             tensor = misuse.text.removesuffix("[0]").removesuffix(".data")
             is_number = misuse.use == "scalar index" or (misuse.use == "data index" and tensor in losses)
             if is_number and misuse.text.endswith("[0]"):
                 found.setdefault(misuse.location, self._report(misuse.location, misuse.text, tensor))
-        for source in pipeline.sources.values():
-            for read in script_text.first_items_of_data(source):
-                if read.tensor in losses:
+        for path, source in pipeline.sources.items():
+            here = {training_loops.text_of_event(event) for event in learned if event.location.path == path}
+            for read in script_text.first_items_of_data(source) if here else ():
+                if read.tensor in here:
                     text = f"{read.tensor}.data[0]"
                     found.setdefault(read.location, self._report(read.location, text, read.tensor))
         yield from found.values()

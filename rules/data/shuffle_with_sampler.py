@@ -96,7 +96,17 @@ from collections.abc import Iterator
 
 from lintrain.analysis import loaders
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import Constant, Instance, LibraryObject, Sequence, Value, is_true
+from lintrain.pipeline.values.python import (
+    Constant,
+    Either,
+    Instance,
+    LibraryObject,
+    Sequence,
+    Value,
+    is_missing,
+    is_true,
+    options_of,
+)
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, fixes
 
 RAISED = ("mutually exclusive with shuffle", "batch_size, shuffle, sampler", "expected unspecified shuffle option")
@@ -113,22 +123,31 @@ class ShuffleWithSampler(Rule):
                 and is_true(loader.value("shuffle"))
                 and not loaders.expects_error(pipeline, loader.origin)
             ):
-                yield from self._judge(loader)
+                yield from self._judge(pipeline, loader)
 
-    def _judge(self, loader: Loader) -> Iterator[Finding]:
-        passed = [name for name in ("sampler", "batch_sampler") if _is_sampler(loader.value(name))]
+    def _judge(self, pipeline: Pipeline, loader: Loader) -> Iterator[Finding]:
+        passed = [
+            (name, sampler)
+            for name in ("sampler", "batch_sampler")
+            if (sampler := _sampler(pipeline, loader, name)) is not None
+        ]
         if passed:
-            sampler = loader.value(passed[0])
+            name, sampler = passed[0]
             related = [Related(sampler.origin, "determines the order", "origin")] if sampler.origin else []
-            yield self._report(loader, f"`shuffle=True` cannot be combined with a `{passed[0]}`", related)
+            optional = _optional(pipeline, loader, name)
+            advice = f"pass `shuffle={optional.text}`" if optional else "remove `shuffle`"
+            message = f"`shuffle=True` cannot be combined with a `{name}`"
+            yield self._report(loader, message, related + ([optional] if optional else []), advice)
         elif loaders.is_stream(loader.dataset):
             made = loader.dataset.origin
             related = [Related(made, "a stream, which has a fixed order", "origin")] if made else []
             yield self._report(loader, "`shuffle=True` cannot be combined with a streaming data set", related)
 
-    def _report(self, loader: Loader, message: str, related: list[Related]) -> Finding:
+    def _report(
+        self, loader: Loader, message: str, related: list[Related], advice: str = "remove `shuffle`"
+    ) -> Finding:
         assert loader.origin is not None
-        return self.finding(loader.origin, message, related=related, help="remove `shuffle`")
+        return self.finding(loader.origin, message, related=related, help=advice)
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
@@ -142,7 +161,31 @@ class ShuffleWithSampler(Rule):
         return Verdict.inconclusive("no loader was created at this line")
 
     def fix(self, finding: Finding) -> fixes.Fix:
+        for optional in finding.with_role("shuffle"):
+            edit = fixes.Replace(optional.location, optional.text)
+            return fixes.Fix.of("shuffle only without a sampler", edit, safe=True)
         return fixes.Fix.of("remove `shuffle`", fixes.RemoveArgument(finding.location, "shuffle"), safe=True)
+
+
+def _sampler(pipeline: Pipeline, loader: Loader, name: str) -> Value | None:
+    """The sampler that an argument is; also of one that is None in other branches, if the loader is made in all."""
+    options = options_of(loader.value(name))
+    samplers = [option for option in options if _is_sampler(option)]
+    if not samplers or not all(option in samplers or is_missing(option) for option in options):
+        return None
+    location = loader.locations.get(name)
+    is_sole = len(options) == len(samplers)
+    if not is_sole and (location is None or loaders.is_decided_by(pipeline, location, pipeline.code(location))):
+        return None
+    return samplers[0]
+
+
+def _optional(pipeline: Pipeline, loader: Loader, name: str) -> Related | None:
+    """The value of `shuffle` with what it should be for a sampler that only some runs have; None for other samplers."""
+    sampler, shuffle = loader.locations.get(name), loader.locations.get("shuffle")
+    if not isinstance(loader.value(name), Either) or sampler is None or shuffle is None:
+        return None
+    return Related(shuffle, "also if there is a sampler", "shuffle", f"{pipeline.code(sampler)} is None")
 
 
 def _is_sampler(value: Value) -> bool:
