@@ -17,7 +17,7 @@ from lintrain.pipeline.dataset_rows import IN_ORDER
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.python import UNKNOWN, Instance, Sequence, Unknown
+from lintrain.pipeline.values.python import Instance, Sequence, Unknown, literal
 from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -38,6 +38,12 @@ MEANS_ORDER = lazy_pattern(
 CARRIES_STATE = lazy_pattern(r"bptt|repackage_hidden|stateful|curricul", re.IGNORECASE)
 """Words of scripts that need their batches in order, whatever the data."""
 
+TRAINING_SET = lazy_pattern(r"(?i)(self\.)?_?(train|training)_?(data_?set|data|set|ds)|(self\.)?(data_?set|data)_train")
+"""Code that names a training set, whatever class it has."""
+
+STREAMS = lazy_pattern(r"(?i)iterable_?data|stream|web_?dataset|\bwds\b|shard|replay|rollout|episod|sampler|shuffle")
+"""Words of scripts whose data sets may have no rows by index, or an order of their own."""
+
 Key = tuple[int, str]
 """A name, with the function that binds it (0 for a file); attributes have -1, on whatever object they are."""
 
@@ -55,10 +61,19 @@ def keeps_source_order(pipeline: Pipeline, loader: Loader) -> bool:
             return not _may_be_ordered(pipeline, loader)
         case TorchDataset(path=path):
             return path.startswith("torchvision.") and "Fake" not in path
-        case Unknown() as unknown if unknown is not UNKNOWN:
-            return not _may_be_ordered(pipeline, loader)
+        case Unknown() if loader.dataset_location is not None:
+            if literal(loader.value("shuffle")) is False or pipeline.source.is_partial:
+                return not _may_be_ordered(pipeline, loader)
+            code = pipeline.code(loader.dataset_location)
+            is_training_set = TRAINING_SET.fullmatch(code) is not None and MEANS_ORDER.search(code) is None
+            return is_training_set and not _may_stream(pipeline) and not _may_be_ordered(pipeline, loader)
         case _:
             return False
+
+
+def _may_stream(pipeline: Pipeline) -> bool:
+    """Whether a data set of which nothing is known may be a stream, or put its rows into another order itself."""
+    return any(source.contains(STREAMS) for source in pipeline.sources.values())
 
 
 def _may_be_ordered(pipeline: Pipeline, loader: Loader) -> bool:

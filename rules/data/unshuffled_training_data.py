@@ -191,7 +191,8 @@ class UnshuffledTrainingData(Rule[Claim]):
             return False
         if not _has_default_order(loader) or _is_one_batch(loader):
             return False
-        if not _is_indexed(pipeline, loader) or not row_order.keeps_source_order(pipeline, loader):
+        is_by_index = loaders.is_map_style(loader.dataset) or isinstance(loader.dataset, Unknown)
+        if not is_by_index or not row_order.keeps_source_order(pipeline, loader):
             return False
         return not loaders.is_deliberate(pipeline, location)
 
@@ -206,6 +207,7 @@ class UnshuffledTrainingData(Rule[Claim]):
             if loop
             else [],
             help="pass `shuffle=True`",
+            level=Level.NOTE if isinstance(loader.dataset, Unknown) else self.level,
             claim=Claim(loader.locations.get("shuffle")),
         )
 
@@ -234,14 +236,6 @@ def _has_default_order(loader: Loader) -> bool:
     is_sequential = isinstance(sampler, LibraryObject) and sampler.path.endswith(".SequentialSampler")
     has_none = is_missing(sampler) and is_missing(loader.value("batch_sampler"))
     return (is_missing(shuffle) or is_off) and (has_none or is_sequential)
-
-
-def _is_indexed(pipeline: Pipeline, loader: Loader) -> bool:
-    """Whether a loader could shuffle: its rows have an index, or it is asked for their order."""
-    if loaders.is_map_style(loader.dataset):
-        return True
-    is_asked = literal(loader.value("shuffle")) is False or pipeline.source.is_partial
-    return is_asked and isinstance(loader.dataset, Unknown)
 
 
 def _is_one_batch(loader: Loader) -> bool:
