@@ -74,7 +74,7 @@ from lintrain.analysis import collators, loaders, run_data
 from lintrain.pipeline.values.data import Collator, ColumnValues, Dataset, Rows
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Task
-from lintrain.pipeline.values.python import Value, is_missing, literal
+from lintrain.pipeline.values.python import Function, Instance, Value, is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -83,6 +83,9 @@ COLLATORS = {
     Task.TOKEN_CLASSIFICATION: "DataCollatorForTokenClassification({})",
     Task.CAUSAL_LM: "DataCollatorForLanguageModeling({}, mlm=False)",
 }
+
+COLLATE_METHODS = ("collate_fn", "collate", "collater", "collate_batch")
+"""Names of methods of a data set that make a batch of its rows."""
 
 RAGGED_ERRORS = (
     "expected sequence of length",
@@ -114,6 +117,8 @@ class UnpaddedBatch(Rule[Claim]):
             reasons = collators.ragged_at(pipeline, loader.dataset)
             if loader.origin and reasons and _stacks_rows(loader):
                 yield self._report_loader(pipeline, loader, reasons, loader.origin)
+            elif loader.origin and (method := _own_collate(loader)) and _stacks_rows(loader):
+                yield self._report_own(pipeline, loader, method, loader.origin)
         found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
@@ -168,6 +173,19 @@ class UnpaddedBatch(Rule[Claim]):
             claim=_claim(pipeline, location, "collate_fn", "DataCollatorWithPadding({})" if only_numbers else ""),
         )
 
+    def _report_own(self, pipeline: Pipeline, loader: Loader, method: Function, location: Location) -> Finding[Claim]:
+        code = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
+        made = [Related(method.origin, "creates the batches of these rows", "collate")] if method.origin else []
+        return self.finding(
+            location,
+            f"the loader does not use the `{method.name}` of its data set",
+            related=made,
+            why="Rows that need a collate function of their own do not fit into one tensor without it.",
+            help=f"pass `collate_fn={code if code.isidentifier() else 'dataset'}.{method.name}`",
+            level=Level.WARNING,
+            claim=Claim("collate_fn", f"{code}.{method.name}") if code.isidentifier() else Claim(),
+        )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         parameter = finding.subject or "train_dataset"
         split, batch = evidence.split(parameter), evidence.batch(parameter)
@@ -199,10 +217,12 @@ class UnpaddedBatch(Rule[Claim]):
         claim = finding.claim
         if claim is None or claim.argument is None or claim.code is None:
             return None
+        library = claim.code.partition("(")[0]
+        edits = [fixes.AddImport("transformers", library)] if library != claim.code else []
         return fixes.Fix.of(
             f"pass `{claim.argument}={claim.code}`",
             fixes.AddArgument(finding.location, claim.argument, claim.code),
-            fixes.AddImport("transformers", claim.code.partition("(")[0]),
+            *edits,
             safe=claim.is_safe,
         )
 
@@ -243,6 +263,14 @@ def _stacks_rows(loader: Loader) -> bool:
     if "batch_sampler" in given or "**" in given or not is_missing(loader.collate):
         return False
     return "batch_size" in given and _is_many(given["batch_size"], 1)
+
+
+def _own_collate(loader: Loader) -> Function | None:
+    """The collate function that the class of a loader's rows defines for them."""
+    if not isinstance(loader.dataset, Instance):
+        return None
+    found = (loader.dataset.cls.lookup(name) for name in COLLATE_METHODS)
+    return next((each[1] for each in found if each is not None and isinstance(each[1], Function)), None)
 
 
 def _shown(text: str) -> str:
