@@ -145,7 +145,8 @@ def expects_error(pipeline: Pipeline, location: Location) -> bool:
 def is_decided_by(pipeline: Pipeline, location: Location, name: str) -> bool:
     """Whether an `if` around a location, or an expression there, asks for a name: `if sampler is None`."""
     source = pipeline.source_of(location)
-    tests = [node.test for node in source.nodes_of(ast.If, ast.IfExp) if source.location(node).holds(location)]
+    nodes: list[ast.If | ast.IfExp] = [*source.nodes_of(ast.If), *source.nodes_of(ast.IfExp)]
+    tests = [node.test for node in nodes if source.location(node).holds(location)]
     return any(isinstance(part, ast.Name) and part.id == name for test in tests for part in ast.walk(test))
 
 

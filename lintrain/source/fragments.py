@@ -1,15 +1,18 @@
 """Partial texts: the names that they use and bind nowhere, and what these usually stand for.
 
 `nn` is `torch.nn`, as training scripts import it; where a name has two meanings, the rest of the text decides.
+Whether code makes names by their text, or asks for them before it uses them.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import TypeGuard
 
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -263,3 +266,67 @@ def _unbuilt_network(source: Source) -> ast.ClassDef | None:
     found = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name not in used]
     networks = [node for node in found if any(ast.unparse(base).endswith("Module") for base in node.bases)]
     return networks[0] if len(networks) == 1 else None
+
+
+MAKES_NAMES = lazy_pattern(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
+
+MAKERS = frozenset({"exec", "builtins", "__builtins__"})
+BUILTINS = frozenset({"builtins", "__builtins__", "modules"})
+NAMESPACES = frozenset({"globals", "locals"})
+READS = frozenset({"copy", "get", "items", "keys", "values"})
+"""Methods that look into the dictionary of all names and leave it as it is."""
+
+
+def may_make_names(source: Source) -> bool:
+    """Whether code runs a text, or may write to the dictionary of all names; reading it makes no name.
+
+    Only `vars()` without an argument is that dictionary: `vars(args)` are the options.
+    """
+    if MAKES_NAMES.search(source.text) is None:
+        return False
+    calls = source.nodes_of(ast.Call)
+    of_objects = {call.func for call in calls if call.args and not BUILTINS & _names_in(call.args[0])}
+    reading = {call.func for call in _only_read(source) if isinstance(call, ast.Call)}
+    made = (node for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load))
+    return any(
+        node.id in MAKERS
+        or (node.id == "vars" and node not in of_objects | reading)
+        or (node.id in NAMESPACES and node not in reading)
+        for node in made
+    ) or any(node.attr in BUILTINS for node in source.nodes_of(ast.Attribute))
+
+
+def _names_in(node: ast.expr) -> set[str]:
+    return {each.id if isinstance(each, ast.Name) else each.attr for each in walk(node) if _is_named(each)}
+
+
+def _is_named(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
+    return isinstance(node, ast.Name | ast.Attribute)
+
+
+def _only_read(source: Source) -> Iterator[ast.expr]:
+    """The expressions that are looked up, searched or expanded where they are written, and stored nowhere."""
+    yield from (node.value for node in source.nodes_of(ast.Subscript) if isinstance(node.ctx, ast.Load))
+    yield from (node.value for node in source.nodes_of(ast.Attribute) if node.attr in READS)
+    yield from (right for node in source.nodes_of(ast.Compare) for right in node.comparators)
+    yield from (node.value for node in source.nodes_of(ast.keyword) if node.arg is None)
+
+
+def names_asked_for(source: Source) -> frozenset[str]:
+    """The names that code looks for before it uses them: `"model" in globals()`."""
+    tests = (node for node in source.nodes_of(ast.Compare) if isinstance(node.ops[0], ast.In | ast.NotIn))
+    return frozenset(
+        node.left.value
+        for node in tests
+        if isinstance(node.left, ast.Constant)
+        and isinstance(node.left.value, str)
+        and _is_namespace(node.comparators[0])
+    )
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=[]):
+            return name in {*NAMESPACES, "vars", "dir"}
+        case _:
+            return False

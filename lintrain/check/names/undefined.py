@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME, UndefinedName
 from lintrain.check.names.ruff import COMPILER_CODES, NAME_CODES, Clue
@@ -23,7 +23,7 @@ from lintrain.model.fixes import AddImport, Fix
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.source.bounds import Nesting
-from lintrain.source.fragments import meanings
+from lintrain.source.fragments import may_make_names, meanings, names_asked_for
 from lintrain.source.nodes import children, walk
 from lintrain.source.pasted import is_pasted
 from lintrain.source.source import Source
@@ -36,13 +36,6 @@ SURROUNDINGS = frozenset(
     ("display", "get_ipython", "In", "Out", "exit", "quit", "dbutils", "spark", "sc", "reveal_type")
 )
 """Names that notebooks, shells and hosted platforms define."""
-
-MAKES_NAMES = lazy_pattern(r"\b(?:exec|globals|locals|vars|builtins|__builtins__)\b")
-MAKERS = frozenset({"exec", "builtins", "__builtins__"})
-BUILTINS = frozenset({"builtins", "__builtins__", "modules"})
-NAMESPACES = frozenset({"globals", "locals"})
-READS = frozenset({"copy", "get", "items", "keys", "values"})
-"""Methods that look into the dictionary of all names and leave it as it is."""
 
 MAGIC_MAKES_NAMES = lazy_pattern(
     r"\s*%+\s*(?:run|load|pylab|store|cython|cell_magic|reload_ext\s+autoreload_names|R)\b"
@@ -266,7 +259,7 @@ class _Surroundings:
         """Whether the name may exist when the code runs, or the place is never evaluated."""
         if not name.isidentifier() or name in SURROUNDINGS or set(name) <= set("_0123456789"):
             return True
-        if self.makes_names or name in self.source.cached(_asked_for):
+        if self.makes_names or name in self.source.cached(names_asked_for):
             return True
         if self.unevaluated.innermost(location) is not None:
             return True
@@ -291,7 +284,7 @@ class _Surroundings:
         magics = notebook.masked.values() if notebook else ()
         if any(MAGIC_MAKES_NAMES.match(line) for line in magics):
             return True
-        return MAKES_NAMES.search(self.source.text) is not None and self.source.cached(_may_make_names)
+        return self.source.cached(may_make_names)
 
     @cached_property
     def magic_words(self) -> set[str]:
@@ -366,59 +359,6 @@ def _old_branches(source: Source) -> Iterator[ast.stmt]:
             yield from branch.body
         elif PYTHON_3.fullmatch(test):
             yield from branch.orelse
-
-
-def _may_make_names(source: Source) -> bool:
-    """Whether code runs a text, or may write to the dictionary of all names; reading it makes no name.
-
-    Only `vars()` without an argument is that dictionary: `vars(args)` are the options.
-    """
-    calls = source.nodes_of(ast.Call)
-    of_objects = {call.func for call in calls if call.args and not BUILTINS & _names_in(call.args[0])}
-    reading = {call.func for call in _only_read(source) if isinstance(call, ast.Call)}
-    made = (node for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load))
-    return any(
-        node.id in MAKERS
-        or (node.id == "vars" and node not in of_objects | reading)
-        or (node.id in NAMESPACES and node not in reading)
-        for node in made
-    ) or any(node.attr in BUILTINS for node in source.nodes_of(ast.Attribute))
-
-
-def _names_in(node: ast.expr) -> set[str]:
-    return {each.id if isinstance(each, ast.Name) else each.attr for each in walk(node) if _is_named(each)}
-
-
-def _is_named(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
-    return isinstance(node, ast.Name | ast.Attribute)
-
-
-def _only_read(source: Source) -> Iterator[ast.expr]:
-    """The expressions that are looked up, searched or expanded where they are written, and stored nowhere."""
-    yield from (node.value for node in source.nodes_of(ast.Subscript) if isinstance(node.ctx, ast.Load))
-    yield from (node.value for node in source.nodes_of(ast.Attribute) if node.attr in READS)
-    yield from (right for node in source.nodes_of(ast.Compare) for right in node.comparators)
-    yield from (node.value for node in source.nodes_of(ast.keyword) if node.arg is None)
-
-
-def _asked_for(source: Source) -> frozenset[str]:
-    """The names that code looks for before it uses them: `"model" in globals()`."""
-    tests = (node for node in source.nodes_of(ast.Compare) if isinstance(node.ops[0], ast.In | ast.NotIn))
-    return frozenset(
-        node.left.value
-        for node in tests
-        if isinstance(node.left, ast.Constant)
-        and isinstance(node.left.value, str)
-        and _is_namespace(node.comparators[0])
-    )
-
-
-def _is_namespace(node: ast.expr) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id=name), args=[]):
-            return name in {*NAMESPACES, "vars", "dir"}
-        case _:
-            return False
 
 
 def _postpones(node: ast.ImportFrom) -> bool:
