@@ -1,0 +1,93 @@
+"""A trainer of TRL gets a data set without the columns that it reads.
+
+`DPOTrainer` and `RewardTrainer` read `chosen` and `rejected`, `KTOTrainer` `prompt`, `completion` and `label`, the
+trainers that generate `prompt`. With other names, the constructor raises a KeyError from inside a `map`.
+
+## Bad
+
+    pairs = Dataset.from_dict({"prompt": ["a", "b"], "good": ["c", "d"], "bad": ["e", "f"]})
+    settings = trl.DPOConfig("out", bf16=False, use_cpu=True, max_steps=1)
+    trainer = trl.DPOTrainer("gpt2", args=settings, train_dataset=pairs)  # <- missing-preference-columns
+    # raises KeyError: 'chosen'
+
+## Good
+
+    pairs = Dataset.from_dict({"prompt": ["a", "b"], "good": ["c", "d"], "bad": ["e", "f"]})
+    pairs = pairs.rename_columns({"good": "chosen", "bad": "rejected"})
+    settings = trl.DPOConfig("out", bf16=False, use_cpu=True, max_steps=1)
+    trainer = trl.DPOTrainer("gpt2", args=settings, train_dataset=pairs)
+
+## When it is fine
+
+Columns that are not all known:
+
+    from my_data import pairs
+
+    trainer = trl.DPOTrainer("gpt2", train_dataset=pairs)
+
+## Fix
+
+None: which column is which is a guess.
+
+## References
+
+TRL documentation, "Dataset formats and types", which trainer reads which type; trl 1.16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import run_data
+from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.python import is_missing
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Finding, Level, Pipeline, Rule
+
+PAIRS = ("chosen", "rejected")
+UNPAIRED = ("prompt", "completion", "label")
+READ = {
+    **dict.fromkeys(("DPOTrainer", "CPOTrainer", "ORPOTrainer", "RewardTrainer"), PAIRS),
+    "KTOTrainer": UNPAIRED,
+    **dict.fromkeys(("GRPOTrainer", "RLOOTrainer", "OnlineDPOTrainer"), ("prompt",)),
+}
+"""The columns that each trainer reads. KTO divides pairs itself, and DPO finds the prompt in conversations."""
+
+
+class MissingPreferenceColumns(Rule):
+    level = Level.ERROR
+    keywords = "|".join(READ)
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            rows, missing = run.dataset("train_dataset"), ""
+            if rows is not None and run.path.startswith("trl.") and not run.overrides:
+                missing = _missing(run, rows)
+            if rows is None or not missing:
+                continue
+            argument = run.arguments["train_dataset"]
+            given = f"`{argument.text}`" if 0 < len(argument.text) <= 24 else "the data set"
+            yield self.finding(
+                argument.location,
+                f"{given} has no column `{missing}`, which {run.name} reads",
+                related=run_data.origin_of(rows),
+                help=f"rename its columns, which are {', '.join(rows.columns or {})}",
+            )
+
+
+def _missing(run: TrainerRun, rows: Dataset) -> str:
+    """The first column that the trainer reads and the rows certainly lack; empty for rows that are prepared already."""
+    wanted = READ.get(run.path.rpartition(".")[2], ())
+    names = set(rows.columns or {})
+    is_known = rows.columns is not None and rows.is_complete and not rows.may_differ and not rows.has_transform
+    is_prepared = any(name.endswith("_ids") or "input_ids" in name for name in names)
+    if (
+        not is_known
+        or is_prepared
+        or "train_dataset" not in run.arguments
+        or not is_missing(run.value("data_collator"))
+    ):
+        return ""
+    if wanted is UNPAIRED and names >= set(PAIRS):
+        return ""
+    return next((name for name in wanted if name not in names), "")
