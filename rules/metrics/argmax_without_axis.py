@@ -1,0 +1,126 @@
+"""`argmax` without an axis gives a metric one number in place of a class for each row.
+
+Without an axis, NumPy and PyTorch search the whole array, and return the position of its highest score. The metric
+expects a prediction for each row and raises an error, after the whole evaluation set was computed.
+
+## Bad
+
+    def compute_metrics(predicted):
+        logits, labels = predicted
+        classes = np.argmax(logits)  # <- argmax-without-axis
+        return metric.compute(predictions=classes, references=labels)
+
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+    )
+    trainer.evaluate()
+
+## Good
+
+    def compute_metrics(predicted):
+        logits, labels = predicted
+        classes = np.argmax(logits, axis=-1)
+        return metric.compute(predictions=classes, references=labels)
+
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset=tokenized["validation_matched"],
+        data_collator=collator,
+        compute_metrics=compute_metrics,
+    )
+    trainer.evaluate()
+
+## When it is fine
+
+The class of a single text, which no metric gets:
+
+    logits = model(**tokenizer("a b", return_tensors="pt")).logits
+    name = model.config.id2label[logits.argmax().item()]
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## Fix
+
+Safe: a metric refuses the single number.
+
+## References
+
+NumPy documentation, `numpy.argmax`: by default, the index is into the flattened array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import expressions
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.training import MetricCall
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+MODULES = frozenset({"np", "numpy", "torch", "jnp"})
+AXES = frozenset({"axis", "dim"})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The argument to add: `axis` of NumPy or `dim` of torch."""
+
+    argument: str
+
+
+class ArgmaxWithoutAxis(Rule[Claim]):
+    level = Level.ERROR
+    keywords = "argmax"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        seen = set[Location]()
+        for call in pipeline.metric_calls:
+            found = _argmax_of(pipeline, call)
+            if found is None or found.location in seen:
+                continue
+            seen.add(found.location)
+            owner = found.called_on.code if found.called_on else ""
+            yield self.finding(
+                found.location,
+                "`argmax` without an axis is one number, and not a class for each row",
+                related=[Related(call.location, "expects a prediction for each row", "metric")],
+                help="pass `axis=-1`",
+                subject="compute_metrics",
+                claim=Claim("dim" if owner == "torch" else "axis"),
+            )
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
+        if stage is not None and stage.failure is not None:
+            failure, shape = stage.failure, list(evaluation.predictions_shape) if evaluation else []
+            rows = f"for predictions of shape {shape}" if shape else "before any predictions"
+            is_this = bool(shape) and failure.type in {"TypeError", "ValueError"}
+            text = f"the metric function raised {failure.type} {rows}"
+            return (Verdict.confirmed if is_this else Verdict.inconclusive)(text)
+        if evaluation is None or not evaluation.metric_function_called:
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
+        return Verdict.refuted(f"the metric function ran on predictions of shape {list(evaluation.predictions_shape)}")
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None:
+            return None
+        edit = fixes.AddArgument(finding.location, finding.claim.argument, "-1")
+        return fixes.Fix.of("choose a class for each row", edit, safe=True)
+
+
+def _argmax_of(pipeline: Pipeline, call: MetricCall) -> expressions.Expression | None:
+    """The `argmax` over a whole array that gave a metric its predictions."""
+    value = call.predictions.value if call.predictions else None
+    if not isinstance(value, Tensor) or value.origin is None:
+        return None
+    found = expressions.call_at(pipeline, value.origin)
+    if found is None or found.called_name != "argmax" or found.called_on is None or found.keywords.keys() & AXES:
+        return None
+    is_function = found.called_on.code in MODULES
+    return found if len(found.arguments) == is_function else None
