@@ -1,0 +1,103 @@
+"""The loss has class weights for another number of classes than the network gives.
+
+A cross-entropy with `weight` needs one number for each class of its input. With more or fewer, it raises a
+RuntimeError at the first batch.
+
+## Bad
+
+    weighted = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0]))
+    for x, y in loader:
+        optimizer.zero_grad()
+        weighted(net(x), y).backward()  # <- class-weight-count
+        optimizer.step()
+
+    # raises RuntimeError: weight tensor should be defined either for all 3 classes or no classes
+
+## Good
+
+    weighted = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 2.0]))
+    for x, y in loader:
+        optimizer.zero_grad()
+        weighted(net(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+The number of weights is that of the labels, which the script counts:
+
+    counts = torch.bincount(targets)
+    weighted = nn.CrossEntropyLoss(weight=1.0 / counts)
+    for x, y in loader:
+        optimizer.zero_grad()
+        weighted(net(x), y).backward()
+        optimizer.step()
+
+## Fix
+
+None: either the weights or the layer may be wrong.
+
+## References
+
+PyTorch documentation, `torch.nn.CrossEntropyLoss`: `weight` has to be a tensor of size C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.pipeline.values.model import Model, Tensor
+from lintrain.pipeline.values.python import Sequence, Value, literal
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+
+RAISED = "weight tensor should be defined"
+WEIGHTED = frozenset({"cross_entropy", "nll_loss"})
+
+
+class ClassWeightCount(Rule):
+    level = Level.ERROR
+    keywords = "weight"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(found for call in pipeline.losses if (found := self._judge(call)) is not None)
+
+    def _judge(self, call: LossCall) -> Finding | None:
+        weight = call.options.get("weight")
+        if call.name not in WEIGHTED or weight is None or call.prediction is None:
+            return None
+        count, classes = _length_of(weight), _classes_of(call.prediction.value)
+        if count is None or classes is None or count == classes:
+            return None
+        made = [Related(weight.origin, f"{count} weights", "weights")] if weight.origin else []
+        return self.finding(
+            call.location,
+            f"the loss has {count} class weights, but gets scores of {classes} classes",
+            related=made,
+            help=f"pass {classes} weights, one for each class",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if (stage := evidence.failed_with(RAISED)) is not None:
+            return Verdict.confirmed(f"the {stage.name} stage failed: 1 loss refused its weights")
+        loop = evidence.loop
+        if loop is None or not loop.steps:
+            return Verdict.inconclusive(evidence.without_loop)
+        return Verdict.refuted(f"{loop.steps} steps ran with these weights", steps=loop.steps)
+
+
+def _length_of(weight: Value) -> int | None:
+    """The number of weights, if all of them are in one axis."""
+    if isinstance(weight, Sequence):
+        return len(weight.items) if weight.is_complete else None
+    return weight.shape.last if isinstance(weight, Tensor) and weight.shape.rank == 1 else None
+
+
+def _classes_of(scores: Value) -> int | None:
+    """The number of classes that scores are for: the second axis of a batch, or the labels of a model."""
+    if not isinstance(scores, Tensor):
+        return None
+    sizes = scores.shape.sizes
+    if scores.shape.rank is not None and len(sizes) > 1:
+        return sizes[1] if (sizes[1] or 0) > 0 else None
+    labels = literal(scores.model.num_labels) if isinstance(scores.model, Model) and not sizes else None
+    return labels if isinstance(labels, int) and labels > 1 else None
