@@ -1,0 +1,155 @@
+"""The labels are padded with one number, and the loss ignores another.
+
+A cross-entropy leaves out the labels that equal its `ignore_index`, which is -100 by default. Padding with another
+negative number raises an error; padding with the number of a class trains the network to predict that class, while a
+real class that `ignore_index` names is never learned.
+
+## Bad
+
+    rows = [torch.tensor([0, 1]), torch.tensor([2])]
+    labels = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)  # <- unmatched-ignore-index
+    for _ in range(2):
+        optimizer.zero_grad()
+        F.cross_entropy(net(features[:4]), labels.flatten()).backward()
+        optimizer.step()
+
+    # raises IndexError: Target -1 is out of bounds
+
+## Good
+
+    rows = [torch.tensor([0, 1]), torch.tensor([2])]
+    labels = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100)
+    for _ in range(2):
+        optimizer.zero_grad()
+        F.cross_entropy(net(features[:4]), labels.flatten()).backward()
+        optimizer.step()
+
+## When it is fine
+
+Inputs may be padded with any number, and the loss may ignore the number of the padding:
+
+    from torch.nn.utils.rnn import pad_sequence
+
+    inputs = pad_sequence([torch.ones(2, 8), torch.ones(1, 8)], batch_first=True, padding_value=-1)
+    labels = pad_sequence([torch.tensor([0, 1]), torch.tensor([2])], batch_first=True, padding_value=-1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        scores = net(inputs)
+        F.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=-1).backward()
+        optimizer.step()
+
+## Fix
+
+Asks first: the padding may be compared with its number elsewhere.
+
+## References
+
+PyTorch documentation, `torch.nn.CrossEntropyLoss`: `ignore_index`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import expressions
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.python import is_missing, literal
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
+
+PADS = "torch.nn.utils.rnn.pad_sequence"
+LOSSES = frozenset({"cross_entropy", "nll_loss"})
+DEFAULT = -100
+TARGETS = lazy_pattern(r"(?i)(?:^|[^a-z])(?:labels?|targets?|tags?|trgs?|tgts?|ys?)(?:$|[^a-z])")
+"""Names of what a loss compares with."""
+
+OUT_OF_BOUNDS = "is out of bounds"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The number that the loss ignores, and where the padding is written."""
+
+    ignored: int
+    padding: Location
+
+
+class UnmatchedIgnoreIndex(Rule[Claim]):
+    level = Level.ERROR
+    keywords = "pad_sequence & padding_value"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        ignored = _ignored_by_losses(pipeline)
+        for location, padding in _label_paddings(pipeline) if ignored else ():
+            number = literal(padding.value)
+            wrong = [index for index, is_given in ignored if index != number and (is_given or int(str(number)) < 0)]
+            if len(wrong) < len(ignored):
+                continue
+            yield self.finding(
+                location,
+                f"these labels are padded with {number}, but the loss ignores {wrong[0]}",
+                related=[Related(padding.location, "the padding", "padding")],
+                help=f"pass `padding_value={wrong[0]}`, or `ignore_index={number}` to the loss",
+                claim=Claim(wrong[0], padding.location),
+            )
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if (stage := evidence.failed_with(OUT_OF_BOUNDS)) is not None:
+            return Verdict.confirmed(f"the {stage.name} stage failed: a label {OUT_OF_BOUNDS}, 1 error")
+        loop = evidence.loop
+        if loop is None or not loop.steps:
+            return Verdict.inconclusive(evidence.without_loop)
+        return Verdict.refuted(f"{loop.steps} steps ran without an error about a label", steps=loop.steps)
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        claim = finding.claim
+        if claim is None:
+            return None
+        edit = fixes.Replace(claim.padding, str(claim.ignored))
+        return fixes.Fix.of("pad with the number that the loss ignores", edit, safe=False)
+
+
+def _ignored_by_losses(pipeline: Pipeline) -> list[tuple[int, bool]]:
+    """What the losses ignore, and whether the script says so; empty if one of them may average other rows itself."""
+    found: list[tuple[int, bool]] = []
+    for call in pipeline.losses:
+        if call.name not in LOSSES:
+            continue
+        given, reduction = call.options.get("ignore_index"), call.options.get("reduction")
+        index = DEFAULT if given is None or is_missing(given) else literal(given)
+        if not isinstance(index, int) or (reduction is not None and literal(reduction) != "mean"):
+            return []
+        found.append((index, given is not None and not is_missing(given)))
+    return found
+
+
+def _label_paddings(pipeline: Pipeline) -> Iterator[tuple[Location, Argument]]:
+    """The calls that pad labels with a literal number, each once."""
+    seen = set[Location]()
+    for call in pipeline.calls:
+        padding = call.arguments.get("padding_value")
+        if call.path != PADS or padding is None or call.location in seen or not isinstance(literal(padding.value), int):
+            continue
+        seen.add(call.location)
+        written = expressions.call_at(pipeline, call.location)
+        given = written.arguments[0].code if written is not None and written.arguments else ""
+        bound = _name_bound_at(pipeline, call.location)
+        if TARGETS.search(given) or TARGETS.search(bound):
+            yield call.location, padding
+
+
+def _name_bound_at(pipeline: Pipeline, location: Location) -> str:
+    """The code to the left of the assignment that a call is the value of."""
+    line = pipeline.source_of(location).lines[location.line - 1][: location.column - 1]
+    return line.rpartition("=")[0].strip()
