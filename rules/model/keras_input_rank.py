@@ -13,6 +13,16 @@ of one row, without the batch. The network raises ValueError when it is built, o
     network.fit(x_train, y_train, verbose=0)
     # raises expected ndim=3, found ndim=2
 
+A `Flatten` is missing, so the scores keep the axes of the image:
+
+    network = keras.Sequential()
+    network.add(keras.Input((4, 2, 1)))
+    network.add(keras.layers.Conv2D(4, (2, 2), activation="relu"))
+    network.add(keras.layers.Dense(3, activation="softmax"))  # <- keras-input-rank
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train.reshape(-1, 4, 2, 1), y_train, verbose=0)
+    # raises ValueError
+
 ## Good
 
     network = keras.Sequential()
@@ -44,7 +54,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import keras_shapes
+from lintrain.pipeline.values.python import text_of
+from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+
+IMAGE_AXES = 4
+"""Batch, height, width and channels."""
+
+FOLLOWS = frozenset({"Activation", "Softmax", "Dropout"})
+"""Layers that may follow the last `Dense`."""
 
 
 class KerasInputRank(Rule):
@@ -56,6 +74,14 @@ class KerasInputRank(Rule):
         for run in pipeline.keras_runs:
             steps = keras_shapes.steps_of(run)
             refused = next((each for each in steps if each.is_refused), None)
+            if refused is None and (scores := _unflattened(run, steps)) is not None and scores not in seen:
+                seen.add(scores)
+                yield self.finding(
+                    scores,
+                    f"the scores have {steps[-1].result} axes: a `Flatten` before the `Dense` is missing",
+                    help="add `Flatten()` or a global pooling layer after the convolutions",
+                    subject="layer",
+                )
             if refused is None or refused.layer.made is None or refused.layer.made in seen:
                 continue
             seen.add(refused.layer.made)
@@ -73,13 +99,25 @@ class KerasInputRank(Rule):
             )
 
     def verify(self, finding: Finding[None], evidence: Evidence) -> Verdict:
-        failure = evidence.failed_with("expected ndim=", "expected min_ndim=", "must be a tuple of")
+        failure = evidence.failed_with(
+            "expected ndim=", "expected min_ndim=", "must be a tuple of", "must have the same shape"
+        )
         if failure is not None:
-            return Verdict.confirmed("Keras refuses the number of axes when the network is built", stage=failure.name)
+            return Verdict.confirmed("Keras refuses the number of axes in the network or its loss", stage=failure.name)
         keras = evidence.keras
         if keras is None or not keras.output_shape:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         return Verdict.refuted(f"the network gives outputs {list(keras.output_shape)}")
+
+
+def _unflattened(run: KerasRun, steps: list[keras_shapes.Step]) -> Location | None:
+    """The last layer of a classifier of images, if its scores keep the axes of the image."""
+    loss = text_of(run.value("loss")) or ""
+    dense = next((each for each in reversed(steps) if each.layer.name == "Dense"), None)
+    is_last = dense is not None and all(each.layer.name in FOLLOWS for each in steps[steps.index(dense) + 1 :])
+    if dense is None or not is_last or (steps[-1].result or 0) < IMAGE_AXES:
+        return None
+    return dense.layer.made if loss.endswith("categorical_crossentropy") else None
 
 
 def _remedy(step: keras_shapes.Step) -> str:
