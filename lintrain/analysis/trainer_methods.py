@@ -85,6 +85,45 @@ def contains_text(function: Function, text: str) -> bool:
     return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))
 
 
+NUMBERS = frozenset({"float", "int", "len", "sum", "mean", "item", "max", "min"})
+"""Functions and methods whose result is one number."""
+
+
+def returns_one_number(function: Function) -> bool:
+    """Whether all that a function returns are single numbers by their code."""
+    body = function.node.body
+    returned = [body] if isinstance(body, ast.expr) else list(_returned(body))
+    return bool(returned) and all(value is not None and _is_one_number(value) for value in returned)
+
+
+def _returned(body: list[ast.stmt]) -> Iterator[ast.expr | None]:
+    """What the `return` statements of a function return, without those of functions inside it."""
+    for statement in body:
+        if isinstance(statement, ast.Return):
+            yield statement.value
+        elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inner = (part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.stmt | ast.ExceptHandler))
+            yield from _returned([part for each in inner for part in _statements(each)])
+
+
+def _statements(part: ast.stmt | ast.ExceptHandler) -> list[ast.stmt]:
+    return part.body if isinstance(part, ast.ExceptHandler) else [part]
+
+
+def _is_one_number(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Div(), right=right):
+            return _is_one_number(left) and _is_one_number(right)
+        case ast.Call(func=ast.Name(id=name), args=[_]) | ast.Call(func=ast.Attribute(attr=name), args=[]):
+            return name in NUMBERS
+        case ast.IfExp(body=first, orelse=second):
+            return _is_one_number(first) and _is_one_number(second)
+        case _:
+            return False
+
+
 def location_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Location:
     """The location of a node of a function's body."""
     source = function.source or pipeline.source

@@ -1,12 +1,22 @@
-"""A reward function of GRPO does not accept the arguments that the trainer passes.
+"""A reward function of GRPO does not accept what the trainer passes, or returns no list of rewards.
 
 `GRPOTrainer` calls it with `prompts`, `completions`, `completion_ids` and each further column of the data set, all by
-name. A function without `**kwargs` raises a TypeError at the first step, after the first completions were generated.
+name. A function without `**kwargs` raises a TypeError at the first step, after the first completions were generated. So
+does one that returns a single number: the trainer expects a list with a reward for each completion.
 
 ## Bad
 
     def reward(completions):  # <- reward-signature
         return [float(len(each)) for each in completions]
+
+    prompts = Dataset.from_dict({"prompt": ["a", "b"]})
+    trainer = trl.GRPOTrainer("gpt2", reward_funcs=reward, train_dataset=prompts)
+    trainer.train()
+
+One number for all completions:
+
+    def reward(completions, **kwargs):  # <- reward-signature
+        return sum(len(each) for each in completions) / len(completions)
 
     prompts = Dataset.from_dict({"prompt": ["a", "b"]})
     trainer = trl.GRPOTrainer("gpt2", reward_funcs=reward, train_dataset=prompts)
@@ -73,6 +83,22 @@ class RewardSignature(Rule):
             for argument, construction in given
             for function in (_functions(argument.value) if argument else ())
             if (missing := _missing(function))
+        )
+        yield from self._of_one_number(pipeline)
+
+    def _of_one_number(self, pipeline: Pipeline) -> Iterator[Finding]:
+        runs = (run for run in pipeline.runs if run.path.endswith(".GRPOTrainer"))
+        given = ((run.arguments.get("reward_funcs"), run.construction) for run in runs)
+        yield from one_per_location(
+            self.finding(
+                trainer_methods.head_of(pipeline, function),
+                "this reward function returns one number, and not one for each completion",
+                related=[Related(construction, "passed to the trainer here", "trainer")],
+                help="return a list with a reward for each completion",
+            )
+            for argument, construction in given
+            for function in (_functions(argument.value) if argument else ())
+            if not _missing(function) and trainer_methods.returns_one_number(function)
         )
 
 
