@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.check.one_file import Reading, check_source
+from lintrain.check.one_file import OLD_GRAMMAR, Reading, check_source
 from lintrain.check.tiers import names_library
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import find_rules
@@ -126,6 +126,26 @@ class TestOldGrammar:
         assert set(found) == {"syntax-error", "missing-zero-grad"}
         assert found["syntax-error"] == "note"
         assert not reading.is_broken
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'print "a", loss',
+            'print "a %d" % (\n        loss)',
+            "x = x.cuda(async=True)",
+            "try:\n        f()\n    except Error, caught:\n        pass",
+        ],
+    )
+    def test_a_whole_file_of_python_2_cannot_run_and_the_rest_is_judged(self, line: str) -> None:
+        reading = read(f"import torch\nfrom torch.nn import functional as F\nstart()\n{LOOP}    {line}\n")
+        found = {one.finding.rule: (one.finding.level, one.finding.why) for one in reading.reported}
+        assert set(found) == {"syntax-error", "missing-zero-grad"}
+        assert found["syntax-error"] == ("error", OLD_GRAMMAR)
+        assert all(one.fix is None for one in reading.reported)
+
+    def test_a_file_with_another_mistake_is_not_read(self) -> None:
+        reading = read(f"import torch\n{LOOP}    print 'a'\nx = (\n")
+        assert reading.is_broken
 
     def test_async_keeps_its_name(self) -> None:
         (keyword,) = Source("t.py", "x = nn.f(async=True)").nodes_of(ast.keyword)

@@ -4,8 +4,8 @@
     repaired.tree                    # with the places of the text as it was given
 
 A piece of a script is copied without the indentation of its first line, from a page with full-width punctuation, or
-from the days of Python 2. Whole files of those days are read as well: `print` without brackets, `cuda(async=True)`. Of
-a notebook, a cell that does not parse is left out, and the others are read.
+from the days of Python 2. Of a notebook, a cell that does not parse is left out, and the others are read. A whole file
+in the grammar of Python 2 is read as what it means.
 """
 
 from __future__ import annotations
@@ -47,6 +47,13 @@ SIGNS = str.maketrans(WIDE, ":,();\"\"''=[]---+,;   ")
 PRINT = lazy_pattern(r"(?P<margin>\s*+(?:.*:\s*)?)print\b\s?(?P<rest>.*)", re.DOTALL)
 CATCH = lazy_pattern(r"(\s*+except\s++\(?[\w., ]+?\)?)\s*,\s*(\w+)\s*:(.*)")
 ASYNC = lazy_pattern(r"\basync(?=\s*=[^=])")
+OLD = lazy_pattern(
+    r"^(?:.*:)?[ \t]*print(?:[ \t]+[^\s(=.,\[+\-*/%]|[ \t]*>>|[ \t]+\(.*\)[ \t]*[%,])|"
+    r"^[ \t]*except[ \t(][^:#]*,[ \t]*\w+[ \t]*:|^.*\basync[ \t]*=[^=]",
+    re.MULTILINE,
+)
+"""Lines in the grammar of Python 2, or of Python before 3.7."""
+
 FENCE = "```"
 LINE = lazy_pattern(r"\bline (\d+)")
 STAND_IN = "aSync"
@@ -71,25 +78,25 @@ def repair(text: str, cells: Sequence[Cell]) -> Repaired | None:
     """The tree of a text that does not parse; None where it is no piece, no notebook and not in an old grammar."""
     if cells:
         return _without_broken_cells(text, cells)
-    if len(text) > LONGEST:
+    if is_pasted(text) or _is_shifted(text):
+        return _repaired_piece(text) if len(text) <= LONGEST else None
+    return _in_grammar_of_python_2(text)
+
+
+def _in_grammar_of_python_2(text: str) -> Repaired | None:
+    """The tree of a whole file that only its `print`, `except` or `async=` keep from being parsed."""
+    given = text.split("\n")
+    if (error := _error_in(given)) is None or OLD.search(text) is None:
         return None
-    return _repaired_piece(text) if is_pasted(text) or _is_shifted(text) else _repaired_file(text.split("\n"))
-
-
-def _repaired_file(given: list[str]) -> Repaired | None:
-    """The tree of a whole file that is in an old grammar and has no other mistake: its first error is its flaw."""
-    lines, errors = given, list[SyntaxError]()
-    for _ in range(MOST_REPAIRS):
-        error = _error_in(lines)
-        if error is None:
-            return Repaired(_placed(parse("\n".join(lines)), given, lines), tuple(errors[:1]))
-        index = min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
-        edited = next((found for old in OLD if (found := old(lines, index)) is not None), None)
-        if edited is None or edited == lines:
-            return None
-        lines = edited
-        errors.append(error)
-    return None
+    lines, index = list(given), 0
+    while index < len(lines):
+        if OLD.match(lines[index]):
+            for old in REWRITES:
+                lines = old(lines, index) or lines
+        index += 1
+    if len(lines) != len(given) or _error_in(lines) is not None:
+        return None
+    return Repaired(_placed(parse("\n".join(lines)), given, lines), (error,))
 
 
 def _is_shifted(text: str) -> bool:
@@ -146,7 +153,7 @@ def _edited(lines: list[str], error: SyntaxError) -> tuple[list[str] | None, boo
         return _with_margin(lines, index, error.msg), False
     if error.msg.startswith(("invalid character", "invalid non-printable")):
         return _with_line(lines, index, lines[index].translate(SIGNS)), False
-    for old in OLD:
+    for old in REWRITES:
         if (edited := old(lines, index)) is not None:
             return edited, True
     return None, False
@@ -261,7 +268,7 @@ def _async_renamed(lines: list[str], index: int) -> list[str] | None:
     return _with_line(lines, index, line) if changes else None
 
 
-OLD = (_print_called, _exception_named, _async_renamed)
+REWRITES = (_print_called, _exception_named, _async_renamed)
 """What repairs a line of an old grammar; None where it is none."""
 
 
