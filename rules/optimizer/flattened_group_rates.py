@@ -100,8 +100,8 @@ class FlattenedGroupRates(Rule[Claim]):
             return Verdict.inconclusive(f"the run shows the rates of {len(rates)} groups")
         text = f"the {len(rates)} groups have the rates {', '.join(f'{rate:g}' for rate in rates)}"
         if len(set(rates)) == 1:
-            return Verdict.confirmed(text, rates=rates)
-        return Verdict.refuted(text, rates=rates)
+            return Verdict.confirmed(text, rates=[*rates])
+        return Verdict.refuted(text, rates=[*rates])
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:

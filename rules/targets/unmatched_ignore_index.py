@@ -52,7 +52,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions
-from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.rule import (
     Evidence,
@@ -85,19 +84,28 @@ class Claim:
     padding: Location
 
 
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """A call that pads labels, where it says with what, and the number."""
+
+    call: Location
+    location: Location
+    number: int
+
+
 class UnmatchedIgnoreIndex(Rule[Claim]):
     level = Level.ERROR
     keywords = "pad_sequence & padding_value"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         ignored = _ignored_by_losses(pipeline)
-        for location, padding in _label_paddings(pipeline) if ignored else ():
-            number = literal(padding.value)
-            wrong = [index for index, is_given in ignored if index != number and (is_given or int(str(number)) < 0)]
+        for padding in _label_paddings(pipeline) if ignored else ():
+            number = padding.number
+            wrong = [index for index, is_given in ignored if index != number and (is_given or number < 0)]
             if len(wrong) < len(ignored):
                 continue
             yield self.finding(
-                location,
+                padding.call,
                 f"these labels are padded with {number}, but the loss ignores {wrong[0]}",
                 related=[Related(padding.location, "the padding", "padding")],
                 help=f"pass `padding_value={wrong[0]}`, or `ignore_index={number}` to the loss",
@@ -134,19 +142,20 @@ def _ignored_by_losses(pipeline: Pipeline) -> list[tuple[int, bool]]:
     return found
 
 
-def _label_paddings(pipeline: Pipeline) -> Iterator[tuple[Location, Argument]]:
+def _label_paddings(pipeline: Pipeline) -> Iterator[Padding]:
     """The calls that pad labels with a literal number, each once."""
     seen = set[Location]()
     for call in pipeline.calls:
         padding = call.arguments.get("padding_value")
-        if call.path != PADS or padding is None or call.location in seen or not isinstance(literal(padding.value), int):
+        number = literal(padding.value) if padding is not None else None
+        if call.path != PADS or padding is None or call.location in seen or not isinstance(number, int):
             continue
         seen.add(call.location)
         written = expressions.call_at(pipeline, call.location)
         given = written.arguments[0].code if written is not None and written.arguments else ""
         bound = _name_bound_at(pipeline, call.location)
         if TARGETS.search(given) or TARGETS.search(bound):
-            yield call.location, padding
+            yield Padding(call.location, padding.location, number)
 
 
 def _name_bound_at(pipeline: Pipeline, location: Location) -> str:
