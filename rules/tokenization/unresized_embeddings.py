@@ -75,12 +75,12 @@ transformers#1848, transformers#24698; Transformers documentation, `PreTrainedMo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from lintrain.analysis import script_text, token_feeds, tuning
 from lintrain.pipeline.values.data import Padding, Tokenizer
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Mapping, Sequence, Value, literal
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Mapping, Sequence, Value, literal
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -115,6 +115,12 @@ LLAMA3 = re.compile(r"meta-llama/(Meta-)?Llama-3[\w.-]*")
 PAD = lazy_pattern(r"[<\[]\|?pad\|?[>\]]", re.IGNORECASE)
 """Spellings of a padding token that are in neither of these vocabularies."""
 
+CLASS_WITHOUT_PAD = re.compile(r"(?:Llama|Mistral|GPT2)(?:ForCausalLM|LMHeadModel|Tokenizer)")
+"""Classes whose published checkpoints have no padding token, and one row of the embedding for each token."""
+
+OWN_RESIZING = r"resize\w*(?:embed|token|vocab)|(?:embed|token|vocab)\w*resize|set_input_embeddings"
+"""Names of functions that resize or replace an embedding."""
+
 INDEX_ERRORS = ("index out of range in self", "IndexError", "device-side assert")
 """Error messages for ids beyond the embedding."""
 
@@ -147,6 +153,26 @@ class UnresizedEmbeddings(Rule[Claim]):
                 help="call `model.resize_token_embeddings(len(tokenizer))` afterwards",
                 claim=Claim(_resizing(pipeline, tokenizer, model, location)),
             )
+        yield from self._by_class(pipeline, pairs.keys())
+
+    def _by_class(self, pipeline: Pipeline, judged: Collection[int]) -> Iterator[Finding[Claim]]:
+        """Padding tokens for models of unknown checkpoints whose classes have none."""
+        if script_text.mentions(pipeline, REPLACES_EMBEDDING) or script_text.mentions_name(pipeline, OWN_RESIZING):
+            return
+        for tokenizer, model in _of_one_checkpoint(pipeline):
+            added = next((each for each in tokenizer.additions if not each.conditions), None)
+            token = next((each for each in _tokens_in(added.value) if PAD.fullmatch(each)), None) if added else None
+            if added is None or token is None or id(tokenizer) in judged:
+                continue
+            made = [Related(model.origin, f"`{model.name}` has no row for it", "model")] if model.origin else []
+            yield self.finding(
+                added.location,
+                f"`{token}` is a new token, but the embedding is not resized",
+                related=made,
+                help="call `model.resize_token_embeddings(len(tokenizer))` afterwards",
+                level=Level.WARNING,
+                claim=Claim(None),
+            )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         rows = evidence.model.embedding_rows if evidence.model else None
@@ -178,6 +204,27 @@ class UnresizedEmbeddings(Rule[Claim]):
         if statement is None:
             return None
         return fixes.Fix.of("resize the embedding", fixes.InsertAfter(finding.location, statement), safe=True)
+
+
+def _of_one_checkpoint(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
+    """The tokenizers and trained models of one unknown checkpoint, of classes without a padding token."""
+    trained = {id(model) for optimizer in pipeline.optimizers for model in optimizer.trains}
+    trained |= {id(run.model) for run in pipeline.runs if run.model is not None}
+    for model in pipeline.models:
+        is_known = not model.is_pretrained or token_feeds.certain_facts(pipeline, model) is not None
+        if is_known or id(model) not in trained or not CLASS_WITHOUT_PAD.match(model.name):
+            continue
+        for tokenizer in pipeline.tokenizers:
+            name = tokenizer.path.rpartition(".")[2] or tokenizer.path
+            is_of_class = CLASS_WITHOUT_PAD.match(name) is not None or "AutoTokenizer" in tokenizer.path
+            if is_of_class and _is_same(tokenizer.checkpoint, model.checkpoint):
+                yield tokenizer, model
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return one.value == other.value
+    return one is other and one is not UNKNOWN
 
 
 def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
