@@ -89,7 +89,8 @@ def surplus_arguments(pipeline: Pipeline) -> Iterator[Surplus]:
         accepted = _accepted_by_position(pipeline, call)
         if accepted is not None and call.positional > accepted:
             seen.add(call.location)
-            if not requires_version(pipeline, call.location, call.path):
+            is_sketch = "..." in pipeline.code(call.location)  # `torch.compile(model, ...)` in a text that explains
+            if not is_sketch and not requires_version(pipeline, call.location, call.path):
                 yield Surplus(call, accepted, WITHOUT_ARGUMENTS.get(call.path, "pass the others by name"))
 
 

@@ -125,7 +125,7 @@ class UnknownArgument(Rule[Claim]):
         name = call.path.rpartition(".")[2]
         return self.finding(
             call.location,
-            f"`{name}` accepts {surplus.accepted or 'no'} positional arguments, and gets {call.positional}",
+            f"`{name}` accepts {_counted(surplus.accepted)}, and gets {call.positional}",
             help=surplus.advice,
             subject=name,
             level=library_arguments.level_for(target) if is_in_table else Level.ERROR,
@@ -183,6 +183,10 @@ def _is_covered(pipeline: Pipeline, known: api.Known) -> bool:
     """Whether the version is in the tables, or its source was read."""
     target = pipeline.targets.get(known.package)
     return known.installed is not None or (target is not None and not target.is_beyond)
+
+
+def _counted(accepted: int) -> str:
+    return f"{accepted or 'no'} positional argument{'' if accepted == 1 else 's'}"
 
 
 def _verdict_on_surplus(claim: Claim, location: Location, evidence: Evidence) -> Verdict:
