@@ -119,6 +119,8 @@ class UnpaddedBatch(Rule[Claim]):
                 yield self._report_loader(pipeline, loader, reasons, loader.origin)
             elif loader.origin and (method := _own_collate(loader)) and _stacks_rows(loader):
                 yield self._report_own(pipeline, loader, method, loader.origin)
+            elif loader.origin and _stacks_rows(loader) and (other := _collated_alike(pipeline, loader)) is not None:
+                yield self._report_other(pipeline, loader, other, loader.origin)
         found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
@@ -184,6 +186,19 @@ class UnpaddedBatch(Rule[Claim]):
             help=f"pass `collate_fn={code if code.isidentifier() else 'dataset'}.{method.name}`",
             level=Level.WARNING,
             claim=Claim("collate_fn", f"{code}.{method.name}") if code.isidentifier() else Claim(),
+        )
+
+    def _report_other(self, pipeline: Pipeline, loader: Loader, other: Loader, location: Location) -> Finding[Claim]:
+        code = pipeline.code(other.locations["collate_fn"])
+        name = _class_of(loader)
+        return self.finding(
+            location,
+            f"other rows of `{name}` are collated by `{code}`, and these are not",
+            related=[Related(other.origin, "passes a collate function", "other")] if other.origin else [],
+            why="Rows that need a collate function of their own do not fit into one tensor without it.",
+            help=f"pass `collate_fn={code}`",
+            level=Level.WARNING,
+            claim=Claim("collate_fn", code),
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
@@ -271,6 +286,29 @@ def _own_collate(loader: Loader) -> Function | None:
         return None
     found = (loader.dataset.cls.lookup(name) for name in COLLATE_METHODS)
     return next((each[1] for each in found if each is not None and isinstance(each[1], Function)), None)
+
+
+def _class_of(loader: Loader) -> str:
+    """The name of the script's class of a loader's rows; empty for other rows."""
+    return loader.dataset.cls.node.name if isinstance(loader.dataset, Instance) else ""
+
+
+def _collated_alike(pipeline: Pipeline, loader: Loader) -> Loader | None:
+    """A loader of rows of the same class that has a collate function with a name."""
+    if not isinstance(loader.dataset, Instance) or not loader.is_complete:
+        return None
+    return pipeline.cached(_collated_by_class, pipeline).get(id(loader.dataset.cls))
+
+
+def _collated_by_class(pipeline: Pipeline, _: Pipeline) -> dict[int, Loader]:
+    """The first loader with a named collate function, by the identity of the class of its rows."""
+    found: dict[int, Loader] = {}
+    for loader in pipeline.loaders:
+        location = loader.locations.get("collate_fn")
+        if isinstance(loader.dataset, Instance) and isinstance(loader.collate, Function) and location is not None:
+            if pipeline.code(location).isidentifier():
+                found.setdefault(id(loader.dataset.cls), loader)
+    return found
 
 
 def _shown(text: str) -> str:
