@@ -80,6 +80,16 @@ def default_value(name: str, parameter: str, targets: Targets) -> Literals:
     return Parameter(parameter, found.pop()).value if len(found) == 1 else None
 
 
+_GONE_FROM_TORCH: dict[str, Version] = {
+    "torch._six": (1, 13),
+    **dict.fromkeys(("torch.rfft", "torch.irfft", "torch.ifft"), (1, 7)),
+    **dict.fromkeys(("torch.gels", "torch.gesv", "torch.potrf", "torch.trtrs", "torch.btrifact"), (1, 2)),
+    **dict.fromkeys(("torch.eig", "torch.lstsq", "torch.matrix_rank", "torch.solve"), (1, 12)),
+    "torch.symeig": (1, 13),
+}
+"""Modules and functions outside the tables, with the last version that has them; some are left and only raise."""
+
+
 def name_state(module: str, name: str, targets: Targets) -> Known:
     """Whether `from module import name` works."""
     module = _ALIAS.sub("lightning.pytorch", module)
@@ -89,6 +99,9 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
         return _installed_name(module, name, read, targets)
     if target is None:
         return Known("unknown", package)
+    last = _GONE_FROM_TORCH.get(module, _GONE_FROM_TORCH.get(f"{module}.{name}"))
+    if last is not None:
+        return Known("gone" if target.versions[0] > last else "unknown", package, written(last))
     wanted = _locations(package, target)
     if module not in tables.names_of(package)["exists"]:
         is_class = module.rpartition(".")[2][:1].isupper()

@@ -345,6 +345,12 @@ _TEXT_DATASET = NameRename(None, None, '`load_dataset("text", data_files=…)` a
 _WHOLE_WORD = NameRename(None, None, "`DataCollatorForLanguageModeling(whole_word_mask=True)`")
 
 _NAMES: Mapping[str, NameRename] = {
+    "torch._six.inf": NameRename("torch", "inf", "`torch.inf`", True),
+    "torch.symeig": NameRename(None, None, "`torch.linalg.eigh`, or `torch.linalg.eigvalsh` for the values alone"),
+    "torch.lstsq": NameRename(None, None, "`torch.linalg.lstsq`, whose arguments are in the other order"),
+    "torch.solve": NameRename(None, None, "`torch.linalg.solve`, whose arguments are in the other order"),
+    "torch.rfft": NameRename(None, None, "`torch.fft.rfft`, which returns complex numbers"),
+    "torch.irfft": NameRename(None, None, "`torch.fft.irfft`, which takes complex numbers"),
     # Both use decoupled decay, but torch decays by 0.01 by default and the old class by 0.0.
     "transformers.AdamW": NameRename(
         "torch.optim", "AdamW", "`torch.optim.AdamW` decays weights by 0.01 unless `weight_decay=0.0` is passed"

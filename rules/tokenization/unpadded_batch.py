@@ -305,9 +305,9 @@ def _collated_by_class(pipeline: Pipeline, _: Pipeline) -> dict[int, Loader]:
     found: dict[int, Loader] = {}
     for loader in pipeline.loaders:
         location = loader.locations.get("collate_fn")
-        if isinstance(loader.dataset, Instance) and isinstance(loader.collate, Function) and location is not None:
-            if pipeline.code(location).isidentifier():
-                found.setdefault(id(loader.dataset.cls), loader)
+        is_named = location is not None and pipeline.code(location).isidentifier()
+        if isinstance(loader.dataset, Instance) and isinstance(loader.collate, Function) and is_named:
+            found.setdefault(id(loader.dataset.cls), loader)
     return found
 
 
