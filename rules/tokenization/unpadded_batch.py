@@ -297,7 +297,9 @@ def _collated_alike(pipeline: Pipeline, loader: Loader) -> Loader | None:
     """A loader of rows of the same class that has a collate function with a name."""
     if not isinstance(loader.dataset, Instance) or not loader.is_complete:
         return None
-    return pipeline.cached(_collated_by_class, pipeline).get(id(loader.dataset.cls))
+    found = pipeline.cached(_collated_by_class, pipeline).get(id(loader.dataset.cls))
+    # Two loaders over one object are usually there to be compared.
+    return found if found is not None and found.dataset is not loader.dataset else None
 
 
 def _collated_by_class(pipeline: Pipeline, _: Pipeline) -> dict[int, Loader]:
