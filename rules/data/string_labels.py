@@ -14,7 +14,8 @@ convert them to a tensor, and the first batch raises an error about nesting that
 Without a tokenizer for the collator, the error is different:
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "class": ["pos", "neg"] * 8})
-    rows = rows.map(lambda batch: tokenizer(batch["text"], padding="max_length", max_length=8), batched=True)
+    pad = {"padding": "max_length", "max_length": 8, "truncation": True}
+    rows = rows.map(lambda batch: tokenizer(batch["text"], **pad), batched=True)
     rows = rows.rename_column("class", "labels")
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     trainer = Trainer(model, args, train_dataset=rows)  # <- string-labels
@@ -30,7 +31,8 @@ Without a tokenizer for the collator, the error is different:
 and
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "class": ["pos", "neg"] * 8})
-    rows = rows.map(lambda batch: tokenizer(batch["text"], padding="max_length", max_length=8), batched=True)
+    pad = {"padding": "max_length", "max_length": 8, "truncation": True}
+    rows = rows.map(lambda batch: tokenizer(batch["text"], **pad), batched=True)
     rows = rows.rename_column("class", "labels")
     rows = rows.class_encode_column("labels")
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)

@@ -7,7 +7,9 @@ With `return_tensors` a tokenizer returns the shape [1, tokens] for a single tex
 
     def tokenize_row(row):
         text = row["premise"]
-        return tokenizer(text, padding="max_length", max_length=32, return_tensors="pt")  # <- extra-batch-dimension
+        return tokenizer(  # <- extra-batch-dimension
+            text, truncation=True, padding="max_length", max_length=32, return_tensors="pt"
+        )
 
     rows = raw.map(tokenize_row)
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=default_data_collator)
@@ -34,7 +36,7 @@ In a custom dataset, a collator that pads raises an error for such rows:
 
     def tokenize_row(row):
         text = row["premise"]
-        return tokenizer(text, padding="max_length", max_length=32)
+        return tokenizer(text, truncation=True, padding="max_length", max_length=32)
 
     rows = raw.map(tokenize_row)
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=default_data_collator)
@@ -68,7 +70,9 @@ The extra dimension is removed:
 
         def __getitem__(self, index):
             row = self.rows[index]
-            encoded = tokenizer(row["premise"], padding="max_length", max_length=32, return_tensors="pt")
+            encoded = tokenizer(
+                row["premise"], truncation=True, padding="max_length", max_length=32, return_tensors="pt"
+            )
             return {name: values.squeeze(0) for name, values in encoded.items()} | {"labels": row["label"]}
 
     trainer = Trainer(model, args, train_dataset=Premises(raw["train"]), data_collator=default_data_collator)
