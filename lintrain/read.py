@@ -106,6 +106,8 @@ def _read_uncalled(reader: Reader) -> None:
 def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:
     for function, owner in functions:
         if function.node not in reader.visited:
+            reader.readings += 1
+            reader.reading = reader.readings
             value = _read_alone(reader, function, owner)
             if owner is not None:
                 reader.record.returned.append(Returned(owner, function, value))

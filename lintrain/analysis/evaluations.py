@@ -51,7 +51,7 @@ def evaluates(pipeline: Pipeline, event: Event) -> bool:
     """
     if any(".training" in condition.code for condition in event.conditions):
         return False
-    if evaluation_loop(pipeline, event) is not None:
+    if evaluation_loop(pipeline, event) is not None or _runs_on_one_batch(pipeline, event):
         return True
     words = words_of(event.function)
     if not words & EVALUATION_WORDS or words & (TRAINING_WORDS | SPECIAL_WORDS) or UNIT_TEST.match(event.function):
@@ -80,6 +80,23 @@ def evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
     return not any(event.order > forward.order and event.loops[:depth] == forward.loops for event in acts)
 
 
+TAKES_BATCH = lazy_pattern(r"\bnext\(\s*(?:(?:iter|enumerate)\()?\s*(?P<rows>[\w.]+)")
+"""One batch of a loader: `next(iter(test_loader))`."""
+
+
+def _runs_on_one_batch(pipeline: Pipeline, event: Event) -> bool:
+    """Whether a training loop evaluates one batch of other rows in some iterations: `next(iter(test_loader))`."""
+    condition = event.conditions[-1] if event.conditions else None
+    if condition is None or not event.loops or not condition.location.holds(event.location):
+        return False
+    lines = pipeline.source_of(event.location).lines[condition.location.line : event.location.line]
+    taken = [match["rows"] for line in lines for match in TAKES_BATCH.finditer(line)]
+    if not taken or not words_of(taken[-1]) & EVALUATION_WORDS or words_of(taken[-1]) & TRAINING_WORDS:
+        return False
+    inside = training_loops.events_in(pipeline, event.loops[-1])
+    return not any(other.act is Act.BACKWARD and other.order > event.order for other in inside)
+
+
 def is_named(pipeline: Pipeline, event: Event) -> bool:
     """Whether an evaluation is one by its name, whatever happens in it."""
     return not event.loops or _is_named_for_evaluation(event.loops[-1], event)
@@ -91,9 +108,13 @@ def _trains(pipeline: Pipeline, loop: Loop) -> bool:
 
 def _is_named_for_evaluation(loop: Loop, event: Event) -> bool:
     header, function = words_of(loop.header), words_of(event.function)
-    if header & TRAINING_WORDS or header & SPECIAL_WORDS or function & SPECIAL_WORDS:
+    if header & SPECIAL_WORDS or function & SPECIAL_WORDS:
         return False
-    return bool(header & EVALUATION_WORDS or (function & EVALUATION_WORDS and not function & TRAINING_WORDS))
+    is_function = bool(function & EVALUATION_WORDS) and not function & TRAINING_WORDS
+    # A test may also run on the rows of the training: without gradients it trains on none of them.
+    if header & TRAINING_WORDS:
+        return is_function and event.without_grad
+    return is_function or bool(header & EVALUATION_WORDS)
 
 
 def _only_runs_model(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
@@ -119,10 +140,9 @@ def _is_over_rows(pipeline: Pipeline, loop: Loop) -> bool:
 def is_in_eval_mode(pipeline: Pipeline, forward: Event) -> bool:
     """Whether the model of a forward pass was certainly put into eval mode, and not back."""
     latest = mode_before(pipeline, forward)
-    if latest is None or latest.act is not Act.EVAL_MODE or latest.uncalled != forward.uncalled:
+    if latest is None or latest.act is not Act.EVAL_MODE or latest.reading != forward.reading:
         return False
-    is_same_reading = not forward.uncalled or latest.function == forward.function
-    return is_same_reading and training_loops.always_with(latest, forward)
+    return training_loops.always_with(latest, forward)
 
 
 def is_trained(pipeline: Pipeline, model: Value) -> bool:

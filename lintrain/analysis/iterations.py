@@ -140,6 +140,8 @@ def reaches(pipeline: Pipeline, backward: Event, optimizer: Value) -> bool | Non
     if not isinstance(optimizer, Optimizer) or not optimizer.trains:
         return None
     passes = [event.subject for event in _graphs_of(pipeline, backward)]
+    if any(each is trained and each is not UNKNOWN for each in passes for trained in optimizer.trains):
+        return True
     if not passes or any(isinstance(each, Unknown) for each in (*passes, *optimizer.trains)):
         return None
     return not parts_shared(pipeline, passes).isdisjoint(parts_shared(pipeline, optimizer.trains))
@@ -221,7 +223,9 @@ def launchers_of(value: Value, launchers: Sequence[Launcher]) -> list[Launcher]:
     return [launcher for launcher in launchers if any(each is value for each in launcher.prepared)]
 
 
-ACCUMULATES = re.compile(r"%|accum|update_step|should_step|should_update", re.IGNORECASE)
+ACCUMULATES = re.compile(
+    r"%|accum|update_step|should_step|should_update|\b(acc|ga)_(b|batch|batches|steps?|iters?)\b", re.IGNORECASE
+)
 """Conditions of a step that is made after several batches."""
 
 
@@ -230,12 +234,16 @@ def accumulated_step(training: TrainingLoop) -> Event | None:
 
     None where the loop steps several optimizers, of which one may just be used less often.
     """
-    loop, steps = training.loop, training.steps
-    if training.backward.is_conditional_in(loop) or len({id(step.subject) for step in steps}) != 1:
+    loop, around = training.loop, training.backward.conditions
+    # Under `if amp:` there may be another step, of a backward pass on the other side.
+    steps = [step for step in training.steps if not contradict(step, training.backward)]
+    if len({id(step.subject) for step in steps}) != 1 or any(
+        each.conditions[: len(around)] != around for each in steps
+    ):
         return None
     first = steps[0]
     conditions = [each for step in steps for each in step.conditions if each not in training.backward.conditions]
-    are_periodic = all(step.is_conditional_in(loop) for step in steps)
+    are_periodic = all(_is_rarer(step, training.backward, loop) for step in steps)
     if not are_periodic or not any(ACCUMULATES.search(each.code) for each in conditions):
         return None
     backwards = (event for event in training.inside if event.act is Act.BACKWARD)
@@ -390,3 +398,8 @@ def _deep_copy(statement: ast.Assign) -> tuple[str, str] | None:
 
 def _is_called(pipeline: Pipeline, event: Event, name: str) -> bool:
     return event.act is Act.FORWARD and re.match(rf"{name}(?:\.forward)?\(", pipeline.code(event.location)) is not None
+
+
+def _is_rarer(step: Event, backward: Event, loop: Loop) -> bool:
+    """Whether some iterations skip a step though they compute gradients for it."""
+    return step.is_conditional_in(loop) and len(step.conditions) > len(backward.conditions)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from lintrain.analysis import expressions
 from lintrain.analysis.loaders import loaders_in
 from lintrain.analysis.training_loops import TrainingLoop, training_loops
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
@@ -29,6 +31,13 @@ SHARE = lazy_pattern(r"(int\()?(?P<name>[\w.]+) *(//|/|\*) *[\d.]+\)?")
 
 PERIODIC = lazy_pattern(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
 """A condition that is true at every n-th value of a counter."""
+
+ACCUMULATED = lazy_pattern(r"accum\w*", re.IGNORECASE)
+
+PROCESSES = r"((\w+\.)*get_world_size\(\)|(\w+\.)*world_size)"
+MULTIPLIED = lazy_pattern(rf"\*\s*{PROCESSES}|{PROCESSES}\s*\*")
+DIVIDED = lazy_pattern(rf"/\s*\(?[^/+-]*{PROCESSES}")
+"""Code that multiplies by the number of processes, and code that divides by it."""
 
 LOADER = lazy_pattern(r"(loader|_dl|batches)\b", re.IGNORECASE)
 
@@ -125,6 +134,35 @@ def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int
     for training in training_loops(pipeline) if batches and is_over_batches(pipeline, loop) else ():
         if training.loop is loop and any(update.conditions == step.conditions for update in training.steps):
             return (Pace(step, training, True), batches) if batches else None
+    return None
+
+
+def pace_with_optimizer(pipeline: Pipeline, scheduler: Scheduler) -> Pace | None:
+    """The pace of a schedule that steps with the optimizer in a loop over batches, after some of them or after each.
+
+    None unless the condition of both is about accumulated batches: `(step + 1) % accumulation_steps == 0`.
+    """
+    steps = steps_of(pipeline, scheduler)
+    if len(steps) != 1 or not steps[0].loops or not takes_no_argument(steps[0]):
+        return None
+    step, loop = steps[0], steps[0].loops[-1]
+    if not any(ACCUMULATED.search(each.code) for each in step.conditions) or not is_over_batches(pipeline, loop):
+        return None
+    loops = (training for training in training_loops(pipeline) if training.loop is loop)
+    found = (each for each in loops if any(update.conditions == step.conditions for update in each.steps))
+    return next((Pace(step, training, True) for training in found), None)
+
+
+def processes_in(pipeline: Pipeline, length: Argument) -> Location | None:
+    """Where the number of processes multiplies the length of a schedule: in its argument, or where that is assigned."""
+    if MULTIPLIED.search(length.text):
+        return length.location
+    if not length.text.isidentifier():
+        return None
+    for each in expressions.assignments_in_file(pipeline.source_of(length.location)):
+        is_it = any(target.code == length.text for target in each.targets)
+        if is_it and MULTIPLIED.search(each.value.code) and not DIVIDED.search(each.value.code):
+            return each.location
     return None
 
 

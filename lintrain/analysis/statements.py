@@ -1,4 +1,7 @@
-"""Statements as they are written: whether every run or iteration executes them, and whether they keep a value."""
+"""Statements as they are written: whether every run or iteration executes them, and whether they keep a value.
+
+Iterators that several statements read.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import parsing
 from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 PLAIN = (ast.Import, ast.ImportFrom, ast.Assign, ast.Expr)
 """Statements without a condition inside that could keep a part of them from running."""
@@ -183,3 +188,141 @@ def _callee(statement: ast.Expr) -> str:
 
 def _is_call(node: object) -> TypeGuard[ast.Expr]:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+
+
+MAKES_ITERATOR = lazy_pattern(
+    r"^((itertools\.)?chain(\.from_iterable)?|filter|map|[\w.\[\]\"']+\.(named_)?parameters)\("
+)
+READS_ALL = lazy_pattern(
+    r"(^|\.)(list|tuple|set|dict|sum|max|min|any|all|sorted|clip_grad\w*|parameters_to_vector|[A-Z]\w*)$"
+)
+"""Calls that read an iterator to its end; those of classes are optimizers."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedAgain:
+    """An iterator of parameters that is given a name, with its code, and two locations that each read all of it."""
+
+    name: str
+    code: str
+    value: Location
+    first: Location
+    second: Location
+
+
+def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
+    """The iterators of parameters that a function, or the module, assigns once and reads more than once."""
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        found = list(_assigned_iterators(scope))
+        for target, value in found:
+            uses = list(_uses_of(scope, target, value)) if _is_assigned_once(scope, target) else []
+            first = next((use for use in uses if not use.leaves), None)
+            if first is None:
+                continue
+            second = next((use for use in uses if use is not first and not use.excludes(first)), None)
+            if second is None and first.repeats:
+                second = first
+            if second is not None:
+                locations = [source.location(each.node) for each in (first, second)]
+                yield UsedAgain(target, ast.unparse(value), source.location(value), *locations)
+
+
+def _own_statements(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope without those of functions inside it."""
+    pending = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _assigned_iterators(scope: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    for node in _own_statements(scope):
+        match node:
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as value):
+                if "parameters(" in (code := ast.unparse(value)) and MAKES_ITERATOR.search(code):
+                    yield ast.unparse(target), value
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.GeneratorExp() as value):
+                if "parameters(" in ast.unparse(value):
+                    yield ast.unparse(target), value
+            case _:
+                pass
+
+
+def _is_assigned_once(scope: ast.AST, target: str) -> bool:
+    stores = (
+        node
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
+    )
+    parameters = [node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)]
+    return sum(ast.unparse(node) == target for node in stores) == 1 and target not in parameters
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A place that reads all of an iterator: the sides of the branches around it, and whether a loop repeats it.
+
+    `leaves` if nothing after it in its function runs.
+    """
+
+    node: ast.expr
+    sides: tuple[tuple[int, str], ...]
+    repeats: bool
+    leaves: bool
+
+    def excludes(self, other: _Use) -> bool:
+        """Whether a run reaches only one of the two."""
+        mine = dict(self.sides)
+        return any(mine.get(branch, side) != side for branch, side in other.sides)
+
+
+def _uses_of(scope: ast.AST, target: str, value: ast.expr) -> Iterator[_Use]:
+    """The places after an assignment that read all of its iterator, in the order of the code."""
+    pending: list[tuple[ast.AST, tuple[tuple[int, str], ...], bool, bool]] = [(scope, (), False, False)]
+    while pending:
+        node, sides, repeats, leaves = pending.pop()
+        read = _read_at(node, target)
+        if read is not None and read.lineno > (value.end_lineno or 0):
+            yield _Use(read, sides, repeats, leaves)
+        leaves = leaves or isinstance(node, ast.Return | ast.Raise)
+        inside: list[tuple[ast.AST, tuple[tuple[int, str], ...], bool, bool]] = []
+        for field, part in ast.iter_fields(node):
+            side = sides
+            if isinstance(node, ast.If | ast.IfExp | ast.Try | ast.Match) and field != "test":
+                side = (*sides, (id(node), field))
+            is_repeated = repeats or (
+                isinstance(node, ast.For | ast.While) and field == "body" and not _holds(node, value)
+            )
+            parts = part if isinstance(part, list) else [part]
+            inside.extend((each, side, is_repeated, leaves) for each in parts if isinstance(each, ast.AST))
+        pending.extend(reversed(inside))
+
+
+def _holds(loop: ast.For | ast.While, value: ast.expr) -> bool:
+    return any(node is value for node in ast.walk(loop))
+
+
+def _read_at(node: ast.AST, target: str) -> ast.expr | None:
+    """The expression that a node reads to its end, if that is the target: what it loops over, or its call."""
+    match node:
+        case ast.For(iter=over) | ast.comprehension(iter=over):
+            return over if ast.unparse(over) == target else None
+        case ast.Call(func=callee) if READS_ALL.search(ast.unparse(callee)):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            return node if any(_is_given(each, target) for each in given) else None
+        case _:
+            return None
+
+
+def _is_given(given: ast.expr, target: str) -> bool:
+    match given:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return any(_is_given(part, target) for part in parts)
+        case ast.Dict(values=parts):
+            return any(_is_given(part, target) for part in parts)
+        case ast.Name() | ast.Attribute():
+            return ast.unparse(given) == target
+        case _:
+            return False

@@ -7,11 +7,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 
 from lintrain.analysis.expressions import escapes_of, touched_by
 from lintrain.model.finding import Related
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.record import Pipeline
@@ -49,7 +51,9 @@ RUNS_TRAINING = lazy_pattern(
 SURELY_ABOUT_TRAINING = lazy_pattern(r"zero|clear|grad|optim|backward|(^|[._])(train|eval)(_mode)?$", re.IGNORECASE)
 """Names of unknown functions that clear gradients, step an optimizer or set a mode."""
 
-PERHAPS_ABOUT_TRAINING = lazy_pattern(r"reset|step|update|train|fit|run|epoch|valid|evaluate|test", re.IGNORECASE)
+PERHAPS_ABOUT_TRAINING = lazy_pattern(
+    r"reset|step|update|(?<!pre)train|fit|(?<!p)run|epoch|valid|evaluate|(?<!la)test", re.IGNORECASE
+)
 """Names of unknown functions that may do so if they can access the model or the optimizer."""
 
 LOGS_PROGRESS = lazy_pattern(
@@ -58,19 +62,27 @@ LOGS_PROGRESS = lazy_pattern(
 )
 """Methods of counters, loggers and progress bars."""
 
+COMPARES_OUTPUTS = lazy_pattern(r"(^|[._])(evaluator|scorer|bleu|rouge)\w*(\[.*\])?\.\w+$", re.IGNORECASE)
+"""Methods of what compares predictions with references: they run the model only if they were given it."""
+
 UNRELATED_METHODS = lazy_pattern(
     r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|norm|size|append|extend|"
-    r"state_dict)$"
+    r"state_dict|save\w*|from_pretrained)$"
 )
 """Methods of samplers, tensors and lists, with any owner: `running_corrects.double()`."""
 
 SAVES = lazy_pattern(r"(^|\.)_?(save|dump|export|write|log|print|report)(_\w*)?$")
 """Functions that keep or show what they get: `self.checkpointer.save_and_keep(…)`."""
 
+ADDS_ENTRIES = lazy_pattern(r"^[\w.\[\]\"']+\.update\(\s*(\{|dict\()")
+"""The update of a dictionary: `samples.update({"epoch": epoch})`."""
+
 ASSIGNMENT = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
 """The code before a call whose result is assigned, with the name."""
 
-RUN_TOGETHER = lazy_pattern(r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|dataset)(?![a-z])")
+RUN_TOGETHER = lazy_pattern(
+    r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|datasets?|dataloaders?)(?![a-z])"
+)
 """Names without a separator between their words: `testloader`."""
 
 MOST_BACKWARDS = 16
@@ -218,6 +230,7 @@ def text_of_event(event: Event, detail: str = "text") -> str:
 def callee_text(pipeline: Pipeline, event: Event) -> str:
     """The code of a callee (`model` in `model(batch)`), empty if it is not a plain dotted name."""
     callee = pipeline.code(event.location).partition("(")[0].strip()
+    callee = callee.removesuffix(".generate").removesuffix(".forward")
     return callee if all(part.isidentifier() for part in callee.split(".")) else ""
 
 
@@ -241,14 +254,18 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
         return True
     if not isinstance(event.subject, Unknown):
         return not touched_by(pipeline, event.subject).isdisjoint(touched_by(pipeline, followed))
+    code = pipeline.code(event.location)
+    callee = code.partition("(")[0]
     if event.subject is followed:
         return True
-    if UNRELATED_METHODS.search(callee):
+    if UNRELATED_METHODS.search(callee) or ADDS_ENTRIES.search(code):
         return False
     if SURELY_ABOUT_TRAINING.search(callee):
         return True
     if LOGS_PROGRESS.search(callee):
         return False
+    if COMPARES_OUTPUTS.search(callee):
+        return callee.rpartition(".")[0] in _holders(pipeline, followed)
     if not PERHAPS_ABOUT_TRAINING.search(callee):
         return callee.rpartition(".")[0] in _holders(pipeline, followed)
     return callee.startswith("self.") or not is_private(pipeline, followed)
@@ -272,6 +289,15 @@ def _find_holders(pipeline: Pipeline, followed: Value) -> set[str]:
 def is_private(pipeline: Pipeline, followed: Value) -> bool:
     """Whether a known model or optimizer is never passed to unknown code, which cannot access it then."""
     return not isinstance(followed, Unknown) and not escapes_of(pipeline, followed)
+
+
+def place_in(pipeline: Pipeline, event: Event, loop: Loop | None) -> Location:
+    """Where to report an event of a loop: at its call, or at the head of the loop if that only calls its function."""
+    if loop is None or loop.location.holds(event.location):
+        return event.location
+    start = loop.location
+    width = len(pipeline.source_of(start).lines[start.line - 1].partition("#")[0].rstrip())
+    return replace(start, end_line=start.line, end_column=width + 1)
 
 
 def touches(event: Event, module: Value) -> bool:

@@ -51,6 +51,7 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
     period = _period(reader, node.test, scope)
     then = Condition(location, len(reader.loops), node.test, False, *period)
     other = Condition(location, len(reader.loops), node.test, True, *period)
+    reader.branches[node] = then, other
     narrowed = _narrowed(reader, node.test, scope)
     return execute_branches(
         reader, [(node.body, then), (node.orelse, other)], scope, is_guarded=guarded, narrowed=narrowed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lintrain.interpreter.core import operations
@@ -102,7 +102,9 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     fields = (shape, kind, cut, made, moved)
     if after is before and fields == (before.shape, before.kind, before.cut, before.made, before.is_reshaped):
         return before
-    return replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
+    after = replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
+    after.passes = before.passes
+    return after
 
 
 def _note_undivided(call: Call, name: str, before: Tensor, arguments: Sequence[Value]) -> None:
@@ -133,6 +135,11 @@ def _note_permuted(call: Call, name: str, before: Tensor, arguments: Sequence[Va
     ]
     if is_same and is_certain(call.reader):
         call.reader.record.misuses.append(Misuse(call.location, before, PERMUTES, str(before.shape)))
+
+
+def graph_of(values: Iterable[Value]) -> frozenset[int]:
+    """The forward passes in the graphs of some values."""
+    return frozenset[int]().union(*(value.graph for value in values if isinstance(value, Tensor)))
 
 
 def detached(tensor: Tensor, name: str, location: Location) -> Tensor:
@@ -237,7 +244,9 @@ def combined(left: Value, operator: str, right: Value, text: str, location: Loca
         shape = tensors[0].shape
     made = Operation(operator.lower(), location, text)
     kind = _kind_after(operator, left, right)
-    return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cuts[0] if is_cut else None, origin=location)
+    passes = frozenset[int]().union(*(tensor.graph for tensor in tensors))
+    cut = cuts[0] if is_cut else None
+    return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cut, origin=location, passes=passes)
 
 
 def _kind_after(operator: str, left: Value, right: Value) -> str:

@@ -87,7 +87,7 @@ class Condition:
     """An `if`, `except` or `while` that may be skipped; `depth` counts the loops around it.
 
     `test` is that of an `if`, `is_else` for its `else`. `period` is the `k` of a test like `(i + 1) % k == 0`, and
-    `period_text` its code.
+    `period_text` its code. `ends_loop` if the innermost loop, or its function, ends where it is not fulfilled.
     """
 
     location: Location
@@ -96,6 +96,7 @@ class Condition:
     is_else: bool = False
     period: Value = UNKNOWN
     period_text: str = ""
+    ends_loop: bool = False
 
     @property
     def code(self) -> str:
@@ -110,7 +111,8 @@ class Event:
 
     `without_grad` if autograd was off; `switches` are the conditions, as code, on which it was on;
     `function` names the script's function it happened in;
-    `uncalled` if the file does not call that function, so that its surroundings are not known.
+    `uncalled` if the file does not call that function, so that its surroundings are not known;
+    `reading` numbers the unused function that is read with what it calls, 0 for the script itself.
     """
 
     act: Act
@@ -124,6 +126,7 @@ class Event:
     order: int
     details: Mapping[str, Value] = field(default_factory=lambda: {})
     switches: tuple[str, ...] = ()
+    reading: int = 0
 
     def records_for(self, backward: Event) -> bool:
         """Whether autograd is certainly on here whenever a backward call runs."""
@@ -137,4 +140,5 @@ class Event:
     def is_conditional_in(self, loop: Loop) -> bool:
         """Whether some iterations of a loop may skip it."""
         depth = next((index for index, around in enumerate(self.loops) if around is loop), len(self.loops))
-        return any(condition.depth > depth for condition in self.conditions)
+        # `if done: break` skips what follows in the last iteration only.
+        return any(condition.depth > depth and not condition.ends_loop for condition in self.conditions)

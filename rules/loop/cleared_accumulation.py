@@ -127,7 +127,7 @@ def _stepped_after(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
 def _cleared_always(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Iterator[Event]:
     """The calls that clear the gradients of a step in each iteration of its loop."""
     for event in training.inside:
-        if event.act is not Act.ZERO_GRAD or event.is_conditional_in(training.loop):
+        if event.act is not Act.ZERO_GRAD or not training_loops.always_with(event, training.backward):
             continue
         is_same = event.subject is step.subject or iterations.concerns(pipeline, event, step.subject)
         if is_same and event.loops == training.backward.loops:

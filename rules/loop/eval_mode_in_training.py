@@ -93,7 +93,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import evaluations, expressions, training_loops
+from lintrain.analysis import evaluations, expressions, iterations, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Optimizer, Task
@@ -136,7 +136,10 @@ class EvalModeInTraining(Rule[Claim]):
                 continue
             if _is_made_in(pipeline, loop, forward):
                 return None
-            inside, switch = training_loops.events_in(pipeline, loop), switches[-1]
+            inside = training_loops.events_in(pipeline, loop)
+            switch = next(
+                each for each in switches if each is switches[-1] or iterations.contradict(each, switches[-1])
+            )
             if _may_switch_back(pipeline, inside, forward.subject) or training_loops.is_left_after(
                 pipeline, switch, loop
             ):
@@ -152,10 +155,13 @@ class EvalModeInTraining(Rule[Claim]):
             or training_loops.callee_text(pipeline, switch).removesuffix(".eval")
             or "the model"
         )
+        # An `eval()` in the module that evaluates is right there: what lacks a call is the file that trains.
+        is_elsewhere = switch.location.path != loop.location.path
         return self.finding(
-            switch.location,
+            _where_trained(pipeline, forward, loop) if is_elsewhere else switch.location,
             f"`{name}` is still in eval mode when the next iteration trains it",
             related=[
+                *([Related(switch.location, "put into eval mode here", "switch")] if is_elsewhere else []),
                 Related(forward.location, "trained here, in eval mode from the second iteration on", "training"),
                 Related(loop.location, "this loop never calls `train()`", "loop"),
             ],
@@ -213,6 +219,12 @@ class EvalModeInTraining(Rule[Claim]):
         return fixes.Fix.of(
             f"insert `{statement}` at the top of the loop", fixes.InsertAtTop(loops[0].location, statement), safe=True
         )
+
+
+def _where_trained(pipeline: Pipeline, forward: Event, loop: Loop) -> Location:
+    """The forward pass that trains, or the head of the loop if that calls a function of another file for it."""
+    is_same_file = forward.location.path == loop.location.path
+    return forward.location if is_same_file else training_loops.place_in(pipeline, forward, loop)
 
 
 def _in_custom_loop(finding: Finding[Claim], evidence: Evidence) -> Verdict:

@@ -58,7 +58,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluations, statements, training_loops
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
@@ -89,15 +89,16 @@ class MissingNoGrad(Rule):
             if _surely_records(pipeline, forward):
                 loop = evaluations.evaluation_loop(pipeline, forward)
                 location = loop.location if loop else forward.location
-                found.setdefault(location, self._report(pipeline, forward, location, "loop" if loop else "pass"))
+                found.setdefault(location, self._report(pipeline, forward, loop))
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, forward: Event, location: Location, what: str) -> Finding:
+    def _report(self, pipeline: Pipeline, forward: Event, loop: Loop | None) -> Finding:
         name = training_loops.callee_text(pipeline, forward) or "the model"
+        location, what = (loop.location, "loop") if loop else (forward.location, "pass")
         return self.finding(
-            forward.location,
+            training_loops.place_in(pipeline, forward, loop),
             f"evaluation of `{name}` records gradients",
-            related=[Related(location, "evaluated here with autograd enabled", "evaluation")],
+            related=[_where(forward, location)],
             help=f"wrap the {what} in `with torch.no_grad():`",
             level=Level.NOTE if ".detach()" in pipeline.code(location) else Level.WARNING,
         )
@@ -127,6 +128,13 @@ class MissingNoGrad(Rule):
             return None
         wrap = fixes.WrapInWith(evaluations[0].location, "torch.no_grad()")
         return fixes.Fix.of("wrap it in `with torch.no_grad():`", fixes.AddImport("torch"), wrap, safe=True)
+
+
+def _where(forward: Event, evaluation: Location) -> Related:
+    """The evaluation around a pass; a loop that calls its function may do something else as well, so it has no fix."""
+    if evaluation.holds(forward.location):
+        return Related(evaluation, "evaluated here with autograd enabled", "evaluation")
+    return Related(forward.location, "runs here with autograd enabled", "pass")
 
 
 def _is_switched_off(pipeline: Pipeline) -> bool:
@@ -165,7 +173,8 @@ def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
 
 def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
     """Whether autograd is certainly enabled: no caller can have disabled it, and the parameters require gradients."""
-    if forward.uncalled and not (_is_a_piece(pipeline) or _trains_in_same_function(pipeline, forward)):
+    is_own = _trains_in_same_reading(pipeline, forward) or _sets_mode_itself(pipeline, forward)
+    if forward.uncalled and not (_is_a_piece(pipeline) or is_own):
         return False
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
         return False
@@ -180,9 +189,12 @@ def _is_a_piece(pipeline: Pipeline) -> bool:
     return pipeline.source.is_partial and not pipeline.source.contains(TURNS_OFF)
 
 
-def _trains_in_same_function(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether the function that nobody calls also trains, itself or in the loop that the evaluation is called from."""
-    return any(
-        event.uncalled and (event.function == forward.function or event.loops[:1] == forward.loops[:1] != ())
-        for event in pipeline.acts(Act.BACKWARD)
-    )
+def _sets_mode_itself(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether an unused function puts the model into eval mode itself: then autograd is its affair as well."""
+    latest = evaluations.mode_before(pipeline, forward)
+    return latest is not None and latest.reading == forward.reading and training_loops.always_with(latest, forward)
+
+
+def _trains_in_same_reading(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether the unused function that evaluates also trains, itself or in what it calls, so that autograd is on."""
+    return any(event.reading == forward.reading and not event.without_grad for event in pipeline.acts(Act.BACKWARD))

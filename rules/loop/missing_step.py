@@ -65,11 +65,13 @@ PyTorch documentation, "Optimizing Model Parameters".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import gradients, iterations, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.python import Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
 
 
@@ -95,6 +97,8 @@ class MissingStep(Rule[Claim]):
         hidden = dict[tuple[int, int], bool]()
         for backward in pipeline.acts(Act.BACKWARD):
             cleared = _optimizer_cleared_with(pipeline, backward, hidden)
+            if cleared is None and (unused := _unused_optimizer(pipeline, backward)) is not None:
+                cleared = unused
             # Where another optimizer steps, one finding for each that does not: its loss may be in several sums.
             key = 0 if cleared is None else id(cleared.subject) if has_steps else backward.location.line
             if cleared is None or key in seen:
@@ -103,7 +107,7 @@ class MissingStep(Rule[Claim]):
             yield self._report(pipeline, backward, cleared)
 
     def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding[Claim]:
-        optimizer = training_loops.text_of_event(cleared)
+        optimizer = training_loops.text_of_event(cleared) or _name_of(pipeline, cleared.subject)
         return self.finding(
             backward.location,
             f"`{optimizer}` never steps, so the weights do not change",
@@ -193,6 +197,35 @@ def _optimizer_cleared_with(pipeline: Pipeline, backward: Event, hidden: dict[tu
             )
         return None if hidden[key] else event
     return None
+
+
+def _unused_optimizer(pipeline: Pipeline, backward: Event) -> Event | None:
+    """Where an optimizer of what a loop computes gradients for is created, if nothing uses it afterwards."""
+    for creation in pipeline.acts(Act.OPTIMIZER) if backward.loops else ():
+        optimizer = creation.subject
+        if not isinstance(optimizer, Optimizer) or creation.order > backward.order:
+            continue
+        if _is_unused(pipeline, optimizer) and iterations.reaches(pipeline, backward, optimizer):
+            return creation
+    return None
+
+
+def _is_unused(pipeline: Pipeline, optimizer: Optimizer) -> bool:
+    """Whether an optimizer has one name, which no other code mentions."""
+    uses = [event for event in pipeline.events if event.subject is optimizer and event.act is not Act.OPTIMIZER]
+    name = _name_of(pipeline, optimizer)
+    if uses or not name or any(schedule.optimizer is optimizer for schedule in pipeline.schedulers):
+        return False
+    return sum(len(re.findall(rf"\b{re.escape(name)}\b", each.text)) for each in pipeline.sources.values()) == 1
+
+
+def _name_of(pipeline: Pipeline, optimizer: Value) -> str:
+    """The name or attribute that an optimizer is assigned to; empty if there is none."""
+    if optimizer.origin is None:
+        return ""
+    line = pipeline.source_of(optimizer.origin).lines[optimizer.origin.line - 1]
+    assigned = training_loops.ASSIGNMENT.match(line[: optimizer.origin.column - 1])
+    return assigned[1] if assigned else ""
 
 
 def _escaped(pipeline: Pipeline, _: Pipeline) -> set[int]:

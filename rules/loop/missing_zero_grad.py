@@ -86,6 +86,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import evaluations, gradients, iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.python import Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -126,7 +127,7 @@ class MissingZeroGrad(Rule[Claim]):
         if (
             hidden
             or any(gradients.handles(pipeline, event) for event in training.inside)
-            or any(iterations.concerns(pipeline, event, followed) is not False for event in clears)
+            or any(_may_clear(pipeline, event, training, followed) for event in clears)
         ):
             return False
         return all(training_loops.is_certain_step(step) and not _is_engine(step, training) for step in training.steps)
@@ -241,6 +242,17 @@ def _is_over_epochs(loop: Loop, training: training_loops.TrainingLoop) -> bool:
         event.loops[-1] is training.loop and not event.is_conditional_in(training.loop) for event in inside
     )
     return loop is not training.loop and steps_each_time and evaluations.COUNTS.search(loop.header) is not None
+
+
+def _may_clear(pipeline: Pipeline, clear: Event, training: training_loops.TrainingLoop, optimizer: Value) -> bool:
+    """Whether a call may clear the gradients that a backward pass leaves for the steps on its side of a branch.
+
+    With `if amp:` the other side never runs; with `if step % 4:` it does, and has the steps as well.
+    """
+    if iterations.concerns(pipeline, clear, optimizer) is False:
+        return False
+    steps = [step for step in training.steps if not iterations.contradict(step, training.backward)]
+    return not steps or not all(iterations.contradict(clear, each) for each in (training.backward, *steps))
 
 
 def _is_engine(step: Event, training: training_loops.TrainingLoop) -> bool:

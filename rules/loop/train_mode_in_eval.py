@@ -101,7 +101,8 @@ class TrainModeInEval(Rule[Claim]):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
-                found.setdefault(forward.location, self._report(pipeline, forward, reason))
+                finding = self._report(pipeline, forward, reason)
+                found.setdefault(finding.location, finding)
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding[Claim]:
@@ -111,7 +112,7 @@ class TrainModeInEval(Rule[Claim]):
         location = loop.location if loop else forward.location
         is_fixable = bool(name) and location.holds(forward.location) and _returns_to_training(pipeline, forward)
         return self.finding(
-            forward.location,
+            training_loops.place_in(pipeline, forward, loop),
             f"`{shown}` is evaluated in train mode",
             related=[reason, Related(location, "evaluated here", "evaluation")],
             help=f"call `{shown}.eval()` before the evaluation",
@@ -189,9 +190,11 @@ def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None
     model = forward.subject
     if isinstance(model, Unknown):
         return _trained_here(pipeline, forward) or _never_in_eval_mode(pipeline, forward)
-    trained = any(event.act is Act.BACKWARD for event in pipeline.events[: forward.order])
-    trained = trained or (forward.without_grad and evaluations.is_loaded(pipeline, model))
-    if forward.uncalled or not trained or model.origin is None or not isinstance(model, Instance | Module):
+    earlier = [event for event in pipeline.acts(Act.BACKWARD) if event.order < forward.order]
+    trained = bool(earlier) or (forward.without_grad and evaluations.is_loaded(pipeline, model))
+    if not trained or model.origin is None or not isinstance(model, Instance | Module):
+        return None
+    if forward.uncalled and not any(event.reading == forward.reading for event in earlier):
         return None
     has_checkpoint = any(isinstance(part, Model) for part in modules.modules_in(model))
     return (
@@ -244,10 +247,8 @@ def _never_in_eval_mode(pipeline: Pipeline, forward: Event) -> Related | None:
 
 
 def _in_one_reading(event: Event, forward: Event) -> bool:
-    """Whether both run in the order of the script: in called functions, or in the same uncalled function."""
-    if event.uncalled or forward.uncalled:
-        return event.uncalled and forward.uncalled and event.function == forward.function
-    return True
+    """Whether both run in the order of the script: in called functions, or in one unused function and what it calls."""
+    return event.reading == forward.reading or not (event.uncalled or forward.uncalled)
 
 
 def _returns_to_training(pipeline: Pipeline, forward: Event) -> bool:

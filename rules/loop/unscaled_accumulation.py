@@ -80,7 +80,7 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Condition, Event
-from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.model import Launcher, Model, Role, Tensor
 from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of
 from lintrain.rule import (
     Evidence,
@@ -113,7 +113,7 @@ class UnscaledAccumulation(Rule[Claim]):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline) or pipeline.launchers:
+        if not training_loops.trains_by_hand(pipeline) or any(_may_divide(each) for each in pipeline.launchers):
             return
         found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):
@@ -157,6 +157,12 @@ class UnscaledAccumulation(Rule[Claim]):
         return fixes.Fix.of(
             "divide the loss by the number of batches", fixes.Replace(finding.location, code), safe=False
         )
+
+
+def _may_divide(launcher: Launcher) -> bool:
+    """Whether the `backward` of a launcher may divide the loss: Fabric's never does."""
+    batches = iterations.divisor_of(launcher)
+    return launcher.is_accelerator and not (isinstance(batches, Constant) and number_of(batches) == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +242,8 @@ def _is_unknown(backward: Event) -> bool:
 def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:
     """Whether `backward` is called on the unchanged result of a loss that averages over its batch."""
     loss: Value = backward.details.get("loss", backward.subject)
-    if loss is not backward.subject:  # an engine that is passed the loss may divide it
-        return False
+    if loss is not backward.subject and not isinstance(backward.subject, Launcher):
+        return False  # an engine that is passed the loss may divide it
     if not isinstance(loss, Tensor) or loss.role is not Role.LOSS or id(loss) in pipeline.arithmetic:
         return False
     if isinstance(loss.model, Model):

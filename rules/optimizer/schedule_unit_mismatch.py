@@ -172,7 +172,7 @@ from lintrain.analysis import lightning_modules, lr_schedules
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Sequence, literal
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 USUAL_FACTOR, HALF, FASTEST = 0.1, 0.5, 0.95
 """The default of `gamma` in torch 2.13; factors that lower a rate to nothing in a few steps, or in a hundred."""
@@ -198,11 +198,15 @@ class ScheduleUnitMismatch(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for scheduler in pipeline.schedulers:
             length, pace = lr_schedules.length_of(scheduler), lr_schedules.pace_of(pipeline, scheduler)
+            found: list[Finding[Claim]] = []
             if length is not None and pace is not None:
-                yield from self._in_loop(pipeline, scheduler, length, pace)
+                found.extend(self._in_loop(pipeline, scheduler, length, pace))
             elif length is not None and (updates := lr_schedules.pace_of_updates(pipeline, scheduler)) is not None:
-                yield from self._with_updates(pipeline, scheduler, length, *updates)
-            yield from self._by_rate(pipeline, scheduler, pace)
+                found.extend(self._with_updates(pipeline, scheduler, length, *updates))
+            paced = pace or lr_schedules.pace_with_optimizer(pipeline, scheduler)
+            yield from found or self._by_rate(pipeline, scheduler, paced)
+            if length is not None and (multiplied := _multiplied(pipeline, scheduler, length)) is not None:
+                yield self._by_processes(multiplied)
             if pace is None and (both := lr_schedules.double_pace(pipeline, scheduler)) is not None:
                 yield self._twice(pipeline, *both)
         for configured in lightning_modules.configured_schedules(pipeline):
@@ -231,11 +235,21 @@ class ScheduleUnitMismatch(Rule[Claim]):
         if fall is None or pace is None or not pace.per_batch or pace.epochs is None or _has_one_batch(pace):
             return
         argument, when = fall
+        unit = "every batch"
+        if lr_schedules.pace_of(pipeline, scheduler) is None:
+            when, unit = when.replace("batches", "updates").replace("every batch", "every update"), "every update"
         yield self.finding(
             argument.location,
             f"`{scheduler.name}` lowers the rate {when}, not epochs",
-            related=[Related(pace.step.location, "stepped here, on every batch", "step")],
+            related=[Related(pace.step.location, f"stepped here, on {unit}", "step")],
             help="step the schedule once per epoch, or count it in batches",
+        )
+
+    def _by_processes(self, multiplied: Location) -> Finding[Claim]:
+        return self.finding(
+            multiplied,
+            "the schedule counts the steps of all processes, but each process steps its own",
+            help="count the optimizer steps of one process",
         )
 
     def _twice(self, pipeline: Pipeline, by_batch: lr_schedules.Pace, by_epoch: lr_schedules.Pace) -> Finding[Claim]:
@@ -313,6 +327,13 @@ def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argum
     number = literal(length.value)
     has_length = "num_training_steps" in scheduler.given
     return has_length and isinstance(number, int) and pace.epoch_count == number
+
+
+def _multiplied(pipeline: Pipeline, scheduler: Scheduler, length: Argument) -> Location | None:
+    """Where a length counts the steps of all processes, though the script itself steps once per update in each."""
+    if pipeline.launchers or not lr_schedules.steps_of(pipeline, scheduler):
+        return None  # Accelerate steps a prepared schedule once for each process
+    return lr_schedules.processes_in(pipeline, length)
 
 
 def _fall(scheduler: Scheduler) -> tuple[Argument, str] | None:

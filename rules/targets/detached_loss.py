@@ -144,7 +144,7 @@ from typing import TYPE_CHECKING
 from lintrain.analysis import expressions, loss_slices, script_text, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.model import Parameter, Role, Tensor
+from lintrain.pipeline.values.model import Optimizer, Parameter, Role, Tensor
 from lintrain.pipeline.values.python import Unknown, options_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -179,10 +179,14 @@ RAISED = ("does not require grad", "object has no attribute 'backward'")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The code of the loss that still has a gradient, None without a fix; `is_part` if only a part may be cut off."""
+    """The code of the loss that still has a gradient, None without a fix; `is_part` if only a part may be cut off.
+
+    `is_term` if a term of the loss depends on another model than the one that steps.
+    """
 
     loss: str | None
     is_part: bool = False
+    is_term: bool = False
 
 
 class DetachedLoss(Rule[Claim]):
@@ -203,6 +207,10 @@ class DetachedLoss(Rule[Claim]):
             if any(new.location.holds(location) for location in found):
                 continue
             found.setdefault(new.location, self._report_new(new))
+        for event in pipeline.acts(events.Act.BACKWARD):
+            useless = _useless_pass(pipeline, event)
+            if useless is not None and event.location not in found:
+                found[event.location] = self._report_term(pipeline, event, useless)
         yield from found.values()
 
     def _report_cut(self, pipeline: Pipeline, cut: loss_slices.Cut) -> Finding[Claim]:
@@ -214,6 +222,18 @@ class DetachedLoss(Rule[Claim]):
             related=[Related(cut.sink, "`backward` reaches no parameter from here", "backward")],
             help="compute the loss from the output of the network, with operations of torch",
             claim=Claim(None, is_part=not cut.is_whole),
+        )
+
+    def _report_term(self, pipeline: Pipeline, event: events.Event, useless: events.Event) -> Finding[Claim]:
+        text = training_loops.text_of_event(event)
+        loss = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the loss"
+        return self.finding(
+            event.location,
+            f"a term of {loss} gives no gradient to the model that steps",
+            related=[Related(useless.location, "the term goes through this model only", "pass")],
+            help="compute the term from an output that is not detached",
+            claim=Claim(None, is_term=True),
+            level=Level.WARNING,
         )
 
     def _report_new(self, new: Misuse) -> Finding[Claim]:
@@ -249,6 +269,8 @@ class DetachedLoss(Rule[Claim]):
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
+        if finding.claim is not None and finding.claim.is_term:
+            return Verdict.inconclusive(f"{loop.backwards} backward passes ran, each with the whole loss")
         reached = sum(use.reached for use in loop.optimizers)
         text = f"{reached} of {loop.backwards} backward passes reached a parameter of an optimizer"
         if not loop.backwards:
@@ -264,6 +286,41 @@ class DetachedLoss(Rule[Claim]):
         if statements:
             return fixes.Fix.of("remove this statement", fixes.Replace(statements[0].location, ""), safe=False)
         return fixes.Fix.of("use the loss unchanged", fixes.Replace(finding.location, claim.loss), safe=False)
+
+
+def _useless_pass(pipeline: Pipeline, backward: events.Event) -> events.Event | None:
+    """The forward pass of a term of the loss that reaches no parameter of the optimizers that step after it.
+
+    None unless another term does: a detached output in the loss of a generator is such a term.
+    """
+    loss, optimizers = backward.details["loss"], _stepping_after(pipeline, backward)
+    if not isinstance(loss, Tensor) or not optimizers:
+        return None
+    trained = expressions.parts_shared(pipeline, [part for each in optimizers for part in each.trains])
+    terms = [part for part in pipeline.computed_from(loss) if isinstance(part, Tensor) and part.graph]
+    leaves = [term for term in terms if id(term) not in pipeline.arithmetic]
+    passes = {id(term): [pipeline.events[order] for order in sorted(term.graph)] for term in leaves}
+    if any(isinstance(each.subject, Unknown) for some in passes.values() for each in some):
+        return None
+    parts = {key: expressions.parts_shared(pipeline, [each.subject for each in some]) for key, some in passes.items()}
+    useless = [key for key, some in parts.items() if some.isdisjoint(trained)]
+    return passes[useless[0]][-1] if useless and len(useless) < len(parts) else None
+
+
+def _stepping_after(pipeline: Pipeline, backward: events.Event) -> list[Optimizer]:
+    """The optimizers that step between a backward call and the next one; empty if one of them is not known."""
+    if not backward.loops:
+        return []
+    found: list[Optimizer] = []
+    for event in training_loops.events_in(pipeline, backward.loops[-1]):
+        if event.order <= backward.order or event.act not in {events.Act.BACKWARD, events.Act.STEP}:
+            continue
+        if event.act is events.Act.BACKWARD:
+            break
+        if not isinstance(event.subject, Optimizer) or not event.subject.trains:
+            return []
+        found.append(event.subject)
+    return [] if any(isinstance(part, Unknown) for each in found for part in each.trains) else found
 
 
 def _judge_part(loop: LoopEvidence, reached: ReachedWeights) -> Verdict:

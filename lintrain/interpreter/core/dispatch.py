@@ -27,6 +27,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
+from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import forget_frames
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Either, Mapping, Unknown, Unstored, Value, join
@@ -81,7 +82,7 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
             # In `for x in y: if skip: continue; step()` the `step` runs only if the branch did not leave.
             # The rest of the block is the branch that is missing, so it gets the condition of the `if`, as
             # if it stood under an `else`.
-            with reader.condition(reader.source.location(statement)):
+            with reader.condition(reader.source.location(statement), _remaining(reader, statement)):
                 return execute_block(reader, body[position + 1 :], scope)
         # `if version < "4.40": raise` guards the rest: what it uses exists in the versions that come so
         # far.
@@ -91,6 +92,22 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
             reader.guards -= 1
             return flow
     return Flow.ON
+
+
+def _remaining(reader: Reader, statement: ast.stmt) -> Condition | None:
+    """The condition of the side of an `if` that goes on, where the other side always leaves; None for other code."""
+    if not isinstance(statement, ast.If) or statement not in reader.branches:
+        return None
+    then, other = reader.branches[statement]
+    left, remaining = (statement.body, other) if _always_leaves(statement.body) else (statement.orelse, then)
+    if not _always_leaves(left) or (left is statement.body and _always_leaves(statement.orelse)):
+        return None
+    remaining.ends_loop = not isinstance(left[-1], ast.Continue)
+    return remaining
+
+
+def _always_leaves(body: Sequence[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Return | ast.Continue | ast.Break | ast.Raise)
 
 
 def _refuses_versions(statement: ast.If) -> bool:
@@ -160,6 +177,9 @@ def attribute(reader: Reader, value: Value, name: str, location: Location) -> Va
         # is not None.
         options = [option for option in value.options if not is_none(option)] or value.options
         return join([attribute(reader, option, name, location) for option in options])
+    if isinstance(value, Constant) and value.value is None and value.default:
+        # `def train(scaler=None)` that goes on to `scaler.step(…)`: there it is what the caller gives.
+        value = child(reader, value, "given")
     handler = of_type(ATTRIBUTES, value)
     # None is not "no such attribute" but "no opinion": methods are found by the type, for all types alike.
     found = handler(reader, value, name, location) if handler else None

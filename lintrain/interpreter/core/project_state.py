@@ -16,10 +16,10 @@ from lintrain.startup.lazy_dataclass import dataclass
 STEP_BUDGET = 20_000
 """Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
 
-DEFINING_BUDGET = 4_000
+DEFINING_BUDGET = 20_000
 """Those of a file that only defines things: the scripts that use it show what its own modules do with them."""
 
-UNCALLED_BUDGET = 6_000
+UNCALLED_BUDGET = 20_000
 """Those of them that may be spent on the functions that the script defines and does not call."""
 
 

@@ -100,6 +100,9 @@ class Reader:
     grad_switches: list[str] = field(default_factory=list[str])
     """The code of the conditions on which autograd is on here: `phase == "train"`."""
     uncalled: bool = False
+    reading: int = 0
+    """The number of the unused function that is being read, 0 for the script itself."""
+    readings: int = 0
     unrolled: int = 0
     """Loops around the code that are read once for each of their items."""
     steps: int = 0
@@ -111,6 +114,10 @@ class Reader:
     """The count of steps at which it is called next."""
     modules: Modules = field(default_factory=lambda: Modules(None))
     defined: list[tuple[Function, Class | None]] = field(default_factory=lambda: [])
+    branches: dict[ast.stmt, tuple[Condition, Condition]] = field(
+        default_factory=dict[ast.stmt, "tuple[Condition, Condition]"]
+    )
+    """The conditions of the two sides of each `if` when it was last read."""
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
     """The `if` statements that were certain to go one way when last read."""
     visited: set[ast.AST] = field(default_factory=set[ast.AST])
@@ -188,13 +195,14 @@ class Reader:
                 len(self.record.events),
                 details,
                 tuple(self.grad_switches),
+                self.reading,
             )
         )
 
     @contextmanager
-    def condition(self, location: Location) -> Generator[None]:
-        """Code that may be skipped."""
-        self.conditions.append(Condition(location, len(self.loops)))
+    def condition(self, location: Location, condition: Condition | None = None) -> Generator[None]:
+        """Code that may be skipped, under a condition that is known or on something at a location."""
+        self.conditions.append(condition or Condition(location, len(self.loops)))
         try:
             yield
         finally:

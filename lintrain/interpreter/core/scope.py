@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from lintrain.pipeline.values.closure import Closure
-from lintrain.pipeline.values.python import Unknown, Value, join
+from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value, join
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_STARS = 64
@@ -55,6 +55,8 @@ class Scope(Closure):
     outer_names: dict[str, Scope] = field(default_factory=lambda: {})
     stars: list[StarImport] = field(default_factory=lambda: [])
     journal: list[tuple[str, Value | None]] = field(default_factory=lambda: [])
+    sought: set[str] = field(default_factory=set[str])
+    """The names that are being looked for in imports with `*`."""
 
     def lookup(self, name: str) -> Value | None:
         """The value of a name here, or None if nothing bound it."""
@@ -85,8 +87,13 @@ class Scope(Closure):
 
     def starred(self, name: str) -> Value | None:
         """The value of a name that an import with `*` brought in."""
+        if name in self.sought:  # `from . import *` in a package itself, and modules that import all of each other
+            return None
+        self.sought.add(name)
         # The last import with `*` wins, as it does when the script runs.
-        return next((found for star in reversed(self.stars) if (found := star(name)) is not None), None)
+        found = next((found for star in reversed(self.stars) if (found := star(name)) is not None), None)
+        self.sought.remove(name)
+        return found
 
     def bind(self, name: str, value: Value) -> None:
         """Bind a name to a value, in an outer scope if `global` or `nonlocal` declares it there."""
@@ -149,7 +156,9 @@ class Scope(Closure):
             # every branch deleted it.
             after[name] = values[0] if values else None
             if values and (len(values) < len(branches) or any(value is not values[0] for value in values)):
-                after[name] = join(settled(value) for value in values)
+                either = join(settled(value) for value in values)
+                # A model that is chosen in branches is one thing from here on, though not known which.
+                after[name] = Unknown(name=name) if either is UNKNOWN else either
         return {name: after[name] for name in [*branches[0], *(name for name in after if name not in branches[0])]}
 
     def declare_outer(self, name: str, is_global: bool) -> None:

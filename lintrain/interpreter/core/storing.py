@@ -34,17 +34,21 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, locat
         if handler:
             handler(reader, option, name, weighed(reader, value), location)
         elif isinstance(option, Class):
-            option.attributes[name] = weakly(reader, option.attributes.get(name), value)
+            option.attributes[name] = weakly(reader, option.attributes.get(name), value, f"self.{name}")
 
 
-def weakly(reader: Reader, before: Value | None, value: Value) -> Value:
-    """What an attribute holds after a store that may have been skipped: such as one in an unused method."""
+def weakly(reader: Reader, before: Value | None, value: Value, name: str = "") -> Value:
+    """What an attribute holds after a store that may have been skipped: such as one in an unused method.
+
+    With a `name`, a value that is one of too many is an unknown thing of that name.
+    """
     # A weak update keeps what was there: after `if a: self.x = 2` the attribute is 1 or 2. A strong one
     # replaces it. None is not kept: `self.model = None` in the constructor only declares the attribute.
     is_certain = not reader.conditions and not reader.uncalled
     if before is None or is_certain or before is value or is_none(before):
         return value
-    return join([before, value])
+    either = join([before, value])
+    return identified(either, name) if name else either
 
 
 def store_item(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:

@@ -242,11 +242,17 @@ def _is_plain_type(kind: Value) -> bool:
 def _getattr(call: Call) -> Value:
     name = text_of(call.value("name", 1))
     if name is None or not call.positional:
-        return UNKNOWN
+        return _any_of(call.positional[0].value) if call.positional else UNKNOWN
     value, default = call.positional[0].value, call.value("default", 2)
     if isinstance(value, Instance) and not isinstance(default, Absent) and functions.lacks(value, name):
         return default
     return dispatch.attribute(call.reader, value, name, call.location)
+
+
+def _any_of(owner: Value) -> Value:
+    """Any of the classes of a module: an optimizer or a schedule, whichever it is."""
+    is_known = isinstance(owner, Library) and owner.path in {"torch.optim", "torch.optim.lr_scheduler"}
+    return Library(f"{owner.path}.Any") if is_known and isinstance(owner, Library) else UNKNOWN
 
 
 @function("builtins.setattr")

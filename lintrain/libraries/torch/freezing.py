@@ -150,7 +150,7 @@ def _switch_module(call: Call) -> Value:
 def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Instance):
         return
-    owner.attributes[name] = storing.weakly(reader, owner.attributes.get(name), value)
+    owner.attributes[name] = storing.weakly(reader, owner.attributes.get(name), value, f"self.{name}")
     if is_module(owner) and (name == REQUIRES_GRAD or name in MISSPELT) and owner.cls.lookup(name) is None:
         note_module_attribute(reader, owner, name, value, location)
 

@@ -13,6 +13,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.registry import called, instance_called, instance_method, method
+from lintrain.interpreter.tracing import graph_of
 from lintrain.libraries.torch.freezing import set_mode
 from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
 from lintrain.pipeline.events import Act
@@ -29,7 +30,9 @@ def _run(call: Call) -> Value:
     module = call.receiver
     if not isinstance(module, Instance):
         return UNKNOWN
+    own = frozenset[int]()
     if not runs_inside_a_forward(call.reader):
+        own = frozenset() if call.reader.without_grad else frozenset({len(call.reader.record.events)})
         call.reader.act(Act.FORWARD, call.location, module)
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
@@ -37,7 +40,13 @@ def _run(call: Call) -> Value:
     # The forward is followed whenever the module is called, so that losses and shapes in it are known for
     # these inputs.
     result = invocation.run_function(call, found[1], module, found[0])
-    return Tensor(model=module, text=call.text, origin=call.location) if isinstance(result, Unknown) else result
+    if isinstance(result, Unknown):
+        passes = own | graph_of(argument.value for argument in call.positional)
+        return Tensor(model=module, text=call.text, origin=call.location, passes=passes)
+    if own and isinstance(result, Tensor):
+        # In place, since what is known of how it was computed goes by its identity.
+        result.passes = result.graph | own
+    return result
 
 
 @instance_method(MODULE, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
@@ -49,6 +58,15 @@ def _same(call: Call) -> Value:
 @instance_method(MODULE, "parameters", "named_parameters")
 def _parameters(call: Call) -> Value:
     return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.location)
+
+
+@method(Unknown, "parameters", "named_parameters")
+def _unknown_parameters(call: Call) -> Value:
+    """Those of a model that is not known: still the same ones each time."""
+    if call.receiver is UNKNOWN or call.positional or call.keywords or call.is_open:
+        escape(call)
+        return UNKNOWN
+    return _parameters(call)
 
 
 @instance_method(MODULE, "state_dict", "load_state_dict", "children", "modules", "named_modules", "named_children")
@@ -134,6 +152,20 @@ def _call(call: Call) -> Value:
         return Unknown(name="output")
     if not is_inner:
         call.reader.act(Act.ESCAPE, call.location, UNKNOWN, callee=callee)
+    escape(call)
+    return UNKNOWN
+
+
+@method(Unknown, "generate")
+def _generate(call: Call) -> Value:
+    """`model.generate(…)` runs the model; what else has such a method is not followed."""
+    callee = call.receiver
+    if isinstance(callee, Unknown) and MODEL_NAME.search(callee.name) and not runs_inside_a_forward(call.reader):
+        # Generation runs without gradients, whatever is around it.
+        call.reader.without_grad += 1
+        call.reader.act(Act.FORWARD, call.location, callee)
+        call.reader.without_grad -= 1
+        return Unknown(name="output")
     escape(call)
     return UNKNOWN
 

@@ -12,8 +12,9 @@ from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.layer_shapes import OPEN, argument_of, misfit_of, output_of
 from lintrain.interpreter.shapes import ANY, integer
-from lintrain.interpreter.tracing import is_data
+from lintrain.interpreter.tracing import graph_of, is_data
 from lintrain.pipeline.record import ShapeMisfit
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Module, Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -209,9 +210,12 @@ def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     if not call.is_open:
         reader.record.losses.append(used)
     made = Operation(name, call.location, call.text)
-    shape = Shape((), False) if _averages(options) else ANY
+    shape = Shape((), False) if _averages(options) else _unreduced(name, options, prediction)
     cut = _cut_of(prediction.value if prediction else Unknown(), target.value if target else Unknown())
-    return Tensor(Role.LOSS, text=call.text, made=made, shape=shape, kind="float", cut=cut, origin=call.location)
+    passes = graph_of(given.value for given in (prediction, target) if given)
+    return Tensor(
+        Role.LOSS, text=call.text, made=made, shape=shape, kind="float", cut=cut, origin=call.location, passes=passes
+    )
 
 
 def function_loss(call: Call) -> Value:
@@ -225,6 +229,21 @@ def module_loss(call: Call, module: Module) -> Value:
         # Such a module takes no more: here the name stands for another loss, which another branch put there.
         return _plain(call, module)
     return loss_of(call, MODULES.get(module.name, module.name), module.arguments)
+
+
+OVER_CLASSES = frozenset({"cross_entropy", "nll_loss"})
+"""Losses with one number for a row of class scores; others of those modules have one for each prediction."""
+
+
+def _unreduced(name: str, options: dict[str, Value], prediction: Argument | None) -> Shape:
+    """The shape of a loss that keeps a number for each row or prediction, where that of the predictions is known."""
+    given = prediction.value if prediction else None
+    if text_of(options.get("reduction", Constant(None))) != "none" or not isinstance(given, Tensor):
+        return ANY
+    shape = given.shape
+    if shape.is_open or name not in MODULES.values() or (name in OVER_CLASSES and len(shape.sizes) < 2):
+        return ANY
+    return Shape((shape.sizes[0], *shape.sizes[2:]), False) if name in OVER_CLASSES else shape
 
 
 def _averages(options: dict[str, Value]) -> bool:

@@ -20,7 +20,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
-from lintrain.interpreter.tracing import ACTIVATIONS, MOVES
+from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import mode_of, note_module_attribute
 from lintrain.libraries.torch.layers import function_loss, module_loss, through
@@ -160,9 +160,14 @@ def _call_module(call: Call) -> Value:
         return UNKNOWN
     if module.path.startswith("torch.nn.") and module.name.endswith("Loss"):
         return module_loss(call, module)
+    given, own = call.value("input", 0), frozenset[int]()
     if not runs_inside_a_forward(call.reader):
+        own = frozenset({len(call.reader.record.events)})
         call.reader.act(Act.FORWARD, call.location, module)
-    return through(call, module, call.value("input", 0))
+    result = through(call, module, given)
+    if isinstance(result, Tensor):
+        result.passes = frozenset() if call.reader.without_grad else graph_of([given]) | own
+    return result
 
 
 def _computed(call: Call) -> Value:

@@ -85,6 +85,7 @@ def make_optimizer(call: Call) -> Value:
         _has_groups(parameters),
         call.values("params", "lr"),
         is_part=_is_part(parameters),
+        groups=tuple(_whole_groups(parameters)),
         text=call.text,
         origin=call.location,
     )
@@ -133,6 +134,13 @@ def _is_part(parameters: Value) -> bool:
         # them.
         case _:
             return True
+
+
+def _whole_groups(parameters: Value) -> list[Parameters]:
+    """The groups that are all the parameters of some modules: `{"params": encoder.parameters()}`."""
+    groups = parameters.items if isinstance(parameters, Sequence) else []
+    given = [group.entries.get("params", ABSENT) for group in groups if isinstance(group, Mapping)]
+    return [each for each in given if isinstance(each, Parameters) and not each.is_part and not each.is_named]
 
 
 def _has_groups(parameters: Value) -> bool:

@@ -213,7 +213,8 @@ class Tensor(Value):
     (`float`, `int`), empty if it is not known.
     `is_cleaned` if the script chose among its entries or replaced some, so that no -100 need be among them.
     `hits_of` are the labels for which it contains, position by position, whether they were matched, if no -100 was
-    left out. `of` is the unknown thing whose numbers they are, UNKNOWN if they were computed.
+    left out. `of` is the unknown thing whose numbers they are, UNKNOWN if they were computed. `passes` are the
+    forward passes in its graph, by the order of their events, as far as they are known.
     """
 
     role: Role = Role.UNKNOWN
@@ -229,6 +230,12 @@ class Tensor(Value):
     is_cleaned: bool = False
     hits_of: Tensor | None = None
     of: Value = UNKNOWN
+    passes: frozenset[int] = frozenset()
+
+    @property
+    def graph(self) -> frozenset[int]:
+        """The forward passes that `backward` goes through from here: none if it was taken off the graph."""
+        return frozenset() if self.cut is not None else self.passes
 
     def merged(self, others: Sequence[Value]) -> Value | None:
         """What tensors of several branches have in common: `loss`, `loss.mean()` and `loss / steps` are a loss."""
@@ -293,6 +300,8 @@ class Optimizer(Value):
     """Whether it may have been given only some of their parameters."""
     is_extended: bool = False
     """Whether it was given more parameters later."""
+    groups: tuple[Parameters, ...] = ()
+    """The groups that are all the parameters of modules, each where it was given."""
 
     @property
     def name(self) -> str:

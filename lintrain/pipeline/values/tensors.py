@@ -15,6 +15,9 @@ from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 
+CHANGED_IN_PLACE = "changed in place"
+"""The use of a parameter that autograd records, by a method or an argument that changes it."""
+
 CLASSES = -1
 """The size of an axis that has one number for each class, where it is not known how many those are."""
 

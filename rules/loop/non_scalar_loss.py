@@ -1,0 +1,105 @@
+"""`backward` is called on a loss that is more than one number.
+
+`backward()` without an argument needs a single number. A loss that keeps an axis of its batch, such as one term without
+`mean()`, raises an error in the first step: *grad can be implicitly created only for scalar outputs*.
+
+## Bad
+
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()  # <- non-scalar-loss
+        optimizer.step()
+    # raises RuntimeError: grad can be implicitly created only for scalar outputs
+
+## Good
+
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.mean().backward()
+        optimizer.step()
+
+## When it is fine
+
+A gradient for each number is passed:
+
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward(torch.ones_like(loss))
+        optimizer.step()
+
+## Fix
+
+None: the loss may be meant as the mean or as the sum.
+
+## References
+
+PyTorch documentation, `torch.Tensor.backward`; the fix in `leftthomas/SRGAN`, commit 943842742641.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import Value
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+
+
+class NonScalarLoss(Rule):
+    level = Level.ERROR
+    keywords = "backward"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(
+            self._report(pipeline, backward, loss)
+            for backward in pipeline.acts(Act.BACKWARD)
+            if (loss := backward.subject) is backward.details.get("loss") and _has_axes(loss)
+            if pipeline.code(backward.location).endswith((".backward()", "retain_graph=True)"))
+        )
+
+    def _report(self, pipeline: Pipeline, backward: Event, loss: Value) -> Finding:
+        text, shape = training_loops.text_of_event(backward), loss.shape if isinstance(loss, Tensor) else ""
+        shown = f"`{text}`" if 0 < len(text) <= 40 and "\n" not in text else "the loss"
+        term = _term_with_axes(pipeline, loss)
+        return self.finding(
+            backward.location,
+            f"{shown} has shape {shape}, and `backward()` needs a single number",
+            related=[Related(term.origin, "this term keeps its axes", "term")] if term and term.origin else [],
+            help="reduce it with `mean()` or `sum()`",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        failed = evidence.failed_with("grad can be implicitly created only for scalar outputs")
+        if failed is not None and failed.failure is not None:
+            return Verdict.confirmed(f"the {failed.name} stage failed: the loss is more than 1 number")
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        text = f"{loop.backwards} backward passes ran without an error about the loss"
+        return (Verdict.refuted if loop.backwards else Verdict.inconclusive)(text, backwards=loop.backwards)
+
+
+def _has_axes(loss: Value) -> bool:
+    """Whether a loss certainly has an axis that may have more than one number: the batch, or a larger size."""
+    if not isinstance(loss, Tensor) or loss.shape.is_open or not loss.shape.sizes:
+        return False
+    first, *others = loss.shape.sizes
+    # A batch may happen to have one row, but no one writes a loop for that.
+    return (first is None and all(size is not None for size in others)) or any(
+        size is not None and size > 1 for size in loss.shape.sizes
+    )
+
+
+def _term_with_axes(pipeline: Pipeline, loss: Value) -> Value | None:
+    """The term of a sum that keeps its axes, if only one does."""
+    parts = [part for part in pipeline.computed_from(loss) if part is not loss and id(part) not in pipeline.arithmetic]
+    terms = [part for part in parts if _has_axes(part)]
+    return terms[0] if len({id(term) for term in terms}) == 1 else None

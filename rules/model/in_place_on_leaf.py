@@ -1,0 +1,121 @@
+"""A parameter is changed in place where autograd records it.
+
+A parameter that requires gradients is a leaf of the graph. Outside `torch.no_grad()`, `uniform_`, `mul_`, `copy_` and
+an `out=` on it raise an error: *a leaf Variable that requires grad is being used in an in-place operation*. In
+`__init__` the error appears as soon as the network is created.
+
+## Bad
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+            self.scale = nn.Parameter(torch.ones(3))
+            self.scale.mul_(0.1)  # <- in-place-on-leaf
+
+        def forward(self, x):
+            return self.layer(x) * self.scale
+
+    network = Scaled()
+    # raises RuntimeError: a leaf Variable that requires grad is being used in an in-place operation
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+            self.scale = nn.Parameter(torch.ones(3))
+            with torch.no_grad():
+                self.scale.mul_(0.1)
+
+        def forward(self, x):
+            return self.layer(x) * self.scale
+
+    network = Scaled()
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+Its data, a parameter without gradients, and what `torch.nn.init` changes:
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+            self.scale = nn.Parameter(torch.ones(3))
+            self.scale.data.mul_(0.1)
+            self.steps = nn.Parameter(torch.zeros(1), requires_grad=False)
+            self.steps.add_(1)
+            nn.init.uniform_(self.scale)
+
+        def forward(self, x):
+            return self.layer(x) * self.scale
+
+    network = Scaled()
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+
+## Fix
+
+None: the change may belong into `torch.no_grad()`, or into the tensor that the parameter is made of.
+
+## References
+
+PyTorch documentation, "Autograd mechanics", "In-place operations with autograd"; the fix in `dmlc/dgl`, commit
+28b09047791e.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import script_text
+from lintrain.pipeline.values.tensors import CHANGED_IN_PLACE
+from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, Targets, lazy_pattern, one_per_location
+
+CHANGES = lazy_pattern(r"\.[a-z]\w*_\(|\bout\s*=")
+
+
+class InPlaceOnLeaf(Rule):
+    level = Level.ERROR
+    keywords = "Parameter("
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return CHANGES.search(source.text) is not None
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if script_text.mentions(pipeline, r"set_grad_enabled|set_default_device\(.meta"):
+            return
+        changed = (misuse for misuse in pipeline.misuses if misuse.use == CHANGED_IN_PLACE)
+        yield from one_per_location(
+            self._report(each.location, each.text) for each in changed if not _is_switched_off(pipeline, each.location)
+        )
+
+    def _report(self, location: Location, text: str) -> Finding:
+        shown = f"`{text}`" if len(text) <= 30 else "this parameter"
+        return self.finding(
+            location,
+            f"{shown} requires gradients, and autograd refuses to change it in place",
+            help="change it in `with torch.no_grad():`",
+        )
+
+
+def _is_switched_off(pipeline: Pipeline, location: Location) -> bool:
+    """Whether code shortly before may have switched the gradients of the parameter off."""
+    lines = pipeline.source_of(location).lines[max(location.line - 8, 0) : location.line - 1]
+    return any("requires_grad" in line for line in lines)
