@@ -67,6 +67,9 @@ def _local_tensors(source: Source) -> list[LocalTensor]:
 
 
 def _of_function(source: Source, function: ast.FunctionDef, owner: ast.ClassDef | None) -> Iterator[LocalTensor]:
+    code = source.code(source.location(function))
+    if ".numpy()" in code and ".cpu()" not in code:  # tensors of a GPU would raise an error there
+        return
     given = _batch_names(function) | (inputs_of(function) if owner is not None else set())
     first = _moved_names(function)
     made = _made_on_cpu(function)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import gradients
 from lintrain.analysis.expressions import parts_shared
 from lintrain.analysis.training_loops import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
-from lintrain.model.location import Location
-from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
-from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ON_GRADIENTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.CLIP})
@@ -71,7 +67,7 @@ def concerns(pipeline: Pipeline, event: Event, optimizer: Value) -> bool | None:
         return None
     if _is_assumed(optimizer) and _is_assumed(event.subject):
         return False
-    return _covers(pipeline, event.subject, optimizer.trains)
+    return covers_all(pipeline, event.subject, optimizer.trains)
 
 
 def _is_assumed(value: Value) -> bool:
@@ -79,7 +75,7 @@ def _is_assumed(value: Value) -> bool:
     return isinstance(value, Optimizer) and value.is_part and value.text.isidentifier()
 
 
-def _covers(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> bool | None:
+def covers_all(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> bool | None:
     """Whether a value covers all trained modules (True) or shares none of them (False); None otherwise."""
     match subject:
         case Optimizer():
@@ -249,155 +245,6 @@ def accumulated_step(training: TrainingLoop) -> Event | None:
     backwards = (event for event in training.inside if event.act is Act.BACKWARD)
     is_own = any(event.conditions == first.conditions for event in backwards)
     return None if is_own else first
-
-
-@dataclass(frozen=True, slots=True)
-class StalePass:
-    """A backward call through a forward pass whose weights an optimizer has changed in between."""
-
-    forward: Event
-    step: Event
-    backward: Event
-
-
-def stale_passes(pipeline: Pipeline) -> Iterator[StalePass]:
-    """The backward calls that need weights as they were before a step of the same iteration."""
-    for backward in _first_backwards(pipeline):
-        loss = backward.details["text"]
-        around = backward.loops[-1] if backward.loops else None
-        if not isinstance(loss, Constant) or not str(loss.value).isidentifier():
-            continue
-        steps = [each for each in pipeline.acts(Act.STEP) if _is_before(each, backward)]
-        if not steps or pipeline.source_of(backward.location) is not pipeline.source:
-            continue
-        inside = pipeline.acts(Act.FORWARD) if around is None else pipeline.events_in(around)
-        forwards = {
-            event.location: event for event in inside if event.act is Act.FORWARD and _is_before(event, backward)
-        }
-        for forward in _passes_in_slice(pipeline, str(loss.value), backward, forwards):
-            step = next(
-                (each for each in steps if each.order > forward.order and _trains(pipeline, each, forward)), None
-            )
-            if step is not None:
-                yield StalePass(forward, step, backward)
-                break
-
-
-MOST_COMPARED = 64
-"""Backward calls of one script that are compared with each other."""
-
-
-def _first_backwards(pipeline: Pipeline) -> Sequence[Event]:
-    return pipeline.acts(Act.BACKWARD)[:MOST_COMPARED]
-
-
-RETAINS = lazy_pattern(r"retain_(?:graph|variables)")
-
-
-def shared_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
-    """Two backward calls through one forward pass, of which the first frees its graph: the pass, and both calls."""
-    earlier: list[tuple[Event, dict[int, Event]]] = []
-    for backward in _first_backwards(pipeline):
-        if pipeline.source_of(backward.location) is not pipeline.source:
-            continue
-        around = backward.loops[-1] if backward.loops else None
-        inside = pipeline.acts(Act.FORWARD) if around is None else pipeline.events_in(around)
-        forwards = {each.location: each for each in inside if each.act is Act.FORWARD and _is_before(each, backward)}
-        name = backward.details["text"]
-        loss = str(name.value) if isinstance(name, Constant) else ""
-        passes = _passes_in_slice(pipeline, loss, backward, forwards) if loss.isidentifier() else ()
-        through = {each.order: each for each in passes}
-        for first, freed in earlier:
-            both = [freed[order] for order in freed.keys() & through.keys()]
-            keeps = RETAINS.search(pipeline.code(first.location)) or first.location == backward.location
-            if both and not keeps and _is_before(first, backward):
-                yield both[0], first, backward
-                break
-        earlier.append((backward, through))
-
-
-def _is_before(event: Event, backward: Event) -> bool:
-    """Whether an event precedes a backward call in the same run of the same statements, with autograd on."""
-    same = (event.loops, event.conditions, event.function) == (backward.loops, backward.conditions, backward.function)
-    return same and event.order < backward.order and not event.without_grad
-
-
-def _trains(pipeline: Pipeline, step: Event, forward: Event) -> bool:
-    """Whether a step of an optimizer of torch changes all weights of the module of a pass."""
-    optimizer = step.subject
-    if not isinstance(optimizer, Optimizer) or not optimizer.path.startswith("torch.") or not optimizer.trains:
-        return False
-    return _covers(pipeline, optimizer, [forward.subject]) is True
-
-
-def _passes_in_slice(
-    pipeline: Pipeline, name: str, backward: Event, forwards: Mapping[Location, Event]
-) -> Iterator[Event]:
-    """The forward passes that a loss is certainly computed from, latest first."""
-    statement = blocks.statement_at(pipeline, backward.location)
-    block = blocks.block_of(pipeline, statement, backward.location) if statement is not None else []
-    needed = {name}
-    for each in reversed(block[: block.index(statement)] if statement in block else []):
-        bound = {node.id for node in ast.walk(each) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        if not bound & needed:
-            continue
-        code = ast.unparse(each)
-        if not isinstance(each, ast.Assign) or LEAVES_GRAPH.search(code):
-            return
-        needed -= bound
-        needed |= {node.id for node in ast.walk(each.value) if isinstance(node, ast.Name)}
-        here = pipeline.source.location(each)
-        yield from (event for location, event in forwards.items() if here.holds(location))
-
-
-LEAVES_GRAPH = lazy_pattern(r"detach|\.data\b|\.item\(|no_grad|deepcopy")
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """A training loop that runs a fresh copy of the model, while its optimizer has the parameters of the original."""
-
-    location: Location
-    copy: str
-    model: str
-    forward: Event
-    step: Event
-
-
-def trains_on_copies(pipeline: Pipeline) -> Iterator[Copied]:
-    """The loops whose gradients end in a copy that the iteration makes, and that nothing else uses."""
-    for training in training_loops(pipeline):
-        inside, loop = training.inside, training.loop
-        makes_optimizer = any(event.act is Act.OPTIMIZER for event in inside)
-        if makes_optimizer or any(gradients.handles(pipeline, event) for event in inside):
-            continue
-        source = pipeline.source_of(loop.location)
-        for statement in source.nodes_of(ast.Assign):
-            copied = _deep_copy(statement) if loop.location.holds(source.location(statement)) else None
-            if copied is None:
-                continue
-            forwards = [event for event in inside if _is_called(pipeline, event, copied[0])]
-            code = pipeline.code(loop.location)
-            if forwards and not re.search(
-                rf"\b{copied[0]}\.(?!train\(|eval\(|forward\(|zero_grad\(|to\(|cuda\()", code
-            ):
-                yield Copied(source.location(statement), *copied, forwards[0], training.steps[0])
-
-
-def _deep_copy(statement: ast.Assign) -> tuple[str, str] | None:
-    """The names in `mine = copy.deepcopy(model)`."""
-    match statement:
-        case ast.Assign(
-            targets=[ast.Name(id=name)],
-            value=ast.Call(func=ast.Attribute(attr="deepcopy") | ast.Name(id="deepcopy"), args=[model]),
-        ):
-            return name, ast.unparse(model)
-        case _:
-            return None
-
-
-def _is_called(pipeline: Pipeline, event: Event, name: str) -> bool:
-    return event.act is Act.FORWARD and re.match(rf"{name}(?:\.forward)?\(", pipeline.code(event.location)) is not None
 
 
 def _is_rarer(step: Event, backward: Event, loop: Loop) -> bool:

@@ -65,8 +65,9 @@ PyTorch documentation, `torch.autograd.backward`; the fix in `leftthomas/SRGAN`,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import iterations, shared_passes, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Tensor
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
@@ -83,11 +84,13 @@ class FreedGraph(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline):
             return
-        yield from one_per_location(
-            self._report(first, second, forward)
+        known = (
+            (first, second, forward)
             for second in pipeline.acts(Act.BACKWARD)
             for first, forward in _freed_by(pipeline, second)
         )
+        by_text = ((first, second, forward) for forward, first, second in shared_passes.shared_passes(pipeline))
+        yield from one_per_location(self._report(*each) for each in chain(known, by_text))
 
     def _report(self, first: Event, second: Event, forward: Event) -> Finding:
         return self.finding(

@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import shared_passes, training_loops
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 
@@ -67,9 +67,9 @@ class GradientsOnCopy(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if training_loops.trains_by_hand(pipeline):
-            yield from one_per_location(self._report(each) for each in iterations.trains_on_copies(pipeline))
+            yield from one_per_location(self._report(each) for each in shared_passes.trains_on_copies(pipeline))
 
-    def _report(self, copied: iterations.Copied) -> Finding:
+    def _report(self, copied: shared_passes.Copied) -> Finding:
         optimizer = training_loops.text_of_event(copied.step)
         model = copied.model if len(copied.model) <= 20 else "the model"
         return self.finding(

@@ -194,10 +194,7 @@ class ReusedGraph(Rule[Claim]):
         if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
-        for forward, first, backward in iterations.shared_passes(pipeline):
-            found.setdefault(backward.location, self._report_second(pipeline, forward, first, backward))
         if "retain_graph" in pipeline.source.text:
-            yield from found.values()
             return
         for name, backward, added in _summed_losses(pipeline):
             found.setdefault(backward.location, self._report_sum(name, backward, added))
@@ -207,19 +204,6 @@ class ReusedGraph(Rule[Claim]):
             for carried, forward in _carried_states(pipeline, training):
                 found.setdefault(forward.location, self._report(carried, forward, training.backward))
         yield from found.values()
-
-    def _report_second(self, pipeline: Pipeline, forward: Event, first: Event, backward: Event) -> Finding[Claim]:
-        loss = training_loops.text_of_event(backward)
-        name = training_loops.callee_text(pipeline, forward) or "the network"
-        return self.finding(
-            backward.location,
-            f"`{loss if len(loss) <= 20 else 'the loss'}` goes through a graph that is freed already",
-            related=[
-                Related(first.location, "frees the graph", "backward"),
-                Related(forward.location, f"both losses are computed from this pass of `{name}`", "forward"),
-            ],
-            help="add the losses and call `backward` once, or pass `retain_graph=True` to the first call",
-        )
 
     def _report_sum(self, name: str, backward: Event, added: Location) -> Finding[Claim]:
         return self.finding(

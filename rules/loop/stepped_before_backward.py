@@ -23,6 +23,23 @@ networks are trained against each other, and both losses use the same output.
         first.step()
     # raises RuntimeError: one of the variables needed for gradient computation has been modified
 
+With one optimizer for each part of a network:
+
+    encoder, head = nn.Linear(8, 16), nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+    encoder_optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    head_optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+    for x, y in loader:
+        logits = head(encoder(x))
+        head_loss = criterion(logits, y)
+        encoder_loss = logits.square().mean()
+        head_optimizer.zero_grad()
+        head_loss.backward(retain_graph=True)
+        head_optimizer.step()
+        encoder_optimizer.zero_grad()
+        encoder_loss.backward()  # <- stepped-before-backward
+        encoder_optimizer.step()
+    # raises RuntimeError: one of the variables needed for gradient computation has been modified
+
 ## Good
 
 The second loss uses a new output, of the weights as they are now:
@@ -104,7 +121,7 @@ from __future__ import annotations
 import ast  # follows the names of a loss through the statements of a loop's body
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import script_text, training_loops
+from lintrain.analysis import script_text, shared_passes, training_loops
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Module, Optimizer
@@ -134,6 +151,9 @@ class SteppedBeforeBackward(Rule):
         for backward in pipeline.acts(Act.BACKWARD):
             for forward, step in _stale(pipeline, backward):
                 found.setdefault(backward.location, self._report(pipeline, backward, forward, step))
+        for stale in shared_passes.stale_passes(pipeline):
+            report = self._report(pipeline, stale.backward, stale.forward, stale.step)
+            found.setdefault(stale.backward.location, report)
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, backward: Event, forward: Event, step: Event) -> Finding:

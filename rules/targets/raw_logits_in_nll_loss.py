@@ -123,7 +123,7 @@ class Claim:
 
 class RawLogitsInNllLoss(Rule[Claim]):
     level = Level.ERROR
-    keywords = "nll_loss|NLLLoss|kl_div|KLDivLoss"
+    keywords = "nll_loss|NLLLoss"
     needs_training = False
     judges_networks = True
 
@@ -137,10 +137,6 @@ class RawLogitsInNllLoss(Rule[Claim]):
         for made_by in endings:
             if made_by.location is not None and criterion is not None:
                 found.setdefault(made_by.location, self._report_ending(made_by, made_by.location, criterion))
-        for loss in loop_verdicts.losses_called(pipeline, "kl_div", "KLDivLoss"):
-            made = loop_verdicts.operations_before(loss, "softmax")
-            if made:
-                found.setdefault(loss.location, self._report_divergence(made[0], loss))
         yield from found.values()
 
     def _report_ending(self, made: Operation, location: Location, criterion: Location) -> Finding[Claim]:
@@ -149,14 +145,6 @@ class RawLogitsInNllLoss(Rule[Claim]):
             f"the network gives {OUTPUTS[made.name]}, and `NLLLoss` expects log-probabilities",
             related=[Related(criterion, "the loss is made here", "loss")],
             help="end the network with log-softmax, or use `CrossEntropyLoss` for logits",
-        )
-
-    def _report_divergence(self, made: Operation, loss: LossCall) -> Finding[Claim]:
-        return self.finding(
-            loss.location,
-            f"`{loop_verdicts.callee_of(loss)}` expects log-probabilities, but gets probabilities",
-            related=[Related(made.location, "computed here", "made")] if made.location else [],
-            help="pass `log_softmax` as the first argument",
         )
 
     def _report(self, pipeline: Pipeline, made: Operation, loss: LossCall) -> Finding[Claim]:
