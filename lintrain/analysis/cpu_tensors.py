@@ -70,7 +70,7 @@ def _of_function(source: Source, function: ast.FunctionDef, owner: ast.ClassDef 
     code = source.code(source.location(function))
     if ".numpy()" in code and ".cpu()" not in code:  # tensors of a GPU would raise an error there
         return
-    given = _batch_names(function) | (inputs_of(function) if owner is not None else set())
+    given = _batch_names(function) | (inputs_of(function) if owner is not None else set[str]())
     first = _moved_names(function)
     made = _made_on_cpu(function)
     layers = _layers_with_weights(owner) if owner is not None else frozenset[str]()

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -172,7 +172,8 @@ def calls_in_order(
     """
     for node in source.nodes:
         for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            calls = [each for each in block if _is_call(each)] if isinstance(block, list) else []
+            listed = cast("list[object]", block) if isinstance(block, list) else []
+            calls = [each for each in listed if _is_call(each)]
             known = [each for each in calls if any(kind.search(_callee(each)) for kind in (first, second, between))]
             start = next((at for at, each in enumerate(known) if not between.search(_callee(each))), len(known))
             match known[start:]:
@@ -295,7 +296,7 @@ def _uses_of(scope: ast.AST, target: str, value: ast.expr) -> Iterator[_Use]:
             is_repeated = repeats or (
                 isinstance(node, ast.For | ast.While) and field == "body" and not _holds(node, value)
             )
-            parts = part if isinstance(part, list) else [part]
+            parts = cast("list[object]", part) if isinstance(part, list) else [part]
             inside.extend((each, side, is_repeated, leaves) for each in parts if isinstance(each, ast.AST))
         pending.extend(reversed(inside))
 

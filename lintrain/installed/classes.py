@@ -215,7 +215,7 @@ def _composed(own: Parameters, handed: Handed | None, above: Constructor) -> Han
 
 def _forward_of(classes: list[nodes.ClassDef]) -> tuple[str, ...] | None:
     """The parameters of the nearest `forward`, as `inspect.signature` lists them; None if there is none to read."""
-    found = next((each.locals["forward"] for each in classes if "forward" in each.locals), [])
+    found = next((each.locals["forward"] for each in classes if "forward" in each.locals), list[nodes.NodeNG]())
     if len(found) != 1 or not isinstance(found[0], nodes.FunctionDef):
         return None
     if not signatures.is_harmless(found[0], signatures.KEEPS_FORWARD):

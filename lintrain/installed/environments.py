@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import cast
 
 from lintrain.cache.noted import Memory, note, note_asked, note_listed
 from lintrain.source.reading import read_plain_text
@@ -143,7 +144,8 @@ def _mapped(finder: str) -> Iterator[tuple[str, str]]:
         mapping: object = ast.literal_eval(found[1]) if found is not None else {}
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return
-    for name, path in mapping.items() if isinstance(mapping, dict) else ():
+    known = cast("dict[object, object]", mapping) if isinstance(mapping, dict) else {}
+    for name, path in known.items():
         if isinstance(name, str) and isinstance(path, str) and os.path.basename(path) == name:
             yield name, os.path.dirname(path)
 

@@ -103,8 +103,7 @@ class VersionFinder:
     def find(self, folder: str | os.PathLike[str]) -> TargetVersions:
         """The target versions of a project folder."""
         stated_by_folder = [
-            self._requirements.get(each, partial(_Requirements.of, each))
-            for each in self._project_folders(Path(folder))
+            self._requirements.get(each, partial(_Requirements.of, each)) for each in self.project_folders(Path(folder))
         ]
         own = frozenset[str]().union(*(each.own_packages for each in stated_by_folder))
         stated = tuple(self._statements(stated_by_folder))
@@ -121,7 +120,7 @@ class VersionFinder:
             yield from each.statements
         yield from self._installed.get(None, _installed_beside_us)
 
-    def _project_folders(self, folder: Path) -> list[Path]:
+    def project_folders(self, folder: Path) -> list[Path]:
         """The folder and those above it up to the one with `.git`; if there is none, up to the one under check."""
         above = [folder, *list(folder.absolute().parents)[:_MOST_FOLDERS_ABOVE]]
         for location, each in enumerate(above):
@@ -145,7 +144,7 @@ def allows(folder: Path, distribution: str, version: str) -> bool:
     """Whether the files of a project allow a version of a package that the tables do not cover."""
     named = _named_versions(f"=={version}")
     names = {distribution, distribution.replace("_", "-"), distribution.replace("-", "_")}
-    readers = (Reader(each, sorted(names)) for each in VersionFinder()._project_folders(folder))
+    readers = (Reader(each, sorted(names)) for each in VersionFinder().project_folders(folder))
     stated = (
         each
         for reader in readers

@@ -192,7 +192,9 @@ def attribute(reader: Reader, value: Value, name: str, location: Location) -> Va
 
 def child(reader: Reader, value: Value, name: str) -> Unknown:
     """The unknown thing that an unknown value has under a name: the same one each time."""
-    if value is UNKNOWN or isinstance(value, Unstored):
+    if value is UNKNOWN:
+        return UNKNOWN
+    if isinstance(value, Unstored):
         return value
     # The same object each time, so that `model.head` frozen in one place and trained in another is one
     # thing. `kept` holds the value: if it were collected, another one could get its identity, and its

@@ -32,7 +32,7 @@ def _run(call: Call) -> Value:
         return UNKNOWN
     own = frozenset[int]()
     if not runs_inside_a_forward(call.reader):
-        own = frozenset() if call.reader.without_grad else frozenset({len(call.reader.record.events)})
+        own = frozenset[int]() if call.reader.without_grad else frozenset({len(call.reader.record.events)})
         call.reader.act(Act.FORWARD, call.location, module)
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
