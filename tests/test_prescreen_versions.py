@@ -139,7 +139,7 @@ def test_a_file_that_trains_nothing_is_not_read_where_its_versions_have_all(monk
 
 def test_a_file_of_torch_alone_that_trains_nothing_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lintrain.read.read_pipeline", None)
-    code = "import torch\nnet = build()\nnet.load_state_dict(torch.load('weights.pt'), strict=False)\n"
+    code = "import torch\ndef load(net):\n    net.load_state_dict(torch.load('weights.pt'), strict=False)\n"
     assert not check_source(Source("use.py", code), load_rules(), lambda: TARGETS).crashes
 
 

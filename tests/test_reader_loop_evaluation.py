@@ -57,8 +57,8 @@ def test_a_model_of_another_framework_has_no_autograd(name: str, is_found: bool)
     ("training", "is_found"),
     [
         ("        net(x).mean().backward()\n", True),
-        # somebody who calls it may have turned autograd off
-        ("        pass\n", False),
+        # it switches to eval mode itself, and would switch autograd off as well
+        ("        pass\n", True),
     ],
 )
 def test_a_function_that_nobody_calls_is_judged_where_it_trains_too(training: str, is_found: bool) -> None:

@@ -193,7 +193,7 @@ def test_evaluation_that_may_be_in_eval_mode_is_left_alone(code: str) -> None:
     "code",
     [
         # somebody else may have turned autograd off
-        "def evaluate(model, val_loader):\n    model.eval()\n    for x, y in val_loader:\n        model(x)\n",
+        "def evaluate(model, val_loader):\n    for x, y in val_loader:\n        model(x)\n",
         "from engine import frozen\n"
         + MADE
         + "net.eval()\nwith frozen(net):\n    for x, y in val_loader:\n        net(x)\n",

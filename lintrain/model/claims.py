@@ -7,7 +7,7 @@ evidence of a probe, in a report, or from another process, which does not know t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import Any, cast
 
@@ -40,15 +40,20 @@ def _plain(value: object) -> Plain:
     return value
 
 
+def _required(claim_type: type) -> bool:
+    """Whether a claim has a field without a default."""
+    return any(each.default is MISSING and each.default_factory is MISSING for each in fields(claim_type))
+
+
 def restored_claim(claim_type: type | None, plain: object) -> Any:
     """The claim of a rule from its plain values, or a typed claim as it is; raises ClaimError for other values."""
     if not isinstance(plain, Mapping):
         return plain
     values = cast("Mapping[str, Plain]", plain)
+    if not values:  # a finding of a run may have no claim, which plain values do not tell from an empty one
+        return claim_type() if claim_type is not None and not _required(claim_type) else None
     if claim_type is None:
-        if values:
-            raise ClaimError(f"`{next(iter(values))}`: this rule makes no claims with values")
-        return None
+        raise ClaimError(f"`{next(iter(values))}`: this rule makes no claims with values")
     # pydantic alone checks nested types; only judging a probe, which has loaded it for the evidence, comes here.
     from pydantic import TypeAdapter, ValidationError
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from lintrain.model.finding import Finding
 from lintrain.model.location import Location
 from lintrain.source.parsing import expression_of
+
+if TYPE_CHECKING:
+    from lintrain.model.finding import Finding
 
 PLAIN = frozenset(
     {

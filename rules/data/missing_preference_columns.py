@@ -56,7 +56,7 @@ READ = {
 
 class MissingPreferenceColumns(Rule):
     level = Level.ERROR
-    keywords = "|".join(READ)
+    keywords = "DPOTrainer|CPOTrainer|ORPOTrainer|RewardTrainer|KTOTrainer|GRPOTrainer|RLOOTrainer|OnlineDPOTrainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

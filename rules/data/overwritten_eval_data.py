@@ -12,7 +12,9 @@ rows are then compared, or the evaluation measures training rows. No error is ra
         optimizer.zero_grad()
         criterion(net(x), y).backward()
         optimizer.step()
-    accuracy = (net(x_test).argmax(-1) == y_test).float().mean()
+    net.eval()
+    with torch.no_grad():
+        accuracy = (net(x_test).argmax(-1) == y_test).float().mean()
 
 ## Good
 
@@ -23,7 +25,9 @@ rows are then compared, or the evaluation measures training rows. No error is ra
         optimizer.zero_grad()
         criterion(net(x), y).backward()
         optimizer.step()
-    accuracy = (net(x_test).argmax(-1) == y_test).float().mean()
+    net.eval()
+    with torch.no_grad():
+        accuracy = (net(x_test).argmax(-1) == y_test).float().mean()
 
 ## When it is fine
 

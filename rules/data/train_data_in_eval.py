@@ -201,7 +201,8 @@ class TrainDataInEval(Rule):
             return
         location = evidence.construction or evidence.call
         if evidence.loop is not None:
-            location = _loader_of(evidence, split.rows)
+            # The training may make its loader again for each epoch.
+            location = _loader_of(evidence, split.rows) if evidence.loop.evaluated else None
         if location is not None:
             yield self.finding(
                 location,
@@ -225,13 +226,10 @@ class TrainDataInEval(Rule):
 
 def _loader_of(evidence: Evidence, rows: int | None) -> Location | None:
     """Where the last loader of so many rows is made: that of the training comes first."""
-    made = [loader for loader in evidence.objects.loaders if loader.rows == rows]
-    return made[-1].location if len(made) > 1 or not _is_trained_on(evidence, rows) else None
-
-
-def _is_trained_on(evidence: Evidence, rows: int | None) -> bool:
+    made = {loader.location: loader for loader in evidence.objects.loaders if loader.rows == rows}
     train = evidence.split("train_dataset")
-    return train is not None and train.rows == rows
+    is_trained_on = train is not None and train.rows == rows
+    return list(made)[-1] if len(made) > is_trained_on else None
 
 
 def _certainly_shared(train: Value, evaluation: Value) -> dataset_rows.Sharing | None:

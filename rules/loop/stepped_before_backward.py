@@ -152,6 +152,8 @@ class SteppedBeforeBackward(Rule):
             for forward, step in _stale(pipeline, backward):
                 found.setdefault(backward.location, self._report(pipeline, backward, forward, step))
         for stale in shared_passes.stale_passes(pipeline):
+            if not _needs_weights(stale.forward.subject):
+                continue
             report = self._report(pipeline, stale.backward, stale.forward, stale.step)
             found.setdefault(stale.backward.location, report)
         yield from found.values()

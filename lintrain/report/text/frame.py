@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.report.text.style import ACCENT, Style, clip, columns, printable, window
@@ -17,6 +16,7 @@ from lintrain.text import shown
 
 if TYPE_CHECKING:
     from lintrain.check.result import Reported
+    from lintrain.model.finding import Finding
 
 
 LEAST_CODE = 28
