@@ -31,7 +31,7 @@ atexit.register(lambda: open("at_exit.txt", "w").close())
 raw["train"].save_to_disk("saved_data")
 tokenizer.save_pretrained("saved_tokenizer")
 tokenizer = AutoTokenizer.from_pretrained("saved_tokenizer")
-raw = {"train": load_from_disk("local_data"), "validation_matched": load_from_disk("local_data")}
+raw = {"train": load_from_disk("local_data"), "validation_matched": load_from_disk("local_rows")}
 """
     + REST.replace(
         next(line for line in REST.splitlines(keepends=True) if line.startswith("tokenized")),
@@ -58,7 +58,9 @@ finally:
 def test_a_probe_leaves_the_users_folder_as_it_was(tmp_path: Path) -> None:
     from datasets import load_dataset
 
-    load_dataset("glue", "mnli")["train"].save_to_disk(str(tmp_path / "local_data"))
+    saved = load_dataset("glue", "mnli")
+    saved["train"].save_to_disk(str(tmp_path / "local_data"))
+    saved["validation_matched"].save_to_disk(str(tmp_path / "local_rows"))
     (tmp_path / "module.py").write_text("VALUE = 1\n")
     (tmp_path / "train.py").write_text("import module\n" + CLINGING)
     before = files_of(tmp_path)

@@ -244,8 +244,8 @@ def _rewritten(evidence: Evidence) -> Verdict | None:
     """What the measured steps did to the layers, if they replaced at least half of them; None otherwise."""
     ratios = [update.ratio for update in evidence.step.updates] if evidence.step else []
     replaced = [ratio for ratio in ratios if ratio >= REPLACED]
-    # The loss of a single layer may be a sum that only looks at the machinery.
-    if len(replaced) < 2 or 2 * len(replaced) < len(ratios):
+    # A single layer with a weight and a bias may stand for nothing but the machinery around it.
+    if len(replaced) < 3 or 2 * len(replaced) < len(ratios):
         return None
     text = f"a step changed {len(replaced)} of {len(ratios)} layers by up to {max(replaced):.2g} times their weights"
     return Verdict.confirmed(text, ratio=round(max(replaced), 3))
