@@ -6,11 +6,12 @@ What happens decides: no step, gradients off, eval mode, held-out rows. Names on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis import expressions, training_loops
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Unknown, Value, literal
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -211,8 +212,21 @@ def deciding(pipeline: Pipeline, at: Event, *acts: Act) -> Iterator[Event]:
 
 def mode_before(pipeline: Pipeline, at: Event) -> Event | None:
     """The last call that sets the mode of the whole model of a forward pass; None if there is none."""
-    switches = deciding(pipeline, at, Act.TRAIN_MODE, Act.EVAL_MODE)
-    return next((event for event in switches if training_loops.covers(event, at.subject)), None)
+    if pipeline.acts(Act.RESTORE_MODE):
+        switches = deciding(pipeline, at, Act.TRAIN_MODE, Act.EVAL_MODE)
+        return next((event for event in switches if training_loops.covers(event, at.subject)), None)
+    own = pipeline.cached(_switches_by_part, pipeline).get(id(at.subject), [])
+    before = training_loops.index_of(own, at)
+    return own[before - 1] if before else None
+
+
+def _switches_by_part(pipeline: Pipeline, _: Pipeline) -> Mapping[int, list[Event]]:
+    """The calls that set a mode, for every module whose whole mode they set, in order."""
+    found: dict[int, list[Event]] = {}
+    for event in pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE):
+        for part in dict.fromkeys(map(id, modules_in(event.subject))):
+            found.setdefault(part, []).append(event)
+    return found
 
 
 def is_undone(switch: Event, inside: Sequence[Event]) -> bool:

@@ -271,7 +271,8 @@ def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
 
 def _trains_others(pipeline: Pipeline, forward: Event, backward: Event) -> bool:
     """Whether every optimizer that steps there certainly trains something else: a head, an input, a patch."""
-    steps = [step.subject for step in pipeline.acts(Act.STEP) if step.is_inside(backward.loops[0])]
+    inside = training_loops.events_in(pipeline, backward.loops[0])
+    steps = [event.subject for event in inside if event.act is Act.STEP]
     return all(_trains_other(pipeline, optimizer, forward.subject) for optimizer in steps)
 
 
@@ -287,7 +288,7 @@ def _trains_other(pipeline: Pipeline, optimizer: Value, model: Value) -> bool:
 
 def _steps(pipeline: Pipeline, backward: Event) -> bool:
     """Whether an optimizer steps around a backward call, which otherwise only asks for gradients."""
-    return any(step.is_inside(backward.loops[0]) for step in pipeline.acts(Act.STEP))
+    return any(event.act is Act.STEP for event in training_loops.events_in(pipeline, backward.loops[0]))
 
 
 def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
@@ -343,10 +344,19 @@ def _has_dropout(model: Model) -> bool:
 
 def _ever_switched(pipeline: Pipeline, model: Value) -> bool:
     """Whether the script sets the mode anywhere, or may put the model into train mode."""
+    switched, others = pipeline.cached(_lasting_switches, pipeline)
+    is_switched = not switched.isdisjoint(modules.shared_parts(model))
+    return is_switched or any(evaluations.may_change_mode(pipeline, event, model) for event in others)
+
+
+def _lasting_switches(pipeline: Pipeline, _: Pipeline) -> tuple[frozenset[int], list[Event]]:
+    """The modules whose mode the script sets for good, and the events that may set that of others."""
     # An explicit `eval()` may be meant to last, unless the mode of before is restored.
     switches, restoring = pipeline.acts(Act.TRAIN_MODE, Act.EVAL_MODE, Act.ESCAPE), pipeline.acts(Act.RESTORE_MODE)
-    lasting = (each for each in switches if not evaluations.is_undone(each, restoring))
-    return any(evaluations.may_change_mode(pipeline, event, model) for event in lasting)
+    lasting = [each for each in switches if not evaluations.is_undone(each, restoring)]
+    others = [each for each in lasting if each.act is Act.ESCAPE or isinstance(each.subject, Unknown)]
+    known = (modules.shared_parts(each.subject) for each in lasting if each.act is not Act.ESCAPE)
+    return frozenset[int]().union(*known), others
 
 
 def _name_in(pipeline: Pipeline, loop: Loop, *events: Event) -> str | None:

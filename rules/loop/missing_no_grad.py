@@ -153,10 +153,17 @@ def _evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
 
 def _trains_before(pipeline: Pipeline, forward: Event) -> bool:
     """Whether the model of a pass in a training loop was trained by the same function."""
-    same = (forward.function, forward.uncalled)
-    passes = (event for event in pipeline.acts(Act.FORWARD) if event.order < forward.order)
-    ran = any(event.subject is forward.subject and (event.function, event.uncalled) == same for event in passes)
+    first = pipeline.cached(_first_passes, pipeline).get((id(forward.subject), forward.function, forward.uncalled))
+    ran = first is not None and first < forward.order
     return bool(forward.loops) and ran and evaluations.is_trained(pipeline, forward.subject)
+
+
+def _first_passes(pipeline: Pipeline, _: Pipeline) -> dict[tuple[int, str, bool], int]:
+    """The order of the first pass of each model in each function."""
+    found: dict[tuple[int, str, bool], int] = {}
+    for event in pipeline.acts(Act.FORWARD):
+        found.setdefault((id(event.subject), event.function, event.uncalled), event.order)
+    return found
 
 
 def _evaluates(pipeline: Pipeline, forward: Event) -> bool:

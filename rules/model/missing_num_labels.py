@@ -46,6 +46,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Absent, Constant, Mapping, Sequence, literal, text_of
+from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -215,9 +216,17 @@ def _size(model: Model) -> int | None:
     return size if isinstance(size, int) and not isinstance(size, bool) else None
 
 
+def _runs_by_model(pipeline: Pipeline, _: Pipeline) -> dict[int, list[TrainerRun]]:
+    """The runs of each model, by its identity."""
+    found: dict[int, list[TrainerRun]] = {}
+    for run in pipeline.runs:
+        found.setdefault(id(run.model), []).append(run)
+    return found
+
+
 def _classes_of(pipeline: Pipeline, model: Model) -> Classes | None:
     """The classes of the labels that a model is trained on: those of its data set, else of a list of names."""
-    runs = [run for run in pipeline.runs if run.model is model]
+    runs = pipeline.cached(_runs_by_model, pipeline).get(id(model), [])
     given = [pipeline.rows_of(run.collated_rows) for run in runs]
     datasets = [dataset for dataset in given if dataset is not None] if runs else _only_data(pipeline)
     known = [classes for dataset in datasets if (classes := _classes_in(dataset)) is not None]
