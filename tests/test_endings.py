@@ -47,6 +47,7 @@ def examples() -> list[Example]:
     return [example for page in PAGES for example in read_page(FOLDER / page)[1]]
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
 def test_every_error_of_a_page_is_explained_by_its_cause(page: str) -> None:
     found = outcomes(page)
@@ -55,6 +56,7 @@ def test_every_error_of_a_page_is_explained_by_its_cause(page: str) -> None:
     assert shown == expected
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
 def test_a_cause_is_certain_where_the_values_were_measured(page: str) -> None:
     found = outcomes(page)
@@ -62,6 +64,7 @@ def test_a_cause_is_certain_where_the_values_were_measured(page: str) -> None:
     assert {title: outcome["is_certain"] for title, outcome in found.items()} == expected
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
 def test_the_same_text_with_another_cause_is_another_kind(page: str) -> None:
     found = outcomes(page)
@@ -70,6 +73,7 @@ def test_the_same_text_with_another_cause_is_another_kind(page: str) -> None:
     assert [(one.title, other) for one, other in twins if found[one.title]["kind"] == other] == []
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
 def test_an_error_that_the_script_raises_itself_is_no_librarys(page: str) -> None:
     assert {title: outcome["raised_by_script"] for title, outcome in outcomes(page).items()} == dict.fromkeys(

@@ -144,6 +144,7 @@ def broken(*_: object) -> Any:  # Any: it gives nothing
     raise ZeroDivisionError("by design")
 
 
+@pytest.mark.libraries  # the installed version decides which arguments there are
 def test_a_crash_a_slow_rule_and_a_broken_fix_are_faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = Input(
         "train.py", b"# more\nfrom transformers import TrainingArguments\nTrainingArguments('o', lerning_rate=1)\n"

@@ -92,6 +92,7 @@ def cells(*sources: object) -> bytes:
     return json.dumps({"cells": [{"cell_type": "code", "source": each} for each in sources]}).encode()
 
 
+@pytest.mark.libraries  # the installed version decides which arguments there are
 def test_a_cell_that_holds_more_than_text_is_read_and_never_written() -> None:
     mistake = ["from transformers import TrainingArguments\n", "TrainingArguments('out', lerning_rate=1)"]
     assert tried(Input("t.ipynb", cells(mistake)), form=2).mended == 1
