@@ -106,8 +106,8 @@ class Rule(_HasClaims[ClaimT]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[ClaimT]]:
         """What a run may show without any text: findings at the script's own lines, which `verify` then judges.
 
-        Only where the numbers speak for this mistake and against its neighbours: `verify` is asked about a claim that
-        nobody made.
+        Only where the numbers speak for this mistake and against similar ones: here no finding of the text precedes
+        `verify`.
         """
         yield from ()
 

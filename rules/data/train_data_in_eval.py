@@ -91,6 +91,22 @@ The metric on the training rows may be measured in addition, or be the purpose o
     few = tokenized["train"].select(range(8))
     trainer = Trainer(model, args, train_dataset=few, eval_dataset=few, processing_class=tokenizer)
 
+Both scores tell how far a model overfits:
+
+    rows, others = columns["train"], columns["validation_matched"]
+    train_loader = DataLoader(rows, batch_size=16, shuffle=True, collate_fn=collator)
+    for _ in range(2):
+        model.train()
+        for batch in train_loader:
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.eval()
+        with torch.no_grad():
+            for checked in (rows, others):
+                for batch in DataLoader(checked, batch_size=16, collate_fn=collator):
+                    model(**batch)
+
 ## Fix
 
 None: the choice of the held-out rows is yours.
@@ -225,9 +241,15 @@ class TrainDataInEval(Rule):
 
 
 def _loader_of(evidence: Evidence, rows: int | None) -> Location | None:
-    """Where the last loader of so many rows is made: that of the training comes first."""
-    made = {loader.location: loader for loader in evidence.objects.loaders if loader.rows == rows}
+    """Where the last loader of so many rows is made: that of the training comes first.
+
+    None if a loader has other rows: then the score on the training rows is measured beside that on others.
+    """
     train = evidence.split("train_dataset")
+    known = {rows, train.rows if train is not None else rows}
+    if any(loader.rows not in known for loader in evidence.objects.loaders):
+        return None
+    made = {loader.location: loader for loader in evidence.objects.loaders if loader.rows == rows}
     is_trained_on = train is not None and train.rows == rows
     return list(made)[-1] if len(made) > is_trained_on else None
 
