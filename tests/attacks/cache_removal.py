@@ -71,7 +71,7 @@ def cache_beside_files(folder: Path, way: str) -> None:
         ended = check_and_clean(top)
     else:
         variables = {"LINTRAIN_CACHE_DIR": str(top), "HOME": str(folder)}
-        for _ in range(2):  # what has changed within the last tenth of a second is not kept
+        for _ in range(2):
             lintrain(top, "check", variables=variables, cached=True)
         ended = lintrain(top, "clean", variables=variables)
     assert b"removed 2 files" in ended.errors, ended.text

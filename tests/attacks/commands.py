@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,13 @@ class Ended:
         return (self.out + self.errors).decode(errors="backslashreplace")
 
 
+SETTLES = 0.2
+"""Seconds before a run that caches: it keeps nothing if a folder has changed within the last tenth of a second.
+
+The folder that a command gets as its home changes the one around it.
+"""
+
+
 def lintrain(
     folder: Path,
     *words: str | bytes,
@@ -79,6 +87,8 @@ def lintrain(
             **(variables or {}),
         }
         options = () if cached or not words or words[0] != "check" else ("--no-cache",)
+        if cached:
+            time.sleep(SETTLES)
         return run(folder, [sys.executable, "-P", "-m", "lintrain", *words, *options], environment, stdin, seconds)
 
 
