@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lintrain.knowledge import api, keras_successors
-from lintrain.knowledge.requirement_lines import requirements_in
+from lintrain.knowledge.statements import requirements_in
 from lintrain.knowledge.versions import exactly, find_versions, with_written
 
 keras: Any = pytest.importorskip("keras")

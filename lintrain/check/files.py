@@ -107,7 +107,7 @@ class FileReader:
         folder = Path(source.path).absolute().parent
         targets = self.targets.get(folder, lambda: self.request.find_targets(folder))
         notes.update(dict.fromkeys(targets.notes))
-        from lintrain.knowledge.requirement_lines import statements_in
+        from lintrain.knowledge.statements import statements_in
         from lintrain.knowledge.versions import with_written
 
         statements = statements_in(source)

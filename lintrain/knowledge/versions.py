@@ -23,8 +23,7 @@ from pathlib import Path
 
 from lintrain.cache.noted import Memory, note_asked
 from lintrain.installed.facts import Installed
-from lintrain.knowledge.requirement_lines import TENSORFLOWS, Statement
-from lintrain.knowledge.statements import Reader, interpreter_folders
+from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import NEWEST_KNOWN, Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass

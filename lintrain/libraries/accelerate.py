@@ -1,6 +1,6 @@
-"""Accelerate and Lightning Fabric: what prepares a plain loop's objects, and runs its backward pass.
+"""Accelerate, Lightning Fabric and apex's `amp`: what prepares a plain loop's objects, and runs its backward pass.
 
-Functions that run one of the script's functions in each process.
+`notebook_launcher` and the like run one of the script's functions in each process.
 """
 
 from __future__ import annotations
@@ -164,3 +164,16 @@ def _run_in_processes(call: Call, name: str, first: list[Value]) -> Value:
     else:
         escape(call)
     return UNKNOWN
+
+
+@function("apex.amp.initialize")
+def _initialize(call: Call) -> Value:
+    """The models and the optimizers, or the models alone if no optimizer is given."""
+    models, optimizers = call.value("models", 0), call.value("optimizers", 1)
+    return models if isinstance(optimizers, Absent) else Sequence([models, optimizers], "tuple")
+
+
+@function("apex.amp.scale_loss")
+def _scale_loss(call: Call) -> Value:
+    """A context manager, which enters with the loss (`lintrain/interpreter/statements.py`)."""
+    return LibraryObject("apex.amp.scale_loss", {"0": call.value("loss", 0)}, origin=call.location)

@@ -15,17 +15,14 @@ from lsprotocol import types as lsp
 
 from lintrain.report.markdown import markdown
 from lintrain.server import actions, hovers
-from lintrain.server.client import Client
 from lintrain.server.configuration import Configuration, Consent
-from lintrain.server.documents import OpenDocuments, is_ours
+from lintrain.server.documents import OpenDocuments, OpenNotebook, Script, is_ours
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.hovers import page_of, written_page
-from lintrain.server.notebook import OpenNotebook
 from lintrain.server.positions import file_of, uri_of
 from lintrain.server.probes import Probes
-from lintrain.server.protocol import TOO_LARGE, Server
+from lintrain.server.protocol import TOO_LARGE, Client, Server
 from lintrain.server.publishing import Publisher
-from lintrain.server.script import Script
 from lintrain.startup.lazy_dataclass import dataclass
 
 

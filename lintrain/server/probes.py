@@ -28,11 +28,11 @@ from lintrain.rule import Rule
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.kept_verdicts import NOT_KEPT
 from lintrain.server.checking import Urgency, digest_of
-from lintrain.server.client import Client
 from lintrain.server.configuration import Consent, NoProgramError
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.open_text import Document
 from lintrain.server.project import ProbeSettings
+from lintrain.server.protocol import Client
 from lintrain.server.publishing import Publisher
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source

@@ -1,1 +1,0 @@
-"""Installed packages that no table covers."""
