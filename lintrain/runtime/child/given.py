@@ -80,6 +80,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
 
 def _kept_names(tree: ast.Module | None, line: int) -> Iterator[str]:
     """Names that the innermost loop around a line reads before it assigns them."""
+    # Only such a name can carry a graph into the next iteration: what is assigned first is new in each.
     loops = [
         node
         for node in ast.walk(tree or ast.Module([], []))
@@ -159,6 +160,7 @@ def _value(node: ast.expr, frame: FrameType) -> tuple[Any] | None:
 
 
 def _attribute(owner: Any, name: str) -> tuple[Any] | None:
+    # Looking a name up in a module may import a part of it: `transformers` loads its classes when asked.
     if inspect.ismodule(owner):
         return None
     own: Any = _dictionary(owner)
@@ -171,6 +173,7 @@ def _attribute(owner: Any, name: str) -> tuple[Any] | None:
 
 def _dictionary(owner: Any) -> dict[str, Any]:
     try:
+        # A script's own `__getattr__` may do anything, and the failing pass must not be continued by looking at it.
         found: dict[str, Any] = object.__getattribute__(owner, "__dict__")
     except AttributeError:
         return {}
@@ -313,6 +316,7 @@ def _range(value: Any) -> dict[str, Any]:
     if not 0 < size <= MOST_ELEMENTS or "bool" in str(value.dtype) or "complex" in str(value.dtype):
         return {}
     lowest, highest = float(value.min()), float(value.max())
+    # NaN - NaN and inf - inf are NaN, which equals nothing.
     is_finite = lowest - lowest == 0 and highest - highest == 0
     return {"lowest": lowest, "highest": highest, "is_finite": is_finite}
 

@@ -1,10 +1,7 @@
-"""What a loader and its collator produce.
+"""What a loader and its collator produce, counted over a few batches.
 
-Which tokens of collated batches are scored: padding among them, and how labels correspond to the tokens.
-
-Token ids next to their labels: what is supervised, what is masked, and how rows begin and end.
-
-Token counts of collated batches: attended, padding, unknown, and where mask and ids disagree.
+Tensors and their ranges; tokens that are attended, padding or unknown, and where mask and ids disagree; which tokens
+are scored, how labels correspond to them, and how rows begin and end.
 """
 
 from __future__ import annotations
@@ -87,6 +84,7 @@ def count_scored(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Sco
     counted: ScoredTokens | None = None
     for batch in batches:
         labels = batch.get("labels")
+        # One label a row belongs to a classifier, float labels to a regression: neither scores tokens.
         if labels is None or getattr(labels, "ndim", 0) != 2 or labels.dtype.is_floating_point:
             return counted
         here = _count(tokenizer, batch, labels)
@@ -98,6 +96,7 @@ def _count(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any) -> Scor
     scored = labels != IGNORED
     ids, decoder = batch.get("input_ids"), batch.get("decoder_input_ids")
     beside = ids is not None and ids.shape == labels.shape
+    # For a model that shifts its labels itself they are equal to the inputs; for others, equal to the next ones.
     next_ids: Any = ids[:, 1:] if ids is not None and beside else None
     moved = scored[:, :-1]
     return ScoredTokens(
@@ -117,6 +116,7 @@ def _padding(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any, score
     mask = batch.get("attention_mask")
     if beside and mask is not None and mask.shape == labels.shape:
         return int((scored & (mask == 0)).sum())
+    # Where padding and end of text are one token, a scored end of text looks like padding.
     pad = getattr(tokenizer, "pad_token_id", None)
     if pad is None or pad == getattr(tokenizer, "eos_token_id", None):
         return None
@@ -227,6 +227,7 @@ def count_tokens(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Tok
 def _add_batch(counts: TokenCounts, tokenizer: Any | None, ids: Any, mask: Any | None) -> None:
     pad = getattr(tokenizer, "pad_token_id", None)
     if mask is not None and (mask.ndim != 2 or mask.shape != ids.shape):
+        # A mask of three or four axes is one that the model broadcasts over heads: it is no mistake.
         counts.mask_shape_differs = counts.mask_shape_differs or mask.ndim == 2
         mask = None
     attended = mask.bool() if mask is not None else (ids != pad if pad is not None else ids == ids)
@@ -253,6 +254,7 @@ def _add_unknown(counts: TokenCounts, tokenizer: Any | None, attended: Any) -> N
     unknown = getattr(tokenizer, "unk_token_id", None)
     if tokenizer is None or unknown is None or unknown in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         return
+    # Special tokens are never unknown: with short texts they would halve the share of unknown tokens.
     special = set(tokenizer.all_special_ids) - {unknown}
     tokens = attended.tolist()
     counts.unknown = (counts.unknown or 0) + sum(token == unknown for token in tokens)

@@ -1,8 +1,7 @@
 """Keep what a failing stage needs to fail again by itself: files, and the code that reads them.
 
-Which call raised an error, found on the error's own way: of a collator, of a model, or of a loss function.
-
-The part of a script that a name needs: its definition, and everything at the top of the script that this uses.
+The error's own frames tell which call of a collator, a model or a loss function raised it. Of the script only those
+definitions are kept that this call needs, with everything at the top of the script that they use.
 """
 
 from __future__ import annotations
@@ -67,6 +66,7 @@ class Reproducer:
         raised = raised_by(error)
         if raised is None:
             return {"reason": "no collator, model, loss or metric function raised the error"}
+        # Before the definitions, because writing the lines finds out which names of the script they need.
         expressions = Expressions(self._folder, self._makers)
         lines = self._lines(raised, expressions)
         imports, definitions = self._definitions(expressions)
@@ -105,6 +105,7 @@ class Reproducer:
 
     def _call(self, called: str, raised: Raised, expressions: Expressions) -> list[str]:
         """The arguments from a file, handed over as the script did."""
+        # `forward` gets None for each argument that was not passed: written down, they would hide what was.
         kwargs = {name: value for name, value in raised.kwargs.items() if value is not None}
         if raised.args and kwargs:
             self._save({"args": raised.args, "kwargs": kwargs}, expressions)
@@ -142,6 +143,7 @@ class Reproducer:
     def _of_metrics(self, raised: Raised, expressions: Expressions) -> list[str]:
         """The predictions in a file; several arrays of them as a tuple, as the library gives them."""
         called, given = expressions.named(raised.called), raised.args[0]
+        # A model with more outputs than logits gives a tuple; a metric that forgets this fails only on a tuple.
         several = is_row(given.predictions)
         arrays = given.predictions if is_row(given.predictions) else (given.predictions,)
         if not all(hasattr(each, "dtype") and each.dtype.kind in "biuf" for each in (*arrays, given.label_ids)):
@@ -201,6 +203,7 @@ def raised_by(error: BaseException) -> Raised | None:
         found = _call_of(frame)
         if found is not None:
             return found
+    # Last, because a model that fails inside of `compute_loss` is the smaller thing to reproduce.
     return next((found for frame in _frames(error) if (found := _of_trainer(frame))), None)
 
 

@@ -34,6 +34,7 @@ def hook_torch(follower: Follower, hooks: AfterImport) -> None:
 
 
 def _hook_modules(follower: Follower, module: Any) -> None:
+    # Only the outermost call is a forward pass: layers are modules too, and a model calls hundreds of them.
     call = module.Module.__call__
     depth = 0
 
@@ -70,6 +71,7 @@ def _hook_optimizers(follower: Follower, module: Any) -> None:
         follower.on_optimizer(self)
 
     module.Optimizer.__init__ = init
+    # torch wraps `step` of every subclass to run these hooks, so an optimizer of the script's own is seen too.
     module.register_optimizer_step_post_hook(follower.on_step_end)
 
 
@@ -90,6 +92,7 @@ def _hook_scalers(follower: Follower, module: Any) -> None:
 
 
 def _hook_rows(follower: Follower, module: Any) -> None:
+    # Below the loader, where the indices of a batch are still known; workers have a fetcher of their own.
     fetcher = module._MapDatasetFetcher
     fetch = fetcher.fetch
 
@@ -125,6 +128,7 @@ class Schedules:
                 length=length_of(schedule),
             )
             for schedule in self.made
+            # One that was made since the last call has no count to compare with.
             if id(schedule) in self._counts
         ]
         self._counts = {id(schedule): schedule.last_epoch for schedule in self.made}

@@ -1,7 +1,4 @@
-"""A `fit` of Keras under measurement: its model, its data and its optimizer.
-
-The arguments of `compile`, as plain texts and numbers.
-"""
+"""A `fit` of Keras under measurement: its model, its data, its optimizer, and the arguments of `compile`."""
 
 from __future__ import annotations
 
@@ -44,6 +41,7 @@ class Weights:
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
         """Every variable, those that train first; the state of random generators, whole numbers, is none."""
         for variable in (*self.keras.trainable_variables, *self.keras.non_trainable_variables):
+            # On torch, `value` may be a copy in the precision of an autocast scope; `_value` is what is trained.
             weight = getattr(variable, "_value", variable.value)
             if weight.is_floating_point():
                 yield variable.path.replace("/", "."), weight
@@ -86,6 +84,7 @@ class KerasRun(MeasuredRun):
     @property
     def planned_steps(self) -> int:
         """Steps of all epochs; `UNKNOWN_LENGTH` for an epoch whose length is not known."""
+        # A generator has no length: Keras itself learns it at the end of the first epoch.
         length: int | None = getattr(self.iterator, "num_batches", None)
         epochs: int = self.given["epochs"]
         return max(1, int(length or UNKNOWN_LENGTH) * epochs)
@@ -177,12 +176,14 @@ def _given_rate(optimizer: Any) -> Any:
 def rates(run: KerasRun, most: int = MOST_STEPS) -> tuple[float, float, int]:
     """The learning rate of the first step, the highest of the planned ones, and the step that has it."""
     optimizer = run.keras.optimizer
+    # A LossScaleOptimizer keeps the schedule in the one that it wraps.
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     schedule = _given_rate(optimizer)
     if not isinstance(schedule, library(f"{run.package}.optimizers.schedules").LearningRateSchedule):
         rate = float(optimizer.learning_rate)
         return rate, rate, 0
     planned = run.planned_steps
+    # A plan of a million steps is sampled: no schedule in use rises and falls between two samples.
     steps = range(0, planned, max(1, planned // most))
     found = [(float(schedule(step)), step) for step in steps]
     highest = max(rate for rate, _ in found)

@@ -1,8 +1,6 @@
-"""What was seen of a loop, as evidence: its counts, its forward passes and its measured steps.
+"""What was seen of a loop, as evidence: its counts, its forward passes, its measured steps and its evaluation.
 
-A loop's model called again with the inputs of its first batch; and where its loss stopped being finite.
-
-The evaluation of a loop or of Lightning while it runs: its batches, its passes, its losses and its metrics.
+Also what its model answers when it is called again with the first batch, and where the loss stopped being finite.
 """
 
 from __future__ import annotations
