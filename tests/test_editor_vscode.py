@@ -96,6 +96,6 @@ def test_it_has_the_version_of_lintrain() -> None:
 
 
 def test_locked_packages_name_no_host() -> None:
-    for folder in (EXTENSION, ROOT / "tests" / "node"):
+    for folder in (EXTENSION, ROOT / "tests" / "node", ROOT / "tools" / "playground"):
         locked = json.loads((folder / "package-lock.json").read_text())["packages"]
         assert [name for name, package in locked.items() if "resolved" in package] == []

@@ -32,6 +32,7 @@ ENVIRONMENT = ROOT / ".venv"
 EXAMPLE = Path("fixtures/course/as_published.py")
 FURTHER_ON = Path("fixtures/course/stage_4_missing_num_labels.py")
 PUBLISHED = ROOT / "build" / "dist"
+NODE_FOLDERS = (ROOT / "tests" / "node", ROOT / "editors" / "vscode", ROOT / "tools" / "playground")
 LOWEST = (
     *(
         "test_settings.py",
@@ -255,7 +256,7 @@ def set_up(extras: str) -> None:
 
 def set_up_node() -> None:
     """Install what the tests run in node need; where that fails, they are skipped and say so."""
-    for folder in (ROOT / "tests" / "node", ROOT / "editors" / "vscode"):
+    for folder in NODE_FOLDERS:
         wanted = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
         stamp = folder / "node_modules" / "made-for"
         if stamp.is_file() and stamp.read_text() == wanted:

@@ -101,6 +101,8 @@ class CheckRun:
         paths = [path for path in files if self._checks_names(path)]
         if not paths:
             return None
+        if self.request.search_names:
+            return self.request.search_names(paths, self.request.given)
         from lintrain.check.names.ruff import start_search
 
         return start_search(paths, self.request.given)

@@ -20,6 +20,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from lintrain.cache.store import Store
     from lintrain.check.baseline import Baseline
+    from lintrain.check.names.ruff import NameSearch
     from lintrain.check.packages import Packages
     from lintrain.knowledge.versions import TargetVersions
     from lintrain.model.finding import Finding
@@ -209,7 +210,8 @@ class CheckRequest:
     as a failure of one file or rule. Findings may be in modules that the files import: `excludes` determines which
     modules are not reported, and without `reports_modules` only findings in the files themselves are. At most `jobs`
     processes read at once. Results of unchanged files are taken from the `store`, and new ones are cached there.
-    `packages` reads installed packages that no table covers; without it, nothing is known about them.
+    `packages` reads installed packages that no table covers; without it, nothing is known about them. `search_names`
+    looks for undefined names, given the files and the contents of those that are not on the disk; None starts ruff.
     """
 
     files: Sequence[str]
@@ -225,6 +227,7 @@ class CheckRequest:
     jobs: int = 1
     store: Store | None = None
     packages: Packages | None = None
+    search_names: Callable[[Sequence[str], Mapping[str, bytes]], NameSearch] | None = None
 
     def load(self, path: str) -> bytes:
         """The bytes of a file; raises UnreadableError where it may not be read."""

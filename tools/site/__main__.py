@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.site.loads import loads_from_elsewhere
+from tools.site.playground import build_playground
 from tools.site.stage import ROOT, SiteError, stage
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -19,7 +20,9 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(arguments[0]) if arguments else ROOT / "build"
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        print(f"{build(folder)} is built")
+        first = build(folder)
+        build_playground(folder, first.parent)
+        print(f"{first} is built")
     except SiteError as error:
         print(error, file=sys.stderr)
         return 1
