@@ -132,7 +132,8 @@ class ScheduleUse:
 class LoaderUse:
     """The loader that a loop trains on: its length and its settings, as they were created.
 
-    `sampler` is the class that orders its rows, `epochs_told` its epoch at the start of each round.
+    `sampler` is the class that orders its rows, `epochs_told` its epoch at the start of each round, `shuffles` whether
+    it says that it does. `made_at` and `sampler_at` are where the script makes both.
     """
 
     batches: int | None
@@ -140,6 +141,9 @@ class LoaderUse:
     drops_last: bool
     sampler: str
     epochs_told: tuple[int, ...] = ()
+    shuffles: bool = False
+    made_at: Location | None = None
+    sampler_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from lintrain.evidence.data import EdgeEvidence, LabelEvidence, ScoredTokens
+from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
 CLASSIFICATION_TASKS = frozenset(
@@ -249,7 +250,9 @@ class KerasEvidence:
     a dictionary of inputs; `has_targets` says whether the batch has a second part. `modal_calls` counts the calls of
     dropout, batch normalisation and other layers that work differently in training, within one training step,
     `modal_calls_in_training` those in training mode. `corrected` is the loss of the run and that of the same outputs
-    as mere numbers, where the library computes it from something before them.
+    as mere numbers, where the library computes it from something before them. `activation` is that of the last layer,
+    "" if the model is no chain or graph of layers; `untrained_at` is where a training step calls the model so that its
+    modal layers are not in training mode.
     """
 
     loss: str
@@ -265,6 +268,8 @@ class KerasEvidence:
     modal_calls: int = 0
     modal_calls_in_training: int = 0
     corrected: tuple[float, float] | None = None
+    activation: str = ""
+    untrained_at: Location | None = None
 
     @property
     def units(self) -> int | None:

@@ -141,6 +141,17 @@ class MissingSetEpoch(Rule[Claim]):
             claim=Claim(statement if is_certain else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loader = evidence.loop.loader if evidence.loop is not None else None
+        if loader is None or not loader.shuffles or loader.sampler_at is None:
+            return
+        if loader.sampler == "DistributedSampler":
+            yield self.finding(
+                loader.sampler_at,
+                "`set_epoch` is never called on the sampler, so all epochs have the same order",
+                help="call `set_epoch(epoch)` of the sampler at the start of each epoch",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

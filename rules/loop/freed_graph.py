@@ -103,6 +103,15 @@ class FreedGraph(Rule):
             help="run the forward pass again for this loss, or add the losses",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        loop, location = evidence.loop, evidence.place_of(SECOND_TIME)
+        if loop is not None and location is not None and loop.batches == 1 < loop.backwards:
+            yield self.finding(
+                location,
+                "this `backward` goes through a graph that an earlier one has freed",
+                help="run the forward pass again for this loss, or add the losses",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(SECOND_TIME):
             return Verdict.confirmed(f"`{SECOND_TIME}`")

@@ -131,6 +131,15 @@ class MissingTrainingFlag(Rule):
                         subject="self",
                     )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        keras = evidence.keras
+        if keras is not None and keras.untrained_at is not None and not keras.modal_calls_in_training:
+            yield self.finding(
+                keras.untrained_at,
+                "this training step calls the model without `training=True`",
+                help="pass `training=True`",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None:

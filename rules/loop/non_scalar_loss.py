@@ -52,6 +52,8 @@ from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Value
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
+NOT_SCALAR = "grad can be implicitly created only for scalar outputs"
+
 
 class NonScalarLoss(Rule):
     level = Level.ERROR
@@ -76,8 +78,16 @@ class NonScalarLoss(Rule):
             help="reduce it with `mean()` or `sum()`",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if location := evidence.place_of(NOT_SCALAR):
+            yield self.finding(
+                location,
+                "the loss is more than one number, and `backward()` needs a single one",
+                help="reduce it with `mean()` or `sum()`",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        failed = evidence.failed_with("grad can be implicitly created only for scalar outputs")
+        failed = evidence.failed_with(NOT_SCALAR)
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"the {failed.name} stage failed: the loss is more than 1 number")
         loop = evidence.loop

@@ -222,6 +222,21 @@ class ReusedGraph(Rule[Claim]):
             claim=Claim(_detaching(carried, forward)),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        stage, loop = evidence.failed_with(SECOND_TIME), evidence.loop
+        if loop is None or stage is None or stage.failure is None or loop.batches < 2:
+            return
+        kept = {value.name for value in stage.failure.given if value.kind == "kept"}
+        is_sum = any(value.name in kept for value in stage.failure.given if value.kind != "kept")
+        location = stage.failure.location if is_sum else evidence.first("trained")
+        if location is not None and (kept or not stage.failure.given):
+            carried = " and ".join(f"`{name}`" for name in sorted(kept)) or "a value"
+            yield self.finding(
+                location,
+                f"{carried} carries the freed graph of an earlier iteration",
+                help="detach it before the next iteration uses it",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(SECOND_TIME):
             return Verdict.confirmed(f"`{SECOND_TIME}`")

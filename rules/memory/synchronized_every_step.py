@@ -103,6 +103,8 @@ STOPS = {
 }
 """Calls that slow down a step, and what each of them does."""
 
+FOR_NOTHING = frozenset(STOPS) - {"torch.cuda.synchronize"}
+"""Those that no clock needs."""
 FEWEST_STEPS = 2
 DETECTS = frozenset({"torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"})
 """Calls that enable anomaly detection."""
@@ -142,6 +144,25 @@ class SynchronizedEveryStep(Rule[Claim]):
             help="call it once per epoch, or not at all",
             claim=Claim(call.path in DETECTS),
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop, location = evidence.loop, evidence.first("searched_for_nan")
+        if loop is None or loop.steps < FEWEST_STEPS:
+            return
+        if location is not None and loop.searched_for_nan == loop.backwards:
+            yield self.finding(
+                location,
+                "every backward operation is checked for NaN",
+                help="check only while you search for an error",
+                claim=Claim(detects=True),
+            )
+        for stop in evidence.objects.stops:
+            if stop.times >= loop.steps - 1 and stop.name in FOR_NOTHING:
+                yield self.finding(
+                    stop.location,
+                    f"`{stop.name}()` runs in every training step",
+                    help="call it once per epoch, or not at all",
+                )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop

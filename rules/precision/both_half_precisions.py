@@ -95,6 +95,15 @@ class BothHalfPrecisions(ArgumentsRule):
             subject="fp16",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if location := evidence.place_of(*RAISED):
+            yield self.finding(
+                location,
+                "`fp16=True` and `bf16=True` are both set, but only one is allowed",
+                help="keep `bf16=True` on Ampere GPUs and later, `fp16=True` on older ones",
+                subject="fp16",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:

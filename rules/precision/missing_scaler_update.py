@@ -98,6 +98,14 @@ class MissingScalerUpdate(Rule[Claim]):
             claim=Claim(f"{scaler}.update()"),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if location := evidence.place_of(*REJECTED):
+            yield self.finding(
+                location,
+                "the scaler was not updated after its last step, so this one raises an error",
+                help="call `update()` of the scaler after each step",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*REJECTED)
         if failed is not None and failed.failure is not None:

@@ -184,6 +184,14 @@ class UnsafeSoftmaxMask(Rule[Claim]):
                 claim=Claim(name if name.isidentifier() else None),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if location := evidence.place_of(OVERFLOW):
+            yield self.finding(
+                location,
+                "a float16 tensor is filled with a number that does not fit into float16",
+                help="fill in `torch.finfo(scores.dtype).min`, with the masked tensor for `scores`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(OVERFLOW):
             return Verdict.confirmed(f"`{OVERFLOW}`")

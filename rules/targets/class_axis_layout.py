@@ -98,6 +98,15 @@ from lintrain.pipeline.values.tensors import CLASSES
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
+RAISES = (
+    "Expected target size",
+    "multi-target not supported",
+    "expected target dtype to be Long",
+    "expected scalar type Long but found",
+    "to match target batch_size",
+    "only batches of spatial targets supported",
+)
+"""Errors about the shape or the dtype of targets; that of a class which is out of bounds is another mistake."""
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code to which a method call can be appended."""
 
@@ -148,6 +157,18 @@ class ClassAxisLayout(Rule):
         return self.finding(
             loss.location, f"`{loop_verdicts.callee_of(loss)}`: {problem}", related=related, help=help_text
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        losses = evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop is not None else ()
+        for loss in losses if evidence.failed_with(*RAISES) else ():
+            if loss.value is None and loss.location is not None:
+                shapes = f"logits {list(loss.input_shape)} and targets {list(loss.target_shape)}"
+                yield self.finding(
+                    loss.location,
+                    f"`{loss.function}` gets {shapes} of {loss.target_dtype}",
+                    help="classes belong into dimension 1 of the logits, and targets are class indices without it",
+                )
+                return
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop

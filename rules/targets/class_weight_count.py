@@ -76,6 +76,14 @@ class ClassWeightCount(Rule):
             help=f"pass {classes} weights, one for each class",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if location := evidence.place_of(RAISED):
+            yield self.finding(
+                location,
+                "the loss has another number of class weights than of classes",
+                help="pass one weight for each class",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if (stage := evidence.failed_with(RAISED)) is not None:
             return Verdict.confirmed(f"the {stage.name} stage failed: 1 loss refused its weights")

@@ -61,6 +61,7 @@ from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
+BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code to which a method call can be appended."""
 
@@ -73,7 +74,7 @@ class IntegerBceTargets(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits"):
+        for loss in loop_verdicts.losses_called(pipeline, *BINARY):
             targets = loop_verdicts.tensors_given(loss, "target")
             if targets and loop_verdicts.tensors_given(loss) and all(target.kind == "int" for target in targets):
                 found.setdefault(loss.location, self._report(loss, targets[0]))
@@ -93,11 +94,22 @@ class IntegerBceTargets(Rule):
             help="convert the targets with `.float()`",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        losses = evidence.loop.losses_of(*BINARY) if evidence.loop is not None else ()
+        for loss in losses:
+            if loss.location is not None and loss.value is None and "float" not in loss.target_dtype:
+                yield self.finding(
+                    loss.location,
+                    f"`{loss.function}` gets targets of {loss.target_dtype}, but needs floats",
+                    help="convert the targets with `.float()`",
+                )
+                return
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = loop.losses_of("binary_cross_entropy", "binary_cross_entropy_with_logits")
+        losses = loop.losses_of(*BINARY)
         for loss in losses:
             if loss.value is None and "float" not in loss.target_dtype:
                 return Verdict.confirmed(f"`{loss.function}` raised for targets of {loss.target_dtype}")

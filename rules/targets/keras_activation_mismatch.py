@@ -122,6 +122,21 @@ class KerasActivationMismatch(Rule[Claim]):
             claim=Claim(form),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        keras = evidence.keras
+        if keras is None or keras.from_logits is not False or not keras.activation:
+            return
+        form = _form_of(keras.loss, keras.activation, keras.units)
+        if form is not None:
+            yield self.finding(
+                evidence.location,
+                f"`{keras.loss}` does not fit `{keras.activation}`, the activation of the last layer",
+                help="use a softmax for a loss over classes, and a sigmoid for one that judges each output by itself",
+                subject="loss",
+                level=Level.ERROR if form is UNBOUNDED else Level.WARNING,
+                claim=Claim(form),
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if finding.claim is None or keras is None or not keras.loss or keras.sums is None:

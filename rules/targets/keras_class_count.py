@@ -57,6 +57,7 @@ from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass
 
+SPARSE = "sparse_categorical_crossentropy"
 ONE_HOT_LOSSES = frozenset({"categorical_crossentropy", "binary_crossentropy"})
 
 
@@ -91,6 +92,24 @@ class KerasClassCount(Rule[Claim]):
             subject="loss",
             claim=Claim(labels.is_one_hot),
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        keras = evidence.keras
+        if keras is None or keras.units is None or not keras.target_shape:
+            return
+        are_rows = len(keras.target_shape) == len(keras.output_shape) and keras.target_shape[-1] > 1
+        is_short = keras.loss in ONE_HOT_LOSSES and are_rows and keras.target_shape[-1] != keras.units
+        is_over = keras.loss == SPARSE and evidence.failed_with("out of bounds", "Received a label value") is not None
+        if is_short or is_over:
+            outputs = "1 output" if keras.units == 1 else f"{keras.units} outputs"
+            classes = f"have {keras.target_shape[-1]} classes" if is_short else "have more classes"
+            yield self.finding(
+                evidence.location,
+                f"the last layer has {outputs}, but the labels {classes}",
+                help="give the last layer one output for each class",
+                subject="loss",
+                claim=Claim(is_short),
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras, claim = evidence.keras, finding.claim

@@ -98,6 +98,17 @@ class KerasLabelsInInputs(Rule[Claim]):
             claim=parts,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        keras = evidence.keras
+        labels = sorted(set(LABELS) & set(keras.inputs)) if keras is not None else []
+        if keras is not None and labels and not keras.has_targets and keras.loss:
+            yield self.finding(
+                evidence.call or evidence.location,
+                f"`{labels[0]}` is an input, so the loss of `compile` gets no targets",
+                help="pass the labels as `y`, or name them in `label_cols`",
+                subject="x",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None:

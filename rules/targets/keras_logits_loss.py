@@ -50,6 +50,8 @@ LOSSES = {
     "categorical_crossentropy": "CategoricalCrossentropy",
     "binary_crossentropy": "BinaryCrossentropy",
 }
+NO_LAYER = frozenset({"", "linear"})
+"""Activations of the last layer that leave logits as they are; a model of the script's own shows none."""
 CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.TOKEN_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
 
 
@@ -88,6 +90,16 @@ class KerasLogitsLoss(Rule[Claim]):
             level=Level.WARNING if is_mild else Level.ERROR,
             claim=Claim(code, bool(keras), is_layer),
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        keras = evidence.keras
+        if keras is not None and keras.loss in LOSSES and keras.from_logits is False and keras.activation in NO_LAYER:
+            yield self.finding(
+                evidence.location,
+                f"`{keras.loss}` expects probabilities, but gets logits",
+                help=f"use `{LOSSES[keras.loss]}(from_logits=True)`",
+                subject="loss",
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras

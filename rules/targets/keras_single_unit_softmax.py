@@ -108,6 +108,19 @@ class KerasSingleUnitSoftmax(Rule[Claim]):
             claim=Claim(is_text and loss == "binary_crossentropy"),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        keras = evidence.keras
+        if keras is None or keras.units != 1:
+            return
+        if keras.activation == "softmax":
+            message, subject = "a softmax over a single unit is always 1", "activation"
+        elif keras.loss == "categorical_crossentropy":
+            message, subject = "a categorical loss over a single output is always 0", "loss"
+        else:
+            return
+        remedy = "use a sigmoid and `binary_crossentropy`, or one output per class"
+        yield self.finding(evidence.location, message, help=remedy, subject=subject)
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or keras.units is None:

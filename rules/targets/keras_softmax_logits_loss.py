@@ -115,6 +115,16 @@ class KerasSoftmaxLogitsLoss(Rule[Claim]):
             claim=Claim(made),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        keras = evidence.keras
+        if keras is not None and keras.from_logits and keras.activation in {"softmax", "sigmoid"}:
+            yield self.finding(
+                evidence.location,
+                f"`{keras.loss}` expects logits, but the last layer applies {keras.activation}",
+                help="drop `from_logits=True`, or the activation of the last layer",
+                subject="loss",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or not keras.loss or keras.are_probabilities is None or keras.sums is None:

@@ -103,6 +103,21 @@ class KerasSparseMismatch(Rule[Claim]):
             claim=Claim(other if isinstance(run.value("loss"), Constant) else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        keras = evidence.keras
+        if keras is None or keras.loss not in EXPECTS_ONE_HOT or (keras.units or 0) < 2:
+            return
+        is_one_hot = EXPECTS_ONE_HOT[keras.loss]
+        if keras.targets_are_rows is not None and keras.targets_are_rows is not is_one_hot:
+            wanted, given = ("one-hot rows", "class indices") if is_one_hot else ("class indices", "one-hot rows")
+            other = next(each for each in EXPECTS_ONE_HOT if each != keras.loss)
+            yield self.finding(
+                evidence.location,
+                f"`{keras.loss}` expects {wanted}, but gets {given}",
+                help=f"use `{other}`",
+                subject="loss",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
         if keras is None or keras.targets_are_rows is None or keras.loss not in EXPECTS_ONE_HOT:

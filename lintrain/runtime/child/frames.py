@@ -92,6 +92,33 @@ def users_frame(skip: object = None) -> FrameType | None:
     return None
 
 
+MADE_AT = "lintrain_made_at"
+"""The attribute of an object with the place where the script made it."""
+
+
+def keep_place(made: Any) -> None:
+    """Remember on an object where the script makes it, unless that is known."""
+    own: dict[str, Any] = getattr(made, "__dict__", {})
+    if MADE_AT not in own:
+        own[MADE_AT] = frame_location(users_frame(skip=made))
+
+
+def made_at(made: Any) -> Location | None:
+    """Where the script made an object, if that was remembered."""
+    place = getattr(made, "__dict__", {}).get(MADE_AT)
+    return place if isinstance(place, Location) else None
+
+
+def function_location(function: Any) -> Location | None:
+    """The `def` line of a function, from its decorators on; None if it is not the user's."""
+    code = getattr(function, "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return None
+    line = code.co_firstlineno
+    text = linecache.getline(code.co_filename, line).rstrip("\n")
+    return Location(shown(code.co_filename), line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
+
+
 def callers_frame(above: int) -> FrameType | None:
     """The frame so many calls above the one that asks, or None if there are not so many."""
     frame = inspect.currentframe()

@@ -12,9 +12,12 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
+from types import FrameType
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, ModelEvidence, SharedRows, SplitEvidence, StageName
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
@@ -189,10 +192,11 @@ MODAL = re.compile(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|SpectralNo
 
 @dataclass
 class ModeCalls:
-    """Calls of such layers, and how many of them were in training mode."""
+    """Calls of such layers, how many of them were in training mode, and where a training step made the first other."""
 
     every: int = 0
     in_training: int = 0
+    untrained_at: Location | None = None
 
 
 @contextmanager
@@ -216,7 +220,18 @@ def _counting(call: Any, counts: ModeCalls) -> Any:
     def counted(layer: Any, *args: Any, **kwargs: Any) -> Any:
         if args and hasattr(args[0], "numpy"):  # a tensor, not the shape of one, with which Keras builds a model
             counts.every += 1
-            counts.in_training += bool(kwargs.get("training", args[1] if len(args) > 1 else False))
+            is_training = bool(kwargs.get("training", args[1] if len(args) > 1 else False))
+            counts.in_training += is_training
+            if not is_training and counts.untrained_at is None:
+                counts.untrained_at = frame_location(_training_step())
         return call(layer, *args, **kwargs)
 
     return counted
+
+
+def _training_step() -> FrameType | None:
+    """The frame of the script's own `train_step`, or of another function of the user that calls the model."""
+    frame = users_frame()
+    while frame is not None and not (frame.f_code.co_name == "train_step" and is_users(frame.f_code.co_filename)):
+        frame = frame.f_back
+    return frame

@@ -150,6 +150,20 @@ def from_logits(model: Any) -> bool | None:
     return setting if isinstance(setting, bool) else None
 
 
+def activation_at_end(model: Any) -> str:
+    """The activation of the layer that gives the output of a chain or graph of layers; "" for any other model."""
+    try:
+        (output,) = model.outputs
+        made = output._keras_history
+    except (AttributeError, TypeError, ValueError):  # a model of the script's own, or several outputs
+        return ""
+    layer = getattr(made, "operation", None) or getattr(made, "layer", None)
+    activation = getattr(layer, "activation", None)
+    if activation is None:
+        return {"Softmax": "softmax", "ReLU": "relu"}.get(type(layer).__name__, "")
+    return str(getattr(activation, "__name__", ""))
+
+
 def arguments_of(run: KerasRun) -> dict[str, Value]:
     """What `compile` and `fit` were given."""
     model, given = run.keras, run.given

@@ -14,7 +14,7 @@ from lintrain.evidence.run import ForwardEvidence, KerasEvidence, ModelEvidence,
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.frameworks.keras.data import Backend, ModeCalls, counted_modes, take_batches
-from lintrain.runtime.frameworks.keras.keras_run import KerasRun, from_logits, loss_name, rates
+from lintrain.runtime.frameworks.keras.keras_run import KerasRun, activation_at_end, from_logits, loss_name, rates
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.predictions import number
@@ -131,6 +131,8 @@ def _keras_evidence(run: KerasRun, seen: Seen) -> KerasEvidence:
         target_dtype=str(targets.dtype).removeprefix("torch.") if targets is not None else "",
         modal_calls=seen.modes.every,
         modal_calls_in_training=seen.modes.in_training,
+        activation=activation_at_end(run.keras),
+        untrained_at=seen.modes.untrained_at,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from lintrain.evidence.run import LoaderUse, SplitEvidence, Stage, StageName
 from lintrain.model.location import Location
+from lintrain.runtime.child.frames import made_at
 from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -40,12 +41,16 @@ class Loaders:
         """What is known of a loader; None if the loop has none."""
         if loader is None:
             return None
+        sampler = _sampler_of(loader)
         return LoaderUse(
             batches=_length(loader),
             batch_size=getattr(loader, "batch_size", None),
             drops_last=bool(getattr(loader, "drop_last", False)),
-            sampler=type(_sampler_of(loader)).__name__,
+            sampler=type(sampler).__name__,
             epochs_told=tuple(self._epochs.get(id(loader), ())),
+            shuffles=bool(getattr(sampler, "shuffle", False)),
+            made_at=made_at(loader),
+            sampler_at=made_at(sampler),
         )
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lintrain.runtime.child.frames import callers_frame, frame_location, is_users
+from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, keep_place, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -31,6 +31,8 @@ LOSSES = (
 def hook_torch(watch: Watch, hooks: AfterImport) -> None:
     """Let the watch see loaders, modules, losses, backward passes, clipping, scaling, steps and schedules."""
     hooks.add("torch.utils.data.dataloader", functools.partial(_hook_loaders, watch))
+    hooks.add("torch.utils.data.distributed", _hook_samplers)
+    hooks.add("torch.autograd.anomaly_mode", functools.partial(_hook_anomaly_detection, watch))
     hooks.add("torch.nn.modules.module", functools.partial(_hook_modules, watch))
     hooks.add("torch.nn.functional", functools.partial(_hook_losses, watch))
     hooks.add("torch._tensor", functools.partial(_hook_backward, watch))
@@ -47,6 +49,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
+        keep_place(self)
         if watch.session.is_root and self.num_workers:
             watch.session.shorten("data loaders run without worker processes")
             self.__dict__["lintrain_workers"] = self.num_workers
@@ -62,6 +65,33 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
         return WatchedBatches(watch, self, batches)
 
     loader.__init__, loader.__iter__ = init, iter_
+
+
+def _hook_samplers(module: Any) -> None:
+    build = module.DistributedSampler.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        keep_place(self)
+
+    module.DistributedSampler.__init__ = init
+
+
+def _hook_anomaly_detection(watch: Watch, module: Any) -> None:
+    for kind in (module.detect_anomaly, module.set_detect_anomaly):
+        kind.__init__ = _placed_detection(watch, kind.__init__)
+
+
+def _placed_detection(watch: Watch, build: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        location = frame_location(users_frame())
+        if location is not None:
+            watch.effects.counts.first_at.setdefault("searched_for_nan", location)
+
+    return init
 
 
 def _hook_modules(watch: Watch, module: Any) -> None:

@@ -26,7 +26,7 @@ from lintrain.evidence.run import (
 )
 from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.frameworks.keras.data import Backend, named_arrays
-from lintrain.runtime.frameworks.keras.keras_run import from_logits, loss_name, rates
+from lintrain.runtime.frameworks.keras.keras_run import activation_at_end, from_logits, loss_name, rates
 from lintrain.runtime.frameworks.tensorflow.tensorflow_responses import TensorFlowResponses
 from lintrain.runtime.frameworks.tensorflow.tensorflow_run import (
     OlderRun,
@@ -144,6 +144,8 @@ def _keras_evidence(run: TensorFlowRun, seen: Seen) -> KerasEvidence:
         target_dtype=getattr(targets.dtype, "name", str(targets.dtype)) if targets is not None else "",
         modal_calls=seen.modes.every,
         modal_calls_in_training=seen.modes.in_training,
+        activation=activation_at_end(run.keras),
+        untrained_at=seen.modes.untrained_at,
         corrected=corrected_loss(run, seen),
     )
 
