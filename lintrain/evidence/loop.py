@@ -169,7 +169,7 @@ class LoopEvidence:
     `batches`, `backwards`, `steps`, `clips`: how many there were; `backwards_per_step` for every step.
     `clipped_for_nothing`: clipping without fresh gradients; `clipped_while_scaled`: of gradients still multiplied by
     the scale. `undivided_losses`: of several added up to one step, those not divided or multiplied by anything;
-    `divided_twice`: those divided two times. `kept_old_graphs`: backward passes while the graph of an earlier one was
+    `divided_twice`: those divided two times, `divided_twice_alike` by the same number. `kept_old_graphs`: backward passes while the graph of an earlier one was
     still held. `past_the_launcher`: backward passes that accelerate or Fabric did not make. `trained`: forward passes
     that a backward pass used; `trained_in_eval_mode`: those with all dropout and batch norm in eval mode. `evaluated`:
     passes behind the training that no backward pass used; `evaluated_in_train_mode`: those with some dropout or batch
@@ -179,7 +179,10 @@ class LoopEvidence:
     `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are the arguments of the
     model's forward; `learning_rates` are those of the first group, step by step. `clipped_after_step`,
     `clipped_before_backward`: clipping without fresh gradients, after or before the step of its batch.
-    `batches_per_step`: the batches that were taken for every step. `seen_at`: by the names of these counts, where in
+    `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which graphs of
+    several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
+    `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
+    that accelerate was asked for. `seen_at`: by the names of these counts, where in
     the script it first came to that. `skipped` are lines of the loop, and of functions that it called, that never ran
     while it was followed.
     """
@@ -194,8 +197,13 @@ class LoopEvidence:
     clipped_after_step: int = 0
     clipped_before_backward: int = 0
     clipped_while_scaled: int = 0
+    growing_graphs: int = 0
+    losses_without_graph: int = 0
+    backwards_behind_a_step: int = 0
+    accumulates: int = 1
     undivided_losses: int = 0
     divided_twice: int = 0
+    divided_twice_alike: int = 0
     kept_old_graphs: int = 0
     past_the_launcher: int = 0
     trained: int = 0

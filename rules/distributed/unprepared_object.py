@@ -103,6 +103,8 @@ from lintrain.pipeline.values.model import Launcher, Optimizer
 from lintrain.pipeline.values.python import Unknown, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
+PLAIN_SAMPLERS = frozenset({"RandomSampler", "SequentialSampler"})
+"""Samplers that give every process all rows."""
 OWN_SAMPLING = frozenset({"sampler", "batch_sampler", "**"})
 """Arguments of a loader that may divide its rows among the processes."""
 
@@ -168,6 +170,25 @@ class UnpreparedObject(Rule[Claim]):
                     help="pass the loader to `accelerator.prepare` together with the model",
                     claim=Claim(min(names), prepared[1] if prepared else None),
                 )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop = evidence.loop
+        if loop is None or evidence.framework != "accelerate" or loop.past_the_launcher or not loop.steps:
+            return
+        stepped, loader = evidence.first("steps_past_the_launcher"), loop.loader
+        if stepped is not None and loop.steps_past_the_launcher == loop.steps:
+            yield self.finding(
+                stepped,
+                "the optimizer is not prepared, but `accelerator` trains its model",
+                help="pass it to `accelerator.prepare`",
+            )
+        is_plain = loader is not None and loader.sampler in PLAIN_SAMPLERS
+        if loader is not None and is_plain and loader.made_at and loop.batches_past_the_launcher == loop.batches:
+            yield self.finding(
+                loader.made_at,
+                "the loader is not prepared, so every process gets all of its rows",
+                help="pass it to `accelerator.prepare`",
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop

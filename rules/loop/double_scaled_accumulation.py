@@ -105,6 +105,15 @@ class DoubleScaledAccumulation(Rule[Claim]):
             claim=Claim(division.left_text),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop, location = evidence.loop, evidence.first("divided_twice_alike")
+        if loop is not None and location is not None and loop.accumulates > 1 and not loop.past_the_launcher:
+            yield self.finding(
+                location,
+                f"the loss is divided here, and again by {loop.accumulates} in `accelerator.backward`",
+                help="pass the loss as it is",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -107,6 +107,15 @@ class MissingAccumulateContext(Rule[Claim]):
             claim=_wrapping(pipeline, training),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop, location = evidence.loop, evidence.first("backwards")
+        if loop is not None and location is not None and loop.accumulates > 1 and not loop.past_the_launcher:
+            yield self.finding(
+                location,
+                f"each loss is divided by {loop.accumulates}, but the optimizer steps on every batch",
+                help="wrap the iteration in `with accelerator.accumulate(model):`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -116,6 +116,19 @@ class PlainBackward(Rule[Claim]):
             claim=Claim(f"{name}.backward({loss})" if is_simple else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop, location = evidence.loop, evidence.first("past_the_launcher")
+        if loop is None or location is None or evidence.framework != "accelerate":
+            return
+        # A script that prepares nothing trains without the launcher.
+        is_prepared = loop.steps > loop.steps_past_the_launcher
+        if is_prepared and loop.accumulates > 1 and loop.past_the_launcher == loop.backwards:
+            yield self.finding(
+                location,
+                f"`backward` bypasses the launcher, which divides the loss by {loop.accumulates}",
+                help="call `accelerator.backward(loss)`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

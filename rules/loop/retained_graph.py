@@ -131,6 +131,14 @@ class RetainedGraph(Rule[Claim]):
             claim=Claim(added),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.loop is not None and evidence.loop.growing_graphs:
+            yield self.finding(
+                evidence.first("growing_graphs") or evidence.location,
+                "this keeps the graph of every batch, because what it adds is not detached",
+                help="add `loss.detach()` or `loss.item()`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -170,6 +170,15 @@ class SteppedBeforeBackward(Rule):
             help=f"call `{changed}` again after the step, or step after this",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        location, loop = evidence.place_of(CHANGED), evidence.loop
+        if location is not None and loop is not None and loop.backwards_behind_a_step:
+            yield self.finding(
+                location,
+                "this needs weights that a step has changed since the forward pass",
+                help="call the network again after the step, or step after this",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.failed_with(CHANGED):
             return Verdict.confirmed(f"`{CHANGED}`")

@@ -18,9 +18,12 @@ from lintrain.evidence.run import OptimizerUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.library import library
+from lintrain.runtime.measure.held_values import keeper_of_graphs, made_by_statement, mark_graph
 from lintrain.startup.lazy_dataclass import dataclass
 
 LAUNCHERS = ("/accelerate/", "/lightning/", "/lightning_fabric/", "/pytorch_lightning/", "/deepspeed/")
+LONG_AGO, SEVERAL = 2, 2
+"""Batches after which a graph should be gone: the last loss still holds that of the batch before."""
 SCALES = ("DivBackward0", "MulBackward0")
 
 
@@ -58,7 +61,7 @@ class Effects:
         self.ledger = Ledger()
         self.scale = 1.0
         self.is_scaled = False
-        self._marks: list[weakref.ref[Mark]] = []
+        self._marks: list[tuple[weakref.ref[Mark], int]] = []  # each with the number of its batch
         self._waiting: list[list[str]] = []  # the last operations of each loss since the last step
         self._went_at: Location | None = None  # where the first backward pass since the last step is
         self._taken = self._steps_before_pass = 0
@@ -67,19 +70,39 @@ class Effects:
         """Attach a mark to the graph of the backward pass; that of an earlier batch may still be alive."""
         # The mark hangs on the graph and dies with it. One graph alive is normal (the loss variable of the last batch
         # still holds it), two mean that losses are collected with their graphs.
-        alive = sum(earlier() is not None for earlier in self._marks)
-        self.counts.note("kept_old_graphs", alive > 1)
+        alive = [batch for earlier, batch in self._marks if earlier() is not None]
+        self.counts.note("kept_old_graphs", len(alive) > 1)
+        self._note_growth({batch for batch in alive if batch <= self._batch - LONG_AGO})
         mark = Mark()
         if loss.grad_fn is not None:
             loss.grad_fn.register_hook(mark)
-            self._marks.append(weakref.ref(mark))
+            mark_graph(loss, self._batch)
+            self._marks.append((weakref.ref(mark), self._batch))
+        elif loss.requires_grad:  # a new tensor: nothing below it can learn
+            self.counts.note("losses_without_graph", 1, made_by_statement(loss))
         self.counts.note("backwards", 1)
+        self.counts.note("backwards_behind_a_step", self.counts["steps"] > self._steps_before_pass)
         self._went_at = self._went_at or frame_location(users_frame())
         # A scaler's multiplication is the last operation of the graph, and not the script's.
         self._waiting.append(last_operations(loss.grad_fn)[self.is_scaled :])
-        self.counts.note("divided_twice", self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"])
+        is_divided_twice = self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"]
+        self.counts.note("divided_twice", is_divided_twice)
+        self.counts.note("divided_twice_alike", is_divided_twice and _has_equal_divisors(loss.grad_fn))
         self.counts["searched_for_nan"] += bool(library("torch").is_anomaly_enabled())
         self.counts.note("past_the_launcher", not is_called_by_launcher())
+
+    @property
+    def _batch(self) -> int:
+        """The number of the batch that is trained on; of the step where no loader gives batches."""
+        return self.counts["batches"] or self.counts["steps"]
+
+    def _note_growth(self, old: set[int]) -> None:
+        """Graphs of several batches that are long over are still held: find what holds them, once."""
+        if len(old) >= SEVERAL and not self.counts["growing_graphs"]:
+            location = keeper_of_graphs(max(old))
+            self.counts.note("growing_graphs", 1, location)
+        elif len(old) >= SEVERAL:
+            self.counts["growing_graphs"] += 1
 
     def on_batch(self) -> None:
         """The loop takes a batch."""
@@ -106,7 +129,7 @@ class Effects:
         if not has_closure:
             self.ledger.on_step_start(optimizer)
         self.rates.append(float(optimizer.param_groups[0]["lr"]))
-        self.counts["steps_past_the_launcher"] += not is_called_by_launcher()
+        self.counts.note("steps_past_the_launcher", not is_called_by_launcher())
 
     def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
@@ -141,6 +164,13 @@ def last_operations(node: Any) -> list[str]:
         names.append(node.name())
         node = node.next_functions[0][0] if node.next_functions else None
     return names
+
+
+def _has_equal_divisors(last: Any) -> bool:
+    """Whether a division and the one before it are by the same number."""
+    divisors = [getattr(node, "_saved_other", None) for node in (last, last.next_functions[0][0])]
+    numbers = [float(each) for each in divisors if each is not None and each.numel() == 1]
+    return len(numbers) == len(divisors) and numbers[0] == numbers[1]
 
 
 def is_called_by_launcher() -> bool:

@@ -20,7 +20,7 @@ from lintrain.evidence.run import (
 from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.frameworks.loop.loaders import LoaderRun
-from lintrain.runtime.frameworks.loop.loop_state import LoopState
+from lintrain.runtime.frameworks.loop.loop_state import LoopState, batches_asked_for
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import inputs_of
 from lintrain.runtime.measure.batch import describe
@@ -47,6 +47,7 @@ def loop_evidence(
         ended=state.is_over or state.rounds > 0,
         backwards_per_step=tuple(effects.per_step),
         batches_per_step=tuple(effects.batches_per_step),
+        accumulates=batches_asked_for(),
         loader=state.loaders.use_of(state.loader),
         inputs=inputs_of(first),
         learning_rates=tuple(effects.rates),

@@ -96,6 +96,14 @@ def framework(session: ProbeSession) -> str:
     return "torch"
 
 
+def batches_asked_for() -> int:
+    """The batches that accelerate accumulates for a step; 1 without it."""
+    accelerate = loaded("accelerate.state")
+    shared: dict[str, Any] = accelerate.GradientState._shared_state if accelerate is not None else {}
+    asked = shared.get("plugin_kwargs", {}).get("num_steps")
+    return asked if isinstance(asked, int) else 1
+
+
 def group_of(group: dict[str, Any]) -> OptimizerGroup:
     """One parameter group: its peak rate and its present one."""
     first = float(group["lr"])

@@ -1,0 +1,141 @@
+"""Which statement of the script made a value, and which one keeps the graphs of batches that are over."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import characters, is_users, shown, users_frame
+from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.library import library
+
+MOST_FRAMES = 4
+MOST_NODES = 64
+"""Operations below a value that are searched for the graph of an earlier batch."""
+FEW = 3
+"""Entries of a container that are looked at: one that collects losses has them from its first entry on."""
+BATCH = "lintrain_batch"
+"""The key under which autograd keeps the number of a batch with the last operation of its loss."""
+COLLECTS = frozenset({"append", "appendleft", "add", "extend", "insert", "put", "update"})
+
+
+def made_by_statement(value: Any) -> Location | None:
+    """The last statement that assigned the name under which the script's function, or a caller of it, has a value."""
+    for frame in _users_frames():
+        for name, held in list(frame.f_locals.items()):
+            if held is value and (statement := _assignment(frame, name)) is not None:
+                return _location(frame.f_code.co_filename, statement)
+    return None
+
+
+def mark_graph(loss: Any, batch: int) -> None:
+    """Leave the number of a batch in the graph of its loss."""
+    with suppress(AttributeError, TypeError):  # an operation of the script's own may have no such dictionary
+        loss.grad_fn.metadata[BATCH] = batch
+
+
+def keeper_of_graphs(before: int) -> Location | None:
+    """The statement that adds graphs of batches up to a number to a variable, a container or an attribute."""
+    for frame in _users_frames():
+        path = frame.f_code.co_filename
+        for name, value in list(frame.f_locals.items()):
+            if _has_graph(value, before):
+                found, file = _growing(parsed(path), name, frame.f_lineno), path
+            else:
+                found, file = _growing_attribute(name, value, before, path)
+            if found is not None:
+                return _location(file, found)
+    return None
+
+
+def _users_frames() -> Iterator[FrameType]:
+    frame, count = users_frame(), 0
+    while frame is not None and count < MOST_FRAMES:
+        if is_users(frame.f_code.co_filename):
+            count += 1
+            yield frame
+        frame = frame.f_back
+
+
+def _assignment(frame: FrameType, name: str) -> ast.stmt | None:
+    tree = parsed(frame.f_code.co_filename)
+    every = [node for node in ast.walk(tree) if _assigns(node, name)] if tree is not None else []
+    above = [node for node in every if isinstance(node, ast.stmt) and node.lineno <= frame.f_lineno]
+    return max(above, key=lambda node: node.lineno, default=None)
+
+
+def _assigns(node: ast.AST, name: str) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and any(
+        isinstance(part, ast.Name) and part.id == name for each in targets if each for part in ast.walk(each)
+    )
+
+
+def _has_graph(value: Any, before: int) -> bool:
+    """Whether a tensor, or one of the first of a container, depends on the loss of a batch up to a number."""
+    parts = list(value.values())[:FEW] if isinstance(value, dict) else value
+    tensors = list(parts)[:FEW] if type(parts).__name__ in ("list", "tuple", "deque") else [parts]
+    return any(_depends(each, before) for each in tensors if isinstance(each, library("torch").Tensor))
+
+
+def _depends(tensor: Any, before: int) -> bool:
+    waiting, seen = [tensor.grad_fn], 0
+    while waiting and seen < MOST_NODES:
+        node = waiting.pop(0)
+        if node is None:
+            continue
+        seen += 1
+        if getattr(node, "metadata", {}).get(BATCH, before + 1) <= before:
+            return True
+        waiting += [below for below, _ in node.next_functions]
+    return False
+
+
+def _growing(tree: ast.Module | None, name: str, line: int) -> ast.stmt | None:
+    """The statement that adds to a name, rather one in a loop around the line than another."""
+    nodes = [*ast.walk(tree)] if tree is not None else []
+    found = [node for node in nodes if isinstance(node, ast.stmt) and _adds(node, name)]
+    around = [node for node in nodes if isinstance(node, ast.For | ast.While) and _holds(node, line)]
+    inside = [node for node in found if any(_holds(loop, node.lineno) for loop in around)]
+    return next(iter(inside or found), None)
+
+
+def _holds(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _adds(node: ast.stmt, name: str) -> bool:
+    match node:
+        case ast.AugAssign(target=target):
+            return ast.unparse(target).partition("[")[0] == name
+        case ast.Assign(targets=[ast.Subscript(value=owner)]):
+            return ast.unparse(owner) == name
+        case ast.Assign(targets=[target], value=value):
+            return ast.unparse(target) == name and any(ast.unparse(part) == name for part in ast.walk(value))
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=attr))):
+            return attr in COLLECTS and ast.unparse(owner).partition("[")[0] == name
+        case _:
+            return False
+
+
+def _growing_attribute(name: str, owner: Any, before: int, path: str) -> tuple[ast.stmt | None, str]:
+    """The statement that adds to an attribute of an object that a frame holds, in its class or beside the frame."""
+    own: dict[str, Any] = getattr(owner, "__dict__", {}) if not inspect.ismodule(owner) else {}
+    for attribute, value in list(own.items()):
+        if isinstance(attribute, str) and _has_graph(value, before):
+            file = inspect.getsourcefile(type(owner)) or ""
+            if is_users(file) and (found := _growing(parsed(file), f"self.{attribute}", 0)) is not None:
+                return found, file
+            return _growing(parsed(path), f"{name}.{attribute}", 0), path
+    return None, path
+
+
+def _location(path: str, node: ast.stmt) -> Location:
+    first, last = node.lineno, node.end_lineno or node.lineno
+    column, end = characters(path, first, node.col_offset), characters(path, last, node.end_col_offset or 0)
+    return Location(shown(path), first, column, last, end)
