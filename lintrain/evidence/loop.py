@@ -133,7 +133,8 @@ class LoaderUse:
     """The loader that a loop trains on: its length and its settings, as they were created.
 
     `sampler` is the class that orders its rows, `epochs_told` its epoch at the start of each round, `shuffles` whether
-    it says that it does. `made_at` and `sampler_at` are where the script makes both.
+    it says that it does. `has_lone_row`: its last batch has one row, and was given to the loop after the first ones.
+    `made_at` and `sampler_at` are where the script makes both.
     """
 
     batches: int | None
@@ -142,6 +143,7 @@ class LoaderUse:
     sampler: str
     epochs_told: tuple[int, ...] = ()
     shuffles: bool = False
+    has_lone_row: bool = False
     made_at: Location | None = None
     sampler_at: Location | None = None
 
@@ -169,22 +171,21 @@ class LoopEvidence:
     `batches`, `backwards`, `steps`, `clips`: how many there were; `backwards_per_step` for every step.
     `clipped_for_nothing`: clipping without fresh gradients; `clipped_while_scaled`: of gradients still multiplied by
     the scale. `undivided_losses`: of several added up to one step, those not divided or multiplied by anything;
-    `divided_twice`: those divided two times, `divided_twice_alike` by the same number. `kept_old_graphs`: backward passes while the graph of an earlier one was
-    still held. `past_the_launcher`: backward passes that accelerate or Fabric did not make. `trained`: forward passes
-    that a backward pass used; `trained_in_eval_mode`: those with all dropout and batch norm in eval mode. `evaluated`:
-    passes behind the training that no backward pass used; `evaluated_in_train_mode`: those with some dropout or batch
-    norm in train mode; `recorded_for_nothing`: those that autograd recorded. `searched_for_nan`: backward passes with
-    the detection of anomalies on. `scaled`: losses that a scaler multiplied. `came_round`: the loop began its second
-    round over the loader; `ended`: that, or the script came to its end. `batches_past_the_launcher`,
-    `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are the arguments of the
-    model's forward; `learning_rates` are those of the first group, step by step. `clipped_after_step`,
-    `clipped_before_backward`: clipping without fresh gradients, after or before the step of its batch.
-    `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which graphs of
-    several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
+    `divided_twice`: those divided two times, `divided_twice_alike` by the same number. `kept_old_graphs`: backward
+    passes while the graph of an earlier one was still held. `past_the_launcher`: backward passes that accelerate or
+    Fabric did not make. `trained`: forward passes that a backward pass used; `trained_in_eval_mode`: those with all
+    dropout and batch norm in eval mode. `evaluated`: passes behind the training that no backward pass used;
+    `evaluated_in_train_mode`: those with some dropout or batch norm in train mode; `recorded_for_nothing`: those that
+    autograd recorded. `searched_for_nan`: backward passes with the detection of anomalies on. `scaled`: losses that a
+    scaler multiplied. `came_round`: the loop began its second round over the loader; `ended`: that, or the script came
+    to its end. `batches_past_the_launcher`, `steps_past_the_launcher`: those that accelerate or Fabric had no part in.
+    `inputs` are the arguments of the model's forward; `learning_rates` are those of the first group, step by step.
+    `clipped_after_step`, `clipped_before_backward`: clipping without fresh gradients, after or before the step of its
+    batch. `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which
+    graphs of several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
-    that accelerate was asked for. `seen_at`: by the names of these counts, where in
-    the script it first came to that. `skipped` are lines of the loop, and of functions that it called, that never ran
-    while it was followed.
+    that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
+    `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
     """
 
     batches: int = 0

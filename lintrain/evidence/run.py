@@ -174,7 +174,7 @@ class Evidence:
         failed = (stage for stage in self.stages if stage.failure and stage.failure.contains(*texts))
         return next((stage for stage in failed if stage.failure and _stands_at(stage.failure.location, location)), None)
 
-    def place_of(self, *texts: str) -> Location | None:
+    def failed_place(self, *texts: str) -> Location | None:
         """Where the script's own code was when a stage failed with one of the texts, or None."""
         stage = self.failed_with(*texts)
         return stage.failure.location if stage is not None and stage.failure is not None else None

@@ -160,6 +160,15 @@ class DuplicatedWorkerData(Rule[Claim]):
             claim=Claim(f"itertools.islice({pipeline.code(rows)}, first, None, step)" if rows else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for loader in evidence.objects.loaders:
+            if loader.copies is not None and loader.copies.is_stream:
+                yield self.finding(
+                    loader.location,
+                    f"each of the {loader.workers} workers yields the whole stream",
+                    help="divide the rows by `torch.utils.data.get_worker_info()` in `__iter__`",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         made = evidence.objects.loaders_at(finding.location)
         read = next((each.copies for each in made if each.copies), None)

@@ -118,6 +118,18 @@ class EmptyLastBatch(Rule):
             help="use a smaller batch size, or keep the last batch",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        remedy = "use a smaller batch size, or keep the last batch"
+        for loader in evidence.objects.loaders:
+            if loader.rows and loader.batches == 0:
+                message = (
+                    f"{loader.rows} rows do not fill a batch of {loader.batch_size}, and incomplete ones are dropped"
+                )
+                yield self.finding(loader.location, message, help=remedy)
+        train = evidence.split("train_dataset")
+        if evidence.trainer != "a loop" and train is not None and train.rows:
+            yield self.finding(evidence.location, f"{train.rows} rows make no batch at all", help=remedy)
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED) or evidence.stage("batch")
         failed = stage is not None and stage.failure is not None and stage.failure.contains(*RAISED)

@@ -149,6 +149,14 @@ class ShuffleWithSampler(Rule):
         assert loader.origin is not None
         return self.finding(loader.origin, message, related=related, help=advice)
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if location := evidence.failed_place(*RAISED):
+            yield self.finding(
+                location,
+                "`shuffle=True` cannot be combined with a sampler or a streaming data set",
+                help="remove `shuffle`",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:

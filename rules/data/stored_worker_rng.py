@@ -154,6 +154,15 @@ class StoredWorkerRng(Rule):
             help="create the generator in the worker: in `__getitem__`, or in a `worker_init_fn`",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        for loader in evidence.objects.loaders:
+            if loader.copies is not None and loader.generators and not loader.copies.is_stream:
+                yield self.finding(
+                    loader.location,
+                    f"all {loader.workers} workers copy the random generator that the data set stores",
+                    help="create the generator in `worker_init_fn`, from `torch.initial_seed()`",
+                )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         made = evidence.objects.loaders_at(finding.location)
         read = next((each.copies for each in made if each.copies), None)

@@ -104,7 +104,7 @@ class FreedGraph(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        loop, location = evidence.loop, evidence.place_of(SECOND_TIME)
+        loop, location = evidence.loop, evidence.failed_place(SECOND_TIME)
         if loop is not None and location is not None and loop.batches == 1 < loop.backwards:
             yield self.finding(
                 location,

@@ -79,7 +79,7 @@ class NonScalarLoss(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        if location := evidence.place_of(NOT_SCALAR):
+        if location := evidence.failed_place(NOT_SCALAR):
             yield self.finding(
                 location,
                 "the loss is more than one number, and `backward()` needs a single one",

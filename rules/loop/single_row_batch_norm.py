@@ -189,12 +189,23 @@ class SingleRowBatchNorm(Rule[Claim]):
                 claim=Claim(True),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loader = evidence.loop.loader if evidence.loop is not None else None
+        if evidence.failed_with(TOO_FEW) and loader is not None:
+            yield self.finding(
+                loader.made_at or evidence.location,
+                "a batch of a single row reaches batch normalization in train mode",
+                help="pass `drop_last=True` to the loader, or another `batch_size`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(TOO_FEW):
             return Verdict.confirmed(f"`{TOO_FEW}`")
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
+        if loop.loader is not None and loop.loader.has_lone_row:
+            return Verdict.refuted(f"the loop went through {loop.batches} batches, the last one of a single row")
         split, loader = evidence.split("train_dataset"), loop.loader
         if split is None or split.rows is None or loader is None or not loader.batch_size:
             return Verdict.inconclusive(f"the last batch was not reached: {loop.batches} batches ran")

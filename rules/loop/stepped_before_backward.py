@@ -171,7 +171,7 @@ class SteppedBeforeBackward(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        location, loop = evidence.place_of(CHANGED), evidence.loop
+        location, loop = evidence.failed_place(CHANGED), evidence.loop
         if location is not None and loop is not None and loop.backwards_behind_a_step:
             yield self.finding(
                 location,

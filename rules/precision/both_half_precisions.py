@@ -96,7 +96,7 @@ class BothHalfPrecisions(ArgumentsRule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        if location := evidence.place_of(*RAISED):
+        if location := evidence.failed_place(*RAISED):
             yield self.finding(
                 location,
                 "`fp16=True` and `bf16=True` are both set, but only one is allowed",

@@ -99,7 +99,7 @@ class MissingScalerUpdate(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if location := evidence.place_of(*REJECTED):
+        if location := evidence.failed_place(*REJECTED):
             yield self.finding(
                 location,
                 "the scaler was not updated after its last step, so this one raises an error",

@@ -185,7 +185,7 @@ class UnsafeSoftmaxMask(Rule[Claim]):
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if location := evidence.place_of(OVERFLOW):
+        if location := evidence.failed_place(OVERFLOW):
             yield self.finding(
                 location,
                 "a float16 tensor is filled with a number that does not fit into float16",

@@ -77,7 +77,7 @@ class ClassWeightCount(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        if location := evidence.place_of(RAISED):
+        if location := evidence.failed_place(RAISED):
             yield self.finding(
                 location,
                 "the loss has another number of class weights than of classes",

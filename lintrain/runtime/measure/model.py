@@ -154,6 +154,12 @@ def _is_rotary(config: Any) -> bool:
     return any(getattr(config, name, None) is not None for name in ("rope_theta", "rope_parameters", "rotary_dim"))
 
 
+def has_batch_norm(model: Any) -> bool:
+    """Whether a layer computes mean and variance over the rows of a batch."""
+    kind = library("torch.nn").modules.batchnorm._BatchNorm
+    return hasattr(model, "modules") and any(isinstance(module, kind) for module in model.modules())
+
+
 def _has_dropout_or_batch_norm(model: Any) -> bool:
     nn = library("torch.nn")
     return any(

@@ -30,6 +30,11 @@ class WatchedBatches:
         timed = self._watch.loaders.timed
         timed.on_batch_request(self._loader)
         if self._watch.has_enough(self._loader, self._taken):
+            last = self._watch.lone_row(self._loader) if is_asked_by_a_loop() else None
+            if last is not None:
+                self._watch.on_batch_request(self._loader)
+                self._watch.on_batch(self._loader, last)
+                return last
             self._watch.on_early_end(self._loader, can_end=is_asked_by_a_loop())
             raise StopIteration
         # Before `next`: an error in the data set or collator is one of the batch stage.

@@ -21,7 +21,7 @@ from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.columns import measure_split
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
-from lintrain.runtime.measure.seen import Iteration
+from lintrain.runtime.measure.seen import Iteration, has_rows, number_of_rows
 
 
 class Loaders:
@@ -30,12 +30,26 @@ class Loaders:
     def __init__(self, session: ProbeSession) -> None:
         self.timed = TimedSteps(session)
         self._epochs: dict[int, list[int]] = {}
+        self._gave_lone_row = False
 
     def on_loader_start(self, loader: Any) -> None:
         """A loader begins a round."""
         epoch = getattr(_sampler_of(loader), "epoch", None)
         if isinstance(epoch, int):
             self._epochs.setdefault(id(loader), []).append(epoch)
+
+    def lone_row(self, loader: Any) -> Any:
+        """The last batch of a plain loader whose rows leave one for it; None for others, and after the first time."""
+        if self._gave_lone_row or not type(loader).__module__.startswith("torch.utils.data"):
+            return None
+        rows, size = _rows_in(loader), getattr(loader, "batch_size", None)
+        if rows is None or not size or size < 2 or rows < size or rows % size != 1 or loader.drop_last:
+            return None
+        self._gave_lone_row = True
+        try:
+            return loader.collate_fn([loader.dataset[rows - 1]])
+        except Exception:  # noqa: BLE001 - the loop ends without it, as it does with other loaders
+            return None
 
     def use_of(self, loader: Any) -> LoaderUse | None:
         """What is known of a loader; None if the loop has none."""
@@ -49,6 +63,7 @@ class Loaders:
             sampler=type(sampler).__name__,
             epochs_told=tuple(self._epochs.get(id(loader), ())),
             shuffles=bool(getattr(sampler, "shuffle", False)),
+            has_lone_row=self._gave_lone_row,
             made_at=made_at(loader),
             sampler_at=made_at(sampler),
         )
@@ -58,6 +73,14 @@ def _sampler_of(loader: Any) -> Any:
     batches = getattr(loader, "batch_sampler", None)
     sampler = getattr(loader, "sampler", None)
     return sampler if batches is None else getattr(batches, "sampler", sampler)  # that of a stream has no length
+
+
+def _rows_in(loader: Any) -> int | None:
+    """The rows of an epoch, if every row of a data set that gives them by number comes once."""
+    sampler = getattr(loader, "sampler", None)
+    rows = number_of_rows(loader.dataset) if has_rows(loader.dataset) else None
+    is_plain = type(sampler).__name__ in ("RandomSampler", "SequentialSampler")
+    return rows if is_plain and rows == _length(sampler) else None
 
 
 def _length(loader: Any) -> int | None:

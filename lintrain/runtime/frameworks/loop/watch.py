@@ -13,6 +13,7 @@ from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
+from lintrain.runtime.measure.model import has_batch_norm
 from lintrain.runtime.measure.seen import Iteration, LossCall
 
 
@@ -88,6 +89,13 @@ class Watch(LoopState):
         # Before training is settled another loader may be part of the step (a second data source), and is not cut
         # short.
         return self.run.is_settled and taken >= EVALUATION_BATCHES
+
+    def lone_row(self, loader: Any) -> Any:
+        """The last batch of a loader, once, if it has a single row and the model normalizes over rows; else None."""
+        if self.run is None or loader is not self.loader or self.rounds or not has_batch_norm(self.run.model):
+            return None
+        with self.paused():
+            return self.loaders.lone_row(loader)
 
     def on_early_end(self, loader: Any, *, can_end: bool) -> None:
         """A loader is about to say that it has no more batches."""
