@@ -153,6 +153,7 @@ class ReachedWeights:
     """Parameters in the graph of the first loss: all, those of no optimizer, and those of no called module either.
 
     `outside_at` is where a module was called that is trained by no optimizer although the loss depends on it.
+    `copied_at` is where the script makes a copy of what an optimizer holds, which is called in its place.
     `stale` counts the tensors of optimizers that belong to no called module, where a called module has others that no
     optimizer holds.
     """
@@ -162,6 +163,7 @@ class ReachedWeights:
     outside_modules: int
     outside_at: Location | None = None
     stale: int = 0
+    copied_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)

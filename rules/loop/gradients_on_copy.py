@@ -82,6 +82,18 @@ class GradientsOnCopy(Rule):
             help=f"run `{model}` itself",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        loop = evidence.loop
+        reached = loop.reached if loop is not None else None
+        # Gradients that the script hands on to the weights of its optimizer make the step as it should be.
+        are_idle = loop is not None and all(use.steps_on_nothing == use.steps for use in loop.optimizers)
+        if reached is not None and reached.copied_at is not None and are_idle:
+            yield self.finding(
+                reached.copied_at,
+                "the loss is computed by a copy of the model, so the optimizer has no gradients of it",
+                help="call the model itself, or give the parameters of the copy to the optimizer",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -167,7 +167,7 @@ class MissingParameters(Rule):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         reached = evidence.loop.reached if evidence.loop else None
-        if reached is not None and reached.outside_at is not None:
+        if reached is not None and reached.outside_at is not None and reached.copied_at is None:
             yield self.finding(
                 reached.outside_at,
                 "this module contributes to the loss, but its parameters are in no optimizer",

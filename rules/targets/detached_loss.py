@@ -262,6 +262,19 @@ class DetachedLoss(Rule[Claim]):
             claim=Claim(code),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop, model = evidence.loop, evidence.model
+        is_trainable = model is None or model.trainable_parameters > 0
+        location = _number_at(evidence) or (evidence.failed_place(RAISED[0]) if is_trainable else None)
+        if loop is not None and loop.losses_without_graph == loop.backwards > 0:
+            location = location or evidence.first("losses_without_graph") or evidence.location
+        if location is not None:
+            yield self.finding(
+                location,
+                "no gradient flows from this loss back to the model",
+                help="call `backward` on the loss as it is computed from the outputs",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*RAISED)
         if failed is not None and failed.failure is not None:
@@ -321,6 +334,19 @@ def _stepping_after(pipeline: Pipeline, backward: events.Event) -> list[Optimize
             return []
         found.append(event.subject)
     return [] if any(isinstance(part, Unknown) for each in found for part in each.trains) else found
+
+
+def _number_at(evidence: Evidence) -> Location | None:
+    """The statement that makes a Python number of the loss, on which `backward` cannot be called."""
+    stage = evidence.failed_with(
+        "'float' object has no attribute 'backward'", "'int' object has no attribute 'backward'"
+    )
+    failure = stage.failure if stage is not None else None
+    if failure is None or failure.location is None:
+        return None
+    made = next((value.origin for value in failure.given if value.kind == "number" and value.origin), "")
+    line = int(made.partition(":")[0]) if made else failure.location.line
+    return Location(failure.location.path, line, 1, line, 1) if made else failure.location
 
 
 def _judge_part(loop: LoopEvidence, reached: ReachedWeights) -> Verdict:

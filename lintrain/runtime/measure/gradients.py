@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lintrain.evidence.run import BackwardEvidence, LayerGradient, NonFiniteGradient, ReachedWeights
 from lintrain.model.location import Location
 from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.measure.held_values import made_by_statement
 from lintrain.runtime.measure.seen import Forward, LossCall
 
 
@@ -105,7 +107,7 @@ def nodes_below(start: Any, most: int = MOST_NODES) -> list[Any] | None:
 
 
 def reached_weights(
-    loss: Any, held: set[int], forwards: Sequence[Forward], losses: Sequence[LossCall]
+    loss: Any, held: Mapping[int, Any], forwards: Sequence[Forward], losses: Sequence[LossCall]
 ) -> ReachedWeights | None:
     """How many a backward pass reaches: in all, of no optimizer (`held`), of no module that was called."""
     known = {id(weight) for forward in forwards for weight in forward.module.parameters()}
@@ -114,9 +116,21 @@ def reached_weights(
         return None
     outside = [leaf for leaf in leaves.values() if id(leaf) not in held]
     unknown = [leaf for leaf in outside if id(leaf) not in known]
-    called_outside = _called_outside(forwards, leaves, held, losses)
-    stale = _stale(forwards, leaves, held, known)
-    return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale)
+    called_outside = _called_outside(forwards, leaves, set(held), losses)
+    stale = _stale(forwards, leaves, set(held), known)
+    copied = _copied(forwards, leaves, held) if len(outside) == len(leaves) else None
+    return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale, copied)
+
+
+def _copied(forwards: Sequence[Forward], leaves: Mapping[int, Any], held: Mapping[int, Any]) -> Location | None:
+    """Where a module was made that a loss reaches, and whose weights have the shapes of those that optimizers hold."""
+    wanted = Counter(tuple(weight.shape) for weight in held.values())
+    for forward in forwards:
+        weights = list(forward.module.parameters())
+        is_reached = any(id(weight) in leaves for weight in weights)
+        if is_reached and wanted and wanted == Counter(tuple(weight.shape) for weight in weights):
+            return made_by_statement(forward.called) or forward.location
+    return None
 
 
 def _stale(forwards: Sequence[Forward], leaves: Mapping[int, Any], held: set[int], known: set[int]) -> int:

@@ -144,7 +144,9 @@ class LoopRun(LoaderRun):
                 self._first_batch.keep(iteration, loss)
 
     def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
-        return reached_weights(loss, held_by(*self._state.optimizers), iteration.forwards, iteration.losses)
+        groups = (group for optimizer in self._state.optimizers for group in optimizer.param_groups)
+        held = {id(weight): weight for group in groups for weight in group["params"]}
+        return reached_weights(loss, held, iteration.forwards, iteration.losses)
 
     def _measure_forward(self) -> None:
         self.measured(forward=forward_evidence(self, self._non_finite, self._loss))
