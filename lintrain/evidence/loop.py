@@ -115,7 +115,8 @@ class ScheduleUse:
     """How often a schedule was stepped in a loop: in total, before its optimizer's first step, and between batches.
 
     `length` is the number of its steps after which it ends, `peak` the step of its largest rate; None if it is not
-    known. `made_at` and `stepped_at` are where the script makes it and where it first steps it.
+    known. `group_rates` are those of the optimizer's groups before the schedule was made, and the highest after it.
+    `made_at` and `stepped_at` are where the script makes it and where it first steps it.
     """
 
     name: str
@@ -124,6 +125,7 @@ class ScheduleUse:
     steps_while_training: int = 0
     length: int | None = None
     peak: int | None = None
+    group_rates: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     made_at: Location | None = None
     stepped_at: Location | None = None
 
@@ -173,21 +175,23 @@ class LoopEvidence:
     `batches`, `backwards`, `steps`, `clips`: how many there were; `backwards_per_step` for every step.
     `clipped_for_nothing`: clipping without fresh gradients; `clipped_while_scaled`: of gradients still multiplied by
     the scale. `undivided_losses`: of several added up to one step, those not divided or multiplied by anything;
-    `divided_twice`: those divided two times, `divided_twice_alike` by the same number. `kept_old_graphs`: backward
-    passes while the graph of an earlier one was still held. `past_the_launcher`: backward passes that accelerate or
-    Fabric did not make. `trained`: forward passes that a backward pass used; `trained_in_eval_mode`: those with all
-    dropout and batch norm in eval mode. `evaluated`: passes behind the training that no backward pass used;
-    `evaluated_in_train_mode`: those with some dropout or batch norm in train mode; `recorded_for_nothing`: those that
-    autograd recorded. `searched_for_nan`: backward passes with the detection of anomalies on. `scaled`: losses that a
-    scaler multiplied. `came_round`: the loop began its second round over the loader; `ended`: that, or the script came
-    to its end. `batches_past_the_launcher`, `steps_past_the_launcher`: those that accelerate or Fabric had no part in.
-    `inputs` are the arguments of the model's forward; `learning_rates` are those of the first group, step by step.
-    `clipped_after_step`, `clipped_before_backward`: clipping without fresh gradients, after or before the step of its
-    batch. `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which
-    graphs of several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
-    `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
-    that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
-    `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
+    `divided_twice`: those divided two times, `divided_twice_alike` by the same number. `rounds_planned`: how often the
+    loops around repeat it, and `is_cut_short`: a statement in it may leave it before its batches are over.
+    `kept_old_graphs`: backward passes while the graph of an earlier one was still held. `past_the_launcher`: backward
+    passes that accelerate or Fabric did not make. `trained`: forward passes that a backward pass used;
+    `trained_in_eval_mode`: those with all dropout and batch norm in eval mode. `evaluated`: passes behind the training
+    that no backward pass used; `evaluated_in_train_mode`: those with some dropout or batch norm in train mode;
+    `recorded_for_nothing`: those that autograd recorded. `searched_for_nan`: backward passes with the detection of
+    anomalies on. `scaled`: losses that a scaler multiplied. `came_round`: the loop began its second round over the
+    loader; `ended`: that, or the script came to its end. `batches_past_the_launcher`, `steps_past_the_launcher`: those
+    that accelerate or Fabric had no part in. `inputs` are the arguments of the model's forward; `learning_rates` are
+    those of the first group, step by step. `clipped_after_step`, `clipped_before_backward`: clipping without fresh
+    gradients, after or before the step of its batch. `batches_per_step`: the batches that were taken for every step.
+    `growing_graphs`: backward passes at which graphs of several batches that were long over were still held.
+    `losses_without_graph`: losses that are new tensors. `backwards_behind_a_step`: those with no forward pass since the
+    last step. `accumulates`: the batches for a step that accelerate was asked for. `seen_at`: by the names of these
+    counts, where in the script it first came to that. `skipped` are lines of the loop, and of functions that it called,
+    that never ran while it was followed.
     """
 
     batches: int = 0
@@ -218,6 +222,8 @@ class LoopEvidence:
     scaled: int = 0
     came_round: bool = False
     ended: bool = False
+    rounds_planned: int | None = None
+    is_cut_short: bool = False
     batches_past_the_launcher: int = 0
     steps_past_the_launcher: int = 0
     inputs: tuple[str, ...] = ()

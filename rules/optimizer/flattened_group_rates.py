@@ -93,6 +93,18 @@ class FlattenedGroupRates(Rule[Claim]):
                 claim=Claim(rates),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for schedule in evidence.loop.schedules if evidence.loop is not None else ():
+            before, after = schedule.group_rates
+            is_flat = len(before) == len(after) and len(set(before)) > 1 and len(set(after)) == 1
+            if is_flat and schedule.made_at is not None and schedule.name == "OneCycleLR":
+                yield self.finding(
+                    schedule.made_at,
+                    f"`{schedule.name}` gives the {len(before)} groups one rate, {after[0]:g}, instead of their own",
+                    help="pass a list with one rate for each group",
+                    claim=Claim(before),
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         groups = evidence.step.groups if evidence.step else ()
         rates = [group.learning_rate for group in groups]

@@ -167,12 +167,19 @@ Lightning#18570, Lightning#3869, Lightning#4466, Lightning#5584; ACE-Step#198; k
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import lightning_modules, lr_schedules
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Sequence, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import ScheduleUse
+
+WARM_UPS = frozenset({"LinearLR", "ConstantLR"})
+"""Schedules that end early in a run, and others follow."""
 
 USUAL_FACTOR, HALF, FASTEST = 0.1, 0.5, 0.95
 """The default of `gamma` in torch 2.13; factors that lower a rate to nothing in a few steps, or in a hundred."""
@@ -292,6 +299,29 @@ class ScheduleUnitMismatch(Rule[Claim]):
             claim=Claim(returned.with_interval("step") if returned and unit is lr_schedules.Unit.BATCHES else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop = evidence.loop
+        if evidence.framework == "lightning":
+            location = evidence.first("configured") or evidence.location
+            if _is_of_other_unit(evidence):
+                unit = evidence.arguments.get("schedule_interval")
+                message = f"Lightning steps this schedule once per {unit}, but its length counts something else"
+                yield self.finding(location, message, help='set `"interval"` to what the length counts')
+            return
+        schedule = _measured(loop.schedules) if loop is not None else None
+        if loop is None or schedule is None or schedule.made_at is None or not loop.rounds_planned:
+            return
+        batches, length = (loop.loader.batches if loop.loader else None) or 0, schedule.length or 0
+        if schedule.steps_while_training:
+            is_other = not loop.is_cut_short and length < batches
+            message, remedy = "per batch, but its length counts epochs", "use `len(loader) * epochs` as its length"
+        else:
+            is_whole = batches > 1 and length % batches == 0 and length <= batches * loop.rounds_planned
+            is_other = is_whole and length >= FAR * loop.rounds_planned
+            message, remedy = "per epoch, but its length counts batches", "use the number of epochs as its length"
+        if is_other:
+            yield self.finding(schedule.made_at, f"`{schedule.name}` is stepped once {message}", help=remedy)
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.framework == "lightning":
             return _in_lightning(evidence)
@@ -299,7 +329,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         batches = loop.loader.batches if loop.loader else None
-        schedule = next((each for each in loop.schedules if each.steps and each.length), None)
+        schedule = _measured(loop.schedules)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
             return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules with a known length was stepped")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
@@ -363,6 +393,21 @@ def _last_milestone(milestones: Argument) -> int | None:
 def _has_one_batch(pace: lr_schedules.Pace) -> bool:
     loader = pace.loader
     return loader is not None and "batch_size=len(" in loader.text.replace(" ", "")
+
+
+def _measured(schedules: tuple[ScheduleUse, ...]) -> ScheduleUse | None:
+    """The first schedule that was stepped and that ends with the run; a warm-up ends before."""
+    return next((each for each in schedules if each.steps and each.length and each.name not in WARM_UPS), None)
+
+
+def _is_of_other_unit(evidence: Evidence) -> bool:
+    """Whether the length of a schedule of Lightning is the number of what it is not stepped with."""
+    length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
+    steps, epochs = evidence.arguments.get("planned_steps"), evidence.arguments.get("planned_epochs")
+    if not isinstance(length, int) or not isinstance(steps, int) or not isinstance(epochs, int):
+        return False
+    own, other = (epochs, steps) if interval == "epoch" else (steps, epochs)
+    return length == other and max(own, other) >= FAR * min(own, other)
 
 
 def _in_lightning(evidence: Evidence) -> Verdict:

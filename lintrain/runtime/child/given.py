@@ -54,7 +54,7 @@ def _at_line(step: TracebackType) -> Iterator[GivenValue]:
         return
     seen = set[str]()
     for expression in _expressions(statement):
-        name, found = ast.unparse(expression), _value(expression, frame)
+        name, found = ast.unparse(expression), value_in(expression, frame)
         if found is None or name in seen or inspect.ismodule(found[0]) or inspect.isroutine(found[0]):
             continue
         seen.add(name)
@@ -144,16 +144,16 @@ def _readable(node: ast.AST) -> Iterator[ast.expr]:
         yield from _readable(child)
 
 
-def _value(node: ast.expr, frame: FrameType) -> tuple[Any] | None:
+def value_in(node: ast.expr, frame: FrameType) -> tuple[Any] | None:
     """The value of an expression without running code: a name, an attribute or a constant item; else None."""
     match node:
         case ast.Name(id=name) if name in frame.f_locals:
             return (frame.f_locals[name],)
         case ast.Name(id=name) if name in frame.f_globals:
             return (frame.f_globals[name],)
-        case ast.Attribute(value=of, attr=name) if owner := _value(of, frame):
+        case ast.Attribute(value=of, attr=name) if owner := value_in(of, frame):
             return _attribute(owner[0], name)
-        case ast.Subscript(value=of, slice=ast.Constant(value=key)) if owner := _value(of, frame):
+        case ast.Subscript(value=of, slice=ast.Constant(value=key)) if owner := value_in(of, frame):
             return _item(owner[0], key)
         case _:
             return None

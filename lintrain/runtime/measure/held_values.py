@@ -1,4 +1,6 @@
-"""Which statement of the script made a value, and which one keeps the graphs of batches that are over."""
+"""What the statements around a loop say of its values: which one made a value, which one keeps the graphs of batches
+that are over, and how many rounds are planned.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import characters, is_users, shown, users_frame
-from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.given import parsed, value_in
 from lintrain.runtime.child.library import library
 
 MOST_FRAMES = 4
@@ -31,6 +33,75 @@ def made_by_statement(value: Any) -> Location | None:
             if held is value and (statement := _assignment(frame, name)) is not None:
                 return _location(frame.f_code.co_filename, statement)
     return None
+
+
+def last_return(function: Any) -> Location | None:
+    """The last `return` of a function or method of the script."""
+    code = getattr(function, "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return None
+    tree = parsed(code.co_filename)
+    nodes = ast.walk(tree) if tree is not None else ()
+    own = (node for node in nodes if isinstance(node, ast.FunctionDef) and _begins(node) == code.co_firstlineno)
+    returns = [node for node in ast.walk(next(own, ast.Module([], []))) if isinstance(node, ast.Return)]
+    return _location(code.co_filename, max(returns, key=lambda node: node.lineno)) if returns else None
+
+
+def planned_rounds() -> tuple[int | None, bool]:
+    """How often the loops around the present line repeat that over the batches, None if they do not say so; and
+    whether the innermost loop may be left before its batches are over.
+    """
+    rounds, others, is_cut_short = 1, 0, False
+    for frame in _users_frames():
+        for loop in _loops_around(frame):
+            count = _count(loop.iter, frame) if isinstance(loop, ast.For) else None
+            rounds, others = (rounds * count, others) if count is not None else (rounds, others + 1)
+            if count is None:
+                is_cut_short |= any(isinstance(node, ast.Break | ast.Return) for node in ast.walk(loop))
+    return (rounds if others <= 1 else None), is_cut_short
+
+
+def _loops_around(frame: FrameType) -> list[ast.For | ast.While]:
+    tree, code = parsed(frame.f_code.co_filename), frame.f_code
+    nodes = [*ast.walk(tree)] if tree is not None else []
+    own = (node for node in nodes if isinstance(node, ast.FunctionDef) and _begins(node) == code.co_firstlineno)
+    scope = ast.walk(next(own, ast.Module([], []))) if code.co_name != "<module>" else iter(nodes)
+    return [node for node in scope if isinstance(node, ast.For | ast.While) and _holds(node, frame.f_lineno)]
+
+
+def _begins(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
+
+
+def _count(iterated: ast.expr, frame: FrameType) -> int | None:
+    """The length of a `range` of known numbers, in a progress bar or not; None for anything else."""
+    match iterated:
+        case ast.Call(func=function, args=[first, *rest]):
+            name = ast.unparse(function).rpartition(".")[2]
+            if name == "range":
+                limits = [_number(each, frame) for each in (first, *rest)]
+                known = [each for each in limits if each is not None]
+                return len(range(*known)) if len(known) == len(limits) <= 2 else None
+            if name == "trange":
+                return _number(first, frame)
+            return _count(first, frame) if name == "tqdm" else None
+        case _:
+            return None
+
+
+def _number(node: ast.expr, frame: FrameType) -> int | None:
+    match node:
+        case ast.Constant(value=int() as number):
+            return number
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as operator, right=right):
+            one, other = _number(left, frame), _number(right, frame)
+            if one is None or other is None:
+                return None
+            return {ast.Add: one + other, ast.Sub: one - other, ast.Mult: one * other}[type(operator)]
+        case _:
+            found = value_in(node, frame)
+            is_number = found is not None and isinstance(found[0], int) and not isinstance(found[0], bool)
+            return found[0] if found is not None and is_number else None
 
 
 def mark_graph(loss: Any, batch: int) -> None:

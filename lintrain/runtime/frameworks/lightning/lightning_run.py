@@ -25,6 +25,7 @@ from lintrain.runtime.frameworks.loop.loop_run import AFTER_DATASET, MEASURED_ST
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.gradients import Gradients
+from lintrain.runtime.measure.held_values import last_return
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.seen import Iteration
 from lintrain.runtime.measure.weights import played_through
@@ -83,6 +84,8 @@ class LightningRun(LoopRun):
         # Now, for shortening the run changes the planned batches and steps.
         self._arguments.update(planned(self.trainer))
         self.measured(arguments=self._arguments)
+        if (location := last_return(self.trainer.lightning_module.configure_optimizers)) is not None:
+            self._state.effects.counts.first_at["configured"] = location
         with self._state.paused():
             self.attempt(StageName.DATASET, self._measure_dataset)
             self._play_schedule()

@@ -45,6 +45,8 @@ def loop_evidence(
         **counts,
         came_round=state.comes_round,
         ended=state.is_over or state.rounds > 0,
+        rounds_planned=state.rounds_planned,
+        is_cut_short=state.is_cut_short,
         backwards_per_step=tuple(effects.per_step),
         batches_per_step=tuple(effects.batches_per_step),
         accumulates=batches_asked_for(),

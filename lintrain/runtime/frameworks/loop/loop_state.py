@@ -53,6 +53,8 @@ class LoopState(ABC):
         self.depth = self.rounds = self.backwards_by_hand = 0
         self.is_guided = self.is_taking = self.is_stepping = False
         self.is_over = self.comes_round = False
+        self.rounds_planned: int | None = None
+        self.is_cut_short = False
         self.ran_lines = RanLines()
         self.passes = Passes(self.effects.counts)
         self.bounds = Bounds(self.effects.counts)
@@ -113,6 +115,12 @@ def group_of(group: dict[str, Any]) -> OptimizerGroup:
 def peak_of(group: dict[str, Any]) -> float:
     """The highest learning rate of a group: `max_lr` of a one-cycle schedule, else the one before any schedule."""
     return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
+
+
+def rates_of(optimizer: Any) -> tuple[float, ...]:
+    """The highest rate of each group of an optimizer, as far as it is known."""
+    groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", [])
+    return tuple(peak_of(group) for group in groups)
 
 
 STEPS = 4
@@ -286,6 +294,7 @@ class Following:
     while_training: int = 0
     made_at: Location | None = None
     stepped_at: Location | None = None
+    group_rates: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
 
 
 class Schedules:
@@ -294,10 +303,11 @@ class Schedules:
     def __init__(self) -> None:
         self._made: list[Following] = []
 
-    def on_schedule(self, schedule: Any) -> None:
-        """A schedule is created; its steps are counted from now on."""
+    def on_schedule(self, schedule: Any, before: tuple[float, ...]) -> None:
+        """A schedule is created, and the rates were these before; its steps are counted from now on."""
         if all(each.schedule is not schedule for each in self._made):
-            self._made.append(Following(schedule, made_at=frame_location(users_frame())))
+            rates = (before, rates_of(getattr(schedule, "optimizer", None)))
+            self._made.append(Following(schedule, made_at=frame_location(users_frame()), group_rates=rates))
 
     def on_schedule_step(
         self, schedule: Any, *, optimizer_steps: int, is_training: bool, at: Location | None = None
@@ -320,6 +330,7 @@ class Schedules:
                 steps_while_training=each.while_training,
                 length=length_of(each.schedule),
                 peak=_peak_of(each.schedule),
+                group_rates=each.group_rates,
                 made_at=each.made_at,
                 stepped_at=each.stepped_at,
             )

@@ -217,8 +217,11 @@ def _hook_schedules(watch: Watch, module: Any) -> None:
 def _made_schedule(watch: Watch, build: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        # By now a one-cycle schedule has written its own rates beside `lr`, which is still the one from before.
+        groups = getattr(kwargs.get("optimizer", args[0] if args else None), "param_groups", [])
+        before = tuple(float(group["lr"]) for group in groups)
         build(self, *args, **kwargs)
-        watch.schedules.on_schedule(self)
+        watch.schedules.on_schedule(self, before)
 
     return init
 

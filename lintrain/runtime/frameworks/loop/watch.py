@@ -13,6 +13,7 @@ from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
+from lintrain.runtime.measure.held_values import planned_rounds
 from lintrain.runtime.measure.model import has_batch_norm
 from lintrain.runtime.measure.seen import Iteration, LossCall
 
@@ -238,6 +239,7 @@ class Watch(LoopState):
     def _enter(self, location: Location | None, *, loss: Any = None, failed: StageName | None = None) -> LoopRun:
         self.bounds.start()
         self.is_in_main_thread = threading.current_thread() is threading.main_thread()
+        self.rounds_planned, self.is_cut_short = planned_rounds()
         self.run = LoopRun(self.session, location, self, self.metrics)
         if self.session.may_trace:
             self.ran_lines.start()
