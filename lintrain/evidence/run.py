@@ -126,6 +126,12 @@ class Evidence:
         """The location of findings about the run as a whole: its trainer's construction, else the training call."""
         return self.construction or self.call or Location(self.script, 1, 1, 1, 1)
 
+    @property
+    def optimizer_location(self) -> Location:
+        """Where the script makes its only optimizer, else the location of the run as a whole."""
+        made = [use.made_at for use in self.loop.optimizers if use.made_at is not None] if self.loop else []
+        return made[0] if len(made) == 1 else self.location
+
     def first(self, count: str) -> Location | None:
         """Where the script's own loop first did what a field of `LoopEvidence` counts, or None if it never did."""
         return self.loop.seen_at.get(count) if self.loop is not None else None

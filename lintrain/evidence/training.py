@@ -169,12 +169,20 @@ class BackwardEvidence:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerGroup:
-    """One parameter group: the peak learning rate it was given and the one used at the first step."""
+    """One parameter group: the peak learning rate it was given and the one used at the first step.
+
+    `betas` and `epsilon` are those of Adam and its relatives, None for other optimizers; `is_decoupled`: the decay
+    shrinks the weights themselves, as in AdamW and in SGD. `formats` are the dtypes of its parameters.
+    """
 
     learning_rate: float
     first_learning_rate: float
     weight_decay: float
     parameters: int
+    betas: tuple[float, float] | None = None
+    epsilon: float | None = None
+    is_decoupled: bool = False
+    formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,11 +199,10 @@ class HighLearningRate(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        made = [use.made_at for use in evidence.loop.optimizers if use.made_at] if evidence.loop else []
         rate = evidence.peak_learning_rate
         if rate is not None and _rewritten(evidence):
             yield self.finding(
-                made[0] if len(made) == 1 else evidence.location,
+                evidence.optimizer_location,
                 f"a learning rate of {rate:g} replaces the weights in each step",
                 help="take a rate with which a step changes the weights by about a thousandth",
             )

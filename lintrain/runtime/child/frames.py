@@ -93,10 +93,10 @@ def users_frame(skip: object = None) -> FrameType | None:
 
 
 MADE_AT = "lintrain_made_at"
-"""The attribute of an object with the place where the script made it."""
+"""The attribute of an object with the location where the script made it."""
 
 
-def keep_place(made: Any) -> None:
+def keep_location(made: Any) -> None:
     """Remember on an object where the script makes it, unless that is known."""
     own: dict[str, Any] = getattr(made, "__dict__", {})
     if MADE_AT not in own:
@@ -105,8 +105,8 @@ def keep_place(made: Any) -> None:
 
 def made_at(made: Any) -> Location | None:
     """Where the script made an object, if that was remembered."""
-    place = getattr(made, "__dict__", {}).get(MADE_AT)
-    return place if isinstance(place, Location) else None
+    location = getattr(made, "__dict__", {}).get(MADE_AT)
+    return location if isinstance(location, Location) else None
 
 
 def function_location(function: Any) -> Location | None:

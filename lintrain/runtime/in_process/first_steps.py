@@ -187,7 +187,7 @@ class FirstSteps(MeasuredRun):
         self.measured(
             step=StepEvidence(
                 optimizer=type(self.optimizers[0]).__name__,
-                groups=tuple(group_of(group) for each in self.optimizers for group in each.param_groups),
+                groups=tuple(group_of(each, group) for each in self.optimizers for group in each.param_groups),
                 trainable_tensors=len(corners.before),
                 changed_tensors=len(moved),
                 unchanged=tuple(sorted(corners.felt - moved)),

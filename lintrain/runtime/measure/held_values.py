@@ -1,4 +1,4 @@
-"""What the statements around a loop say of its values: which one made a value, which one keeps the graphs of batches
+"""What the statements around a loop do with its values: which one made a value, which one keeps the graphs of batches
 that are over, and how many rounds are planned.
 """
 

@@ -14,7 +14,7 @@ import time
 import warnings
 from typing import Any
 
-from lintrain.evidence.run import LayerUpdate, ScheduleEvidence
+from lintrain.evidence.run import LayerUpdate, OptimizerGroup, ScheduleEvidence
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.gradients import layer_of
@@ -186,3 +186,20 @@ def _empty(optimizer: Any) -> Any:
 
 def _rate(schedule: Any) -> float:
     return float(schedule.optimizer.param_groups[0]["lr"])
+
+
+def group_evidence(optimizer: Any, group: Any, *, peak: float, first: float) -> OptimizerGroup:
+    """One parameter group of an optimizer of torch, with its peak and its first rate."""
+    betas, epsilon = group.get("betas"), group.get("eps")
+    is_pair = isinstance(betas, tuple | list) and len(betas) == 2
+    name = type(getattr(optimizer, "optimizer", optimizer)).__name__  # accelerate wraps it
+    return OptimizerGroup(
+        learning_rate=peak,
+        first_learning_rate=first,
+        weight_decay=float(group.get("weight_decay", 0.0)),
+        parameters=len(group["params"]),
+        betas=(float(betas[0]), float(betas[1])) if is_pair else None,
+        epsilon=float(epsilon) if isinstance(epsilon, int | float) else None,
+        is_decoupled=bool(group.get("decoupled_weight_decay")) or name in ("AdamW", "SGD", "Lion"),
+        formats=tuple(sorted({str(weight.dtype).removeprefix("torch.") for weight in group["params"]})),
+    )

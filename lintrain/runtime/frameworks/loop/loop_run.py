@@ -196,7 +196,7 @@ class LoopRun(LoaderRun):
     def _remember(self) -> None:
         """Keep the weights as they are before the measured steps."""
         self._before, self._frozen = snapshot(self), Frozen(self)
-        self._groups = tuple(group_of(group) for own in self.optimizers for group in own.param_groups)
+        self._groups = tuple(group_of(own, group) for own in self.optimizers for group in own.param_groups)
 
     def _took_step(self, optimizer: Any) -> None:
         self._steps += 1

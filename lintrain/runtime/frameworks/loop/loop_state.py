@@ -32,6 +32,7 @@ from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.predictions import number, shape_of
 from lintrain.runtime.measure.replay import ids_and_mask
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
+from lintrain.runtime.measure.weights import group_evidence
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -106,10 +107,9 @@ def batches_asked_for() -> int:
     return asked if isinstance(asked, int) else 1
 
 
-def group_of(group: dict[str, Any]) -> OptimizerGroup:
+def group_of(optimizer: Any, group: dict[str, Any]) -> OptimizerGroup:
     """One parameter group: its peak rate and its present one."""
-    first = float(group["lr"])
-    return OptimizerGroup(peak_of(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+    return group_evidence(optimizer, group, peak=peak_of(group), first=float(group["lr"]))
 
 
 def peak_of(group: dict[str, Any]) -> float:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, keep_place, users_frame
+from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, keep_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -49,7 +49,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        keep_place(self)
+        keep_location(self)
         if watch.session.is_root and self.num_workers:
             watch.session.shorten("data loaders run without worker processes")
             self.__dict__["lintrain_workers"] = self.num_workers
@@ -73,7 +73,7 @@ def _hook_samplers(module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        keep_place(self)
+        keep_location(self)
 
     module.DistributedSampler.__init__ = init
 

@@ -19,6 +19,7 @@ from lintrain.runtime.measure.weights import (
     Frozen,
     changed,
     changed_share,
+    group_evidence,
     is_felt,
     outside_optimizer,
     played_through,
@@ -130,7 +131,7 @@ def set_learning_rate(run: TrainerRun, factor: float) -> None:
 
 def _groups(run: TrainerRun) -> tuple[OptimizerGroup, ...]:
     return tuple(
-        OptimizerGroup(peak(group), first, float(group.get("weight_decay", 0.0)), len(group["params"]))
+        group_evidence(run.trainer.optimizer, group, peak=peak(group), first=first)
         for group, first in zip(run.trainer.optimizer.param_groups, run.first_learning_rates, strict=True)
     )
 
