@@ -234,7 +234,9 @@ class AccumulationEvidence:
 class OverfitEvidence:
     """Steps on one repeated batch, dropout off: at the peak learning rate, at ten times it and at a tenth of it.
 
-    Each series starts from the same weights and holds the loss before every step and after the last one.
+    Each series starts from the same weights and holds the loss before every step and after the last one. Where none of
+    them falls, `losses_of_fresh` are those of a new Adam for all weights that train, at the rate that was best of some,
+    `fresh_rate`.
     """
 
     steps: int
@@ -246,6 +248,8 @@ class OverfitEvidence:
     rows: int = 0
     stopped_early: bool = False
     losses_at_a_tenth: tuple[float, ...] = ()
+    fresh_rate: float | None = None
+    losses_of_fresh: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

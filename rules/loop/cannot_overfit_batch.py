@@ -1,24 +1,43 @@
 """Twenty training steps on one repeated batch do not reduce the loss.
 
 A model that can learn at all can overfit a single batch. If it cannot, with dropout disabled and at the configured
-learning rate, ten times that rate and a tenth of it, something between the labels and the weights is broken: a
-detached graph, frozen layers, a learning rate that has no effect, or labels that do not match their rows. Checked with
-`lintrain probe --also overfit`.
+learning rate, ten times that rate and a tenth of it, and neither can a new Adam that holds all of its weights at
+customary rates, something between the labels and the weights is broken: a detached graph, frozen layers, or labels that
+do not match their rows. Checked with `lintrain probe --also overfit`.
 
 ## Bad
 
-    args = TrainingArguments("out", learning_rate=1e-9)
-    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- cannot-overfit-batch
+    class Flat(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            scores = outputs.logits.detach() + 0 * outputs.logits
+            loss = F.cross_entropy(scores, inputs["labels"])
+            return (loss, outputs) if return_outputs else loss
+
+    args = TrainingArguments("out", learning_rate=1e-4)
+    trainer = Flat(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- cannot-overfit-batch
 
 ## Good
 
+    class Flat(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = F.cross_entropy(outputs.logits, inputs["labels"])
+            return (loss, outputs) if return_outputs else loss
+
     args = TrainingArguments("out", learning_rate=1e-4)
-    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer = Flat(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 
 Runs in which most of the model is frozen, only adapters are trained, or the loss is contrastive or based on rewards
 are not judged. The probe skips warmup and disables dropout for this measurement.
+
+A rate that is too low for a model is another mistake, `low-learning-rate`, and a small model needs more than twenty
+steps at the rates of fine-tuning:
+
+    args = TrainingArguments("out", learning_rate=2e-6)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## Fix
 
@@ -77,9 +96,15 @@ def _judged(overfit: OverfitEvidence, flat: float) -> Verdict:
         return Verdict.refuted(text, first=first, last=overfit.losses[-1])
     if overfit.steps < FEWEST_STEPS or overfit.stopped_early:
         return Verdict.inconclusive(f"{text}; {FEWEST_STEPS} complete steps are needed to judge it")
-    if finite and min(finite) > flat:
+    if not finite or min(finite) <= flat:
+        return Verdict.inconclusive(text)
+    if overfit.fresh_rate is None:
+        return Verdict.inconclusive(f"{text}; 0 other optimizers were tried")
+    fresh = overfit.losses_of_fresh[-1] / overfit.losses_of_fresh[0]
+    text = f"{text}, and {show_share(fresh)} with a new Adam at {overfit.fresh_rate:g}"
+    if fresh > flat:
         return Verdict.confirmed(text, first=first, last=overfit.losses[-1], learning_rate=overfit.learning_rate)
-    return Verdict.inconclusive(text)
+    return Verdict.refuted(f"{text}: the model can learn", first=first, last=overfit.losses[-1], fresh=fresh)
 
 
 def _of_the_first(share: float, first: float) -> str:

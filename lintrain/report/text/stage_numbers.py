@@ -287,6 +287,9 @@ def _overfit_line(evidence: Evidence) -> Iterator[Line]:
     for number, (at, losses) in enumerate(each for each in series if each[1]):
         where = f" in {overfit.steps} steps on {overfit.rows} rows" if number == 0 else ""
         yield f"at {at:.2g}", f"loss {show_number(losses[0])} to {show_number(losses[-1])}{where}"
+    if overfit.fresh_rate is not None:
+        first, last = overfit.losses_of_fresh[0], overfit.losses_of_fresh[-1]
+        yield f"new Adam, {overfit.fresh_rate:.2g}", f"loss {show_number(first)} to {show_number(last)}"
 
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)

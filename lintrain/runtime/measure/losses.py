@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -131,6 +131,10 @@ def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None
 
 FACTORS = (1.0, 10.0, 0.1)
 """Every descent starts from the same weights, at the peak learning rate times one of these."""
+SOUND_RATES = (1e-3, 1e-2, 1e-4)
+"""Those of a fresh Adam, tried one after the other where no rate of the run's own optimizer learns the batch."""
+LEARNS = 0.9
+"""The last loss as a share of the first one from which a batch counts as not learned."""
 SECONDS = 120.0
 
 Classes = tuple[int | None, int | None]
@@ -145,6 +149,8 @@ class Descents:
         self._steps = steps
         self._ends = time.perf_counter() + SECONDS
         self._series: list[tuple[float, ...]] = []
+        self._fresh: dict[float, tuple[float, ...]] = {}
+        self._fresh_rate: float | None = None
         self._classes: Classes = (None, None)
 
     def descend(self, take_step: Callable[[], float], classes: Callable[[], Classes]) -> None:
@@ -153,17 +159,36 @@ class Descents:
         each = self._steps + 1
         for step in range(each):
             losses.append(take_step())
-            self._run.progress(StageName.OVERFIT, len(self._series) * each + step, len(FACTORS) * each)
+            done = min(len(self._series), len(FACTORS) - 1) * each + step
+            self._run.progress(StageName.OVERFIT, done, len(FACTORS) * each)
             if self._is_late():
                 break
         if not self._series:
             self._classes = classes()
-        self._series.append(tuple(losses))
+        if self._fresh_rate is not None:
+            self._fresh[self._fresh_rate] = tuple(losses)
+        else:
+            self._series.append(tuple(losses))
+
+    def sound_optimizers(self, weights: Iterable[Any]) -> Iterator[Any]:
+        """Fresh ones for the weights that train, until one learns the batch; none if a rate of the run has."""
+        trained = [weight for weight in weights if weight.requires_grad]
+        for rate in SOUND_RATES:
+            if not trained or self._is_late() or self._has_learned():
+                return
+            self._fresh_rate = rate
+            yield library("torch.optim").Adam(trained, lr=rate)
+
+    def _has_learned(self) -> bool:
+        series = [each for each in (*self._series, *self._fresh.values()) if each]
+        return any(math.isfinite(each[-1]) and each[-1] <= LEARNS * each[0] for each in series)
 
     def evidence(self, rate: float, rows: int) -> OverfitEvidence:
         """What came of them all."""
         at_rate, at_ten_times, at_a_tenth = self._series
         predicted, there = self._classes
+        finite = {rate: each for rate, each in self._fresh.items() if each and math.isfinite(each[-1])}
+        fresh_rate = min(finite, key=lambda rate: finite[rate][-1], default=None)
         return OverfitEvidence(
             steps=self._steps,
             losses=at_rate,
@@ -174,6 +199,8 @@ class Descents:
             batch_classes=there,
             rows=rows,
             stopped_early=self._is_late(),
+            fresh_rate=fresh_rate,
+            losses_of_fresh=finite[fresh_rate] if fresh_rate is not None else (),
         )
 
     def _is_late(self) -> bool:

@@ -160,30 +160,32 @@ def _overfit_one_batch(run: LightningRun) -> None:
         optimizer.state.clear()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * factor
-        _descend(run, batch, descents, outputs)
+        _descend(run, batch, descents, outputs, optimizer)
+    for fresh in descents.sound_optimizers(run.module.parameters()):
+        restore(run, before)
+        _descend(run, batch, descents, outputs, fresh)
+    restore(run, before)
     watching.remove()
     rows = rows_of(batch) if is_mapping(batch) else rows_of({"first": next(iter(batch), None)})
     run.measured(overfit=descents.evidence(max(rates, default=0.0), rows))
 
 
-def _descend(run: LightningRun, batch: Any, descents: Descents, outputs: list[Any]) -> None:
+def _descend(run: LightningRun, batch: Any, descents: Descents, outputs: list[Any], optimizer: Any) -> None:
     """One run of steps; dropout is off, and nothing is logged."""
-    (optimizer,) = run.optimizers
     run.module.eval()
     with replaced(run.module, log=_nothing, log_dict=_nothing), library("torch").enable_grad():
 
         def take_step() -> float:
             made: list[float] = []
-            optimizer.step(functools.partial(_closure, run, batch, made))
+            optimizer.step(functools.partial(_closure, run, batch, made, optimizer))
             return made[0]
 
         descents.descend(take_step, lambda: classes_in_batch(run, batch, outputs[-1] if outputs else None))
     run.module.train()
 
 
-def _closure(run: LightningRun, batch: Any, made: list[float]) -> Any:
+def _closure(run: LightningRun, batch: Any, made: list[float], optimizer: Any) -> Any:
     """One pass forward and backward, clipped; some optimizers ask for several in one step."""
-    (optimizer,) = run.optimizers
     loss = _loss(run, batch)
     made.append(number(loss))
     optimizer.zero_grad()

@@ -86,7 +86,22 @@ class FirstBatch:
                     _compare(recipe)
                 answers: list[Any] = []
                 descents.descend(partial(self._take_step, recipe, answers), partial(self._classes, recipe, answers))
+            self._descend_afresh(recipe, descents)
         self._run.measured(overfit=descents.evidence(max(self._rates, default=0.0), recipe.rows))
+
+    def _descend_afresh(self, recipe: Recipe, descents: Descents) -> None:
+        """The same with other optimizers, which hold every weight that trains, where the script's own fails."""
+        weights = list({id(weight): weight for module in recipe.modules for weight in module.parameters()}.values())
+        others = [(weight, weight.detach().clone()) for weight in weights]
+        own, answers = self._optimizer, list[Any]()
+        for fresh in descents.sound_optimizers(weights):
+            with library("torch").no_grad():
+                for weight, before in others:
+                    weight.copy_(before)
+            self._start(FACTORS[0])
+            self._optimizer = fresh
+            descents.descend(partial(self._take_step, recipe, answers), partial(self._classes, recipe, answers))
+            self._optimizer = own
 
     def _start(self, factor: float) -> None:
         """Restore the first weights, reset the optimizer's state, and set a rate."""

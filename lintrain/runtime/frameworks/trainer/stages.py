@@ -55,7 +55,7 @@ from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.projection import Peak, Projection, Training
 from lintrain.runtime.measure.seen import is_arrow, number_of_rows, subset
 from lintrain.runtime.measure.tokenizer import measure_tokenizer
-from lintrain.runtime.measure.weights import restore, snapshot
+from lintrain.runtime.measure.weights import restore, snapshot, trainable
 
 NEED_WEIGHTS = (*TRAINING_STAGES[1:], StageName.EVALUATION)
 
@@ -173,6 +173,10 @@ def overfit_one_batch(run: TrainerRun, steps: int) -> None:
         optimizer.state.clear()
         set_learning_rate(run, factor)
         _descend(run, batch, descents)
+        restore(run, before)
+    for fresh in descents.sound_optimizers(trainable(run).values()):
+        with replaced(run.trainer, optimizer=fresh):
+            _descend(run, batch, descents)
         restore(run, before)
     optimizer.load_state_dict(state)
     run.measured(overfit=descents.evidence(max(run.peaks, default=0.0), rows_of(batch)))
