@@ -185,6 +185,15 @@ class AllRanksWrite(Rule[Claim]):
                     claim=Claim(_in_first_process(pipeline, event.location)),
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for write in evidence.ranks.writes if evidence.ranks is not None else ():
+            if write.location is not None and len(write.ranks) > 1:
+                yield self.finding(
+                    write.location,
+                    f"every process writes `{write.path}`",
+                    help="write it in the process of rank 0 only",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:

@@ -168,6 +168,17 @@ class RankDependentData(Rule[Claim]):
             claim=Claim(value, argument if is_available else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        ranks, loop = evidence.ranks, evidence.loop
+        # A script that gives each process other rows on purpose has none of them twice.
+        if ranks is not None and ranks.same_dataset is False and ranks.shared_rows:
+            made = loop.loader.made_at if loop is not None and loop.loader is not None else None
+            yield self.finding(
+                made or evidence.location,
+                f"the {ranks.processes} processes have different data sets, with {ranks.shared_rows} rows in common",
+                help="split and shuffle the data with the same seed in every process",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:

@@ -8,10 +8,53 @@ DistributedDataParallel the run ends with "Expected to have finished reduction i
     model.projection = nn.Linear(8, 8)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)  # <- unused-parameters
 
+A run on several processes ends in its second step:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    class TwoHeads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.other = nn.Linear(8, 3), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.used(x)
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(TwoHeads())
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(parallel(x), y).backward()  # <- unused-parameters
+        optimizer.step()
+    # raises RuntimeError: Expected to have finished reduction in the prior iteration
+
 ## Good
 
     model.projection = nn.Linear(8, 8).requires_grad_(False)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+Every part is used:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    class TwoHeads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.other = nn.Linear(8, 3), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.used(x) + self.other(x)
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel = DistributedDataParallel(TwoHeads())
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(parallel(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -41,6 +84,8 @@ UNUSED_BY_HEADS = (
 )
 HARMLESS = (*UNUSED_BY_HEADS, "answer_class", "expert", "layerdrop", "gate")
 FEWEST_BATCHES = 2
+UNFINISHED = "Expected to have finished reduction in the prior iteration"
+"""What DistributedDataParallel says in the step after one in which it waited for gradients that never came."""
 
 
 class UnusedParameters(EvidenceRule):
@@ -59,6 +104,9 @@ class UnusedParameters(EvidenceRule):
         if not relevant:
             harmless = f", except {len(unused)} that may be unused" if unused else ""
             return Verdict.refuted(f"all {total} tensors have a gradient{harmless}", batches=batches)
+        if evidence.failed_with(UNFINISHED):
+            text = f"{len(relevant)} of {total} tensors had no gradient, the first is `{relevant[0]}`"
+            return Verdict.confirmed(f"{text}; `{UNFINISHED}`", parameters=list(relevant[:20]), batches=batches)
         if batches < FEWEST_BATCHES:
             return Verdict.inconclusive(f"{len(relevant)} of {total} tensors had no gradient on the only batch")
         text = f"{len(relevant)} of {total} tensors have no gradient on {batches} batches, the first is `{relevant[0]}`"

@@ -137,6 +137,15 @@ class MultipliedSchedulerSteps(Rule[Claim]):
                     claim=Claim(length.text, _owner(pipeline, divided[0].location, length.location)),
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        made = [schedule.made_at for schedule in evidence.loop.schedules if schedule.length] if evidence.loop else []
+        if evidence.ranks is not None and len(made) == 1 and made[0] is not None:
+            yield self.finding(
+                made[0],
+                "this schedule takes a step for each process, and its length is that of one",
+                help="multiply its length by the number of processes",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop, ranks = evidence.loop, evidence.ranks
         if loop is None:
