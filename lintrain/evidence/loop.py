@@ -90,6 +90,19 @@ def _are_one(sums: tuple[float, float] | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class LossTerm:
+    """One term of the sum that the first backward pass begins with: its value in this sum, and where it is computed.
+
+    `factor` is what the sum multiplies it with. Only terms that are calls of a torch loss function are known.
+    """
+
+    function: str
+    value: float
+    factor: float
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OptimizerUse:
     """What happened to one optimizer in the first steps of a loop.
 
@@ -233,6 +246,7 @@ class LoopEvidence:
     schedules: tuple[ScheduleUse, ...] = ()
     reached: ReachedWeights | None = None
     losses: tuple[LossEvidence, ...] = ()
+    terms: tuple[LossTerm, ...] = ()
     seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
     skipped: tuple[Location, ...] = ()
 

@@ -25,6 +25,7 @@ from lintrain.evidence.data import TokenizerEvidence as TokenizerEvidence
 from lintrain.evidence.loop import LoaderUse as LoaderUse
 from lintrain.evidence.loop import LoopEvidence as LoopEvidence
 from lintrain.evidence.loop import LossEvidence as LossEvidence
+from lintrain.evidence.loop import LossTerm as LossTerm
 from lintrain.evidence.loop import OptimizerUse as OptimizerUse
 from lintrain.evidence.loop import ReachedWeights as ReachedWeights
 from lintrain.evidence.loop import ScheduleEvidence as ScheduleEvidence

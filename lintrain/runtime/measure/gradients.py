@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lintrain.evidence.run import BackwardEvidence, LayerGradient, NonFiniteGradient, ReachedWeights
+from lintrain.evidence.run import BackwardEvidence, LayerGradient, LossTerm, NonFiniteGradient, ReachedWeights
 from lintrain.model.location import Location
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.held_values import made_by_statement
@@ -167,3 +167,43 @@ def leaves_of(loss: Any) -> dict[int, Any] | None:
         return None
     variables = [getattr(node, "variable", None) for node in nodes]
     return {id(leaf): leaf for leaf in variables if leaf is not None and type(leaf).__name__ == "Parameter"}
+
+
+MOST_TERMS = 64
+
+
+def terms_of(loss: Any, losses: Sequence[LossCall]) -> tuple[LossTerm, ...]:
+    """The calls of loss functions that a loss adds up, each as large as it is in the sum; empty for no sum."""
+    waiting, found = [(loss.grad_fn, 1.0)], list[LossTerm]()
+    for _ in range(MOST_TERMS):
+        if not waiting:
+            break
+        node, factor = waiting.pop()
+        call = next((each for each in losses if node is not None and _gives(each, node)), None)
+        if call is not None:
+            value = float(call.result.detach().float().mean()) * factor
+            found.append(LossTerm(call.name, value, factor, call.location))
+        elif node is not None:
+            waiting += _added(node, factor)
+    return tuple(found) if len(found) > 1 else ()
+
+
+def _gives(call: LossCall, node: Any) -> bool:
+    return getattr(call.result, "grad_fn", None) is node and call.result.numel() == 1
+
+
+def _added(node: Any, factor: float) -> list[tuple[Any, float]]:
+    """What an operation adds up, or multiplies or divides by a number, each with its factor."""
+    below = [each for each, _ in node.next_functions]
+    number = getattr(node, "_saved_other", None)
+    match node.name():
+        case "AddBackward0" | "SubBackward0":
+            return [(each, factor) for each in below]
+        case "MeanBackward0" | "SqueezeBackward0":
+            return [(each, factor) for each in below]
+        case "MulBackward0" if number is not None and number.numel() == 1 and below.count(None) == len(below) - 1:
+            return [(each, factor * abs(float(number))) for each in below]
+        case "DivBackward0" if number is not None and number.numel() == 1 and float(number):
+            return [(each, factor / abs(float(number))) for each in below[:1]]
+        case _:
+            return []

@@ -13,6 +13,7 @@ from lintrain.evidence.run import (
     EvaluationEvidence,
     ForwardEvidence,
     LoopEvidence,
+    LossTerm,
     OptimizerGroup,
     ReachedWeights,
     StepEvidence,
@@ -37,7 +38,11 @@ MOST_LOSSES = 4
 
 
 def loop_evidence(
-    state: LoopState, first: Iteration, reached: ReachedWeights | None, counts: dict[str, int]
+    state: LoopState,
+    first: Iteration,
+    reached: ReachedWeights | None,
+    terms: tuple[LossTerm, ...],
+    counts: dict[str, int],
 ) -> LoopEvidence:
     """Everything counted so far; the losses are those of the first iteration."""
     effects = state.effects
@@ -56,6 +61,7 @@ def loop_evidence(
         optimizers=effects.ledger.uses(),
         schedules=state.schedules.uses(),
         reached=reached,
+        terms=terms,
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
         seen_at=dict(effects.counts.first_at),
         skipped=state.ran_lines.skipped(has_come_round=effects.counts["backwards"] > 1),

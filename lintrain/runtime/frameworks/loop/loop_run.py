@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
-from lintrain.evidence.run import OptimizerGroup, ReachedWeights, Stage, StageName
+from lintrain.evidence.run import LossTerm, OptimizerGroup, ReachedWeights, Stage, StageName
 from lintrain.evidence.stages import AFTER_TRAINING, TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.label_rows import of_training
@@ -28,7 +28,7 @@ from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import batch_of, held_by, is_about, output_of, trained_module
 from lintrain.runtime.frameworks.loop.overfit import FirstBatch
 from lintrain.runtime.measure.batch import describe
-from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights
+from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights, terms_of
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, standard_loss
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.predictions import number, shape_of
@@ -63,6 +63,7 @@ class LoopRun(LoaderRun):
         self._search = NonFiniteSearch()
         self._loss: LossCall | None = None
         self._reached: ReachedWeights | None = None
+        self._terms: tuple[LossTerm, ...] = ()
         self.evaluation = FollowedEvaluation(self, state, metrics)
         self._first_batch: FirstBatch | None = None
 
@@ -134,6 +135,7 @@ class LoopRun(LoaderRun):
             self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
             self._loss = standard
             self._reached = self._reached_weights(iteration, loss)
+            self._terms = terms_of(loss, iteration.losses)
             # Only then: the search needs a forward pass of its own.
             if self.losses and not math.isfinite(self.losses[0]):
                 self._non_finite = non_finite_module_of(self, iteration)
@@ -261,7 +263,7 @@ class LoopRun(LoaderRun):
 
     def _send(self) -> None:
         iteration = self._first or self._state.iteration
-        self.measured(loop=loop_evidence(self._state, iteration, self._reached, self._counts()))
+        self.measured(loop=loop_evidence(self._state, iteration, self._reached, self._terms, self._counts()))
 
     def _counts(self) -> dict[str, int]:
         return dict(self._state.effects.counts)
