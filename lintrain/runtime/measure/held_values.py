@@ -199,11 +199,17 @@ def _growing_attribute(name: str, owner: Any, before: int, path: str) -> tuple[a
     own: dict[str, Any] = getattr(owner, "__dict__", {}) if not inspect.ismodule(owner) else {}
     for attribute, value in list(own.items()):
         if isinstance(attribute, str) and _has_graph(value, before):
-            file = inspect.getsourcefile(type(owner)) or ""
+            file = _file_of(type(owner))
             if is_users(file) and (found := _growing(parsed(file), f"self.{attribute}", 0)) is not None:
                 return found, file
             return _growing(parsed(path), f"{name}.{attribute}", 0), path
     return None, path
+
+
+def _file_of(kind: type) -> str:
+    """The file of a class, as its methods name it; that of the script is no module with a file."""
+    codes = (getattr(method, "__code__", None) for method in vars(kind).values())
+    return next((code.co_filename for code in codes if code is not None), "<none>")
 
 
 def _location(path: str, node: ast.stmt) -> Location:
