@@ -18,6 +18,7 @@ from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import Evidence
@@ -179,6 +180,26 @@ def verdict_on_keyword(finding: Finding[Any], evidence: Evidence, *states: State
     if version and keyword_state(path, name, exactly(**{package: version})).state in states:
         return Verdict.confirmed(f"`{path}` of {package} {version} has no `{name}`", version=version)
     return Verdict.inconclusive(f"the run did not show whether {package} {version} accepts `{name}`")
+
+
+REFUSED = lazy_pattern(r"(\w+?)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
+
+
+def refused_keyword(evidence: Evidence, *states: State) -> tuple[Location, KeywordClaim] | None:
+    """The call that ended a run because of a keyword, if that is in one of the `states` for the installed version."""
+    failure = evidence.failure
+    found = REFUSED.search(failure.message) if failure is not None and failure.type == "TypeError" else None
+    if failure is None or failure.location is None or found is None:
+        return None
+    for package, version in evidence.versions.items():
+        path, name = f"{package}.{found[1]}", found[2]
+        if version and package in COVERED and keyword_state(path, name, exactly(**{package: version})).state in states:
+            return failure.location, KeywordClaim(path, name, is_certain=True)
+    return None
+
+
+COVERED = frozenset({"transformers", "trl", "peft", "accelerate", "datasets", "lightning", "keras", "torch"})
+"""Packages whose classes are named in such an error."""
 
 
 def _is_after(location: Location, call: Location) -> bool:

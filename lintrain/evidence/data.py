@@ -44,7 +44,8 @@ class Sample:
 class SplitEvidence:
     """One dataset as the run was given it: by which argument (`train_dataset`, `eval_dataset`), its columns and rows.
 
-    `key` is its name in a dictionary of datasets; `kind` its class.
+    `key` is its name in a dictionary of datasets; `kind` its class; `given_at` is the later call that it is for.
+    `masked` counts the labels of -100 at attended tokens, in some of its rows.
     """
 
     argument: str
@@ -54,6 +55,8 @@ class SplitEvidence:
     samples: tuple[Sample, ...] = ()
     label_column: str | None = None
     kind: str = ""
+    given_at: Location | None = None
+    masked: int = 0
 
     @property
     def column_names(self) -> set[str]:
@@ -137,7 +140,8 @@ class EdgeEvidence:
     """How the attended ids of rows begin and end, over the probed batches.
 
     `most_frequent_last` counts the rows that end with the one id that most of them end with; `equal_lengths` says that
-    all rows hold as many tokens, as blocks do, or as rows do that were cut.
+    all rows hold as many tokens, as blocks do, or as rows do that were cut. `same_start` counts the tokens that all
+    rows begin with, as those of a template do.
     """
 
     rows: int
@@ -147,6 +151,7 @@ class EdgeEvidence:
     most_frequent_last: int
     highest_id: int
     equal_lengths: bool = False
+    same_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +159,9 @@ class ScoredTokens:
     """Counts over the probed batches; None if labels and tokens do not correspond by position.
 
     `scored` labels are not -100; `padding` of them are on padding. `equal_to_inputs` are those that repeat the input
-    of the same position, `equal_to_next` those that repeat the next input (of `with_next` that have one), and
-    `equal_to_decoder` those that the decoder receives at the same position.
+    of the same position, `equal_to_next` those that repeat the next input (of `with_next` that have one),
+    `equal_to_previous` those that repeat the previous one, and `equal_to_decoder` those that the decoder receives at
+    the same position.
     """
 
     scored: int
@@ -164,6 +170,7 @@ class ScoredTokens:
     equal_to_next: int | None = None
     with_next: int = 0
     equal_to_decoder: int | None = None
+    equal_to_previous: int | None = None
 
     def plus(self, other: ScoredTokens) -> ScoredTokens:
         """The counts of two batches together."""
@@ -174,6 +181,7 @@ class ScoredTokens:
             _sum(self.equal_to_next, other.equal_to_next),
             self.with_next + other.with_next,
             _sum(self.equal_to_decoder, other.equal_to_decoder),
+            _sum(self.equal_to_previous, other.equal_to_previous),
         )
 
 
@@ -280,6 +288,15 @@ class StepStop:
 
 
 @dataclass(frozen=True, slots=True)
+class DroppedResult:
+    """A call of a data set's method whose result, another data set, the script does not keep; `added` are columns."""
+
+    location: Location
+    method: str
+    added: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectEvidence:
     """All such objects, in the order in which they were created."""
 
@@ -289,6 +306,7 @@ class ObjectEvidence:
     splits: tuple[SplitRows, ...] = ()
     moved: tuple[MovedModel, ...] = ()
     stops: tuple[StepStop, ...] = ()
+    dropped: tuple[DroppedResult, ...] = ()
 
     def loaders_at(self, location: Location) -> tuple[MadeLoader, ...]:
         """Those that were created at a location."""

@@ -59,14 +59,16 @@ class FutureEvidence:
 class ResponseEvidence:
     """The model called again: `noise` is by how much outputs for the same input differ, as a share of the largest.
 
-    It is measured only if later tokens changed the outputs, and 0 otherwise. `reason` says why nothing, or not
-    everything, was measured.
+    It is measured only if later tokens changed the outputs, and 0 otherwise. `ahead` is the change of all earlier
+    outputs if the last token of each row is another one; measured where targets are the tokens at their own places.
+    `reason` says why nothing, or not everything, was measured.
     """
 
     noise: float = 0.0
     spread: SpreadEvidence | None = None
     mask: MaskEvidence | None = None
     future: FutureEvidence | None = None
+    ahead: float | None = None
     reason: str = ""
 
 
@@ -124,9 +126,11 @@ class EvaluationEvidence:
     metrics that libraries have. `predictions_shape` is that of the last logits or outputs there.
 
     Of a metric function: `wanted`: the run evaluates while it trains. `predictions` is the type that the metric
-    function got and `returned` that of what it gave. `label_classes` counts the distinct labels that are scored,
-    `ignored_labels` the entries of -100 among `labels` entries, and `change_by_ignored` is the most that a metric
-    changes when there are twice as many of them; None where the labels are no one array of whole numbers.
+    function got and `returned` that of what it gave, at `returned_at`. `label_classes` counts the distinct labels that
+    are scored, `ignored_labels` the entries of -100 among `labels` entries, and `change_by_ignored` is the most that a
+    metric changes when there are twice as many of them; None where the labels are no one array of whole numbers.
+    `change_by_opposite` is that from predictions that agree with the labels to their opposite, for one output per row:
+    a threshold sees it, an `argmax` does not.
     `number_of_rows` is the size of the whole evaluation set; `free_memory` what the machine has left, in bytes.
     """
 
@@ -139,6 +143,8 @@ class EvaluationEvidence:
     predictions_are_tuple: bool = False
     predictions_shape: tuple[int, ...] = ()
     returned: str = ""
+    returned_at: Location | None = None
+    change_by_opposite: float | None = None
     labels: int = 0
     ignored_labels: int | None = None
     label_classes: int | None = None

@@ -6,6 +6,7 @@ from dataclasses import field
 
 from lintrain.evidence.data import ColumnEvidence as ColumnEvidence
 from lintrain.evidence.data import CopiedRows as CopiedRows
+from lintrain.evidence.data import DroppedResult as DroppedResult
 from lintrain.evidence.data import EdgeEvidence as EdgeEvidence
 from lintrain.evidence.data import EncodedChat as EncodedChat
 from lintrain.evidence.data import LabelConflicts as LabelConflicts
@@ -78,6 +79,10 @@ class Evidence:
     `overrides` names the trainer's methods that the user's subclass replaces, and the functions given instead of them
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
     `ended_in` is the statement of the script's top level in which a run was ended; None if the script itself ended.
+    `places` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments` and the callback
+    that may stop it (`stopping`); where it encodes its texts (`encoding`), sets the padding token (`padding`), freezes
+    with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`); and the last line of a
+    `forward` that returns nothing.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     """
 
@@ -117,6 +122,7 @@ class Evidence:
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )
+    places: dict[str, Location] = field(default_factory=dict[str, Location])
     overrides: tuple[str, ...] = ()
     ended_in: Location | None = None
     shortcuts: tuple[str, ...] = ()
@@ -132,6 +138,10 @@ class Evidence:
         """Where the script makes its only optimizer, else the location of the run as a whole."""
         made = [use.made_at for use in self.loop.optimizers if use.made_at is not None] if self.loop else []
         return made[0] if len(made) == 1 else self.location
+
+    def place_of(self, *things: str) -> Location:
+        """The place of the first of some things that is known, else the location of the run as a whole."""
+        return next((self.places[thing] for thing in things if thing in self.places), self.location)
 
     def first(self, count: str) -> Location | None:
         """Where the script's own loop first did what a field of `LoopEvidence` counts, or None if it never did."""

@@ -26,7 +26,9 @@ class ModelEvidence:
     modules those that train and all. `embedding_rows` are the ids that its input embedding has, `embedding_trains`
     whether it learns; `pad_id` is its configuration's, `checkpoint` what it was loaded from. Where the origin is not
     known, `pretrained` and `fresh` say nothing. `problem_type` is what the configuration says of its labels; without
-    it, transformers decides at the first batch.
+    it, transformers decides at the first batch. `idle_freeze` is the module that the script freezes with a name that
+    does nothing. `is_left_random`: it has the configuration of its checkpoint, whose weights were not loaded, and the
+    script does not say why.
     """
 
     name: str
@@ -53,6 +55,8 @@ class ModelEvidence:
     checkpoint: str = ""
     is_origin_known: bool = True
     problem_type: str | None = None
+    idle_freeze: str | None = None
+    is_left_random: bool = False
 
     def trained_in(self, part: str) -> tuple[int, int]:
         """The tensors of a module that train, and all; by its name of at most two levels, "" for the whole model."""

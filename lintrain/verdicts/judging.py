@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from lintrain.builtin import UndefinedName
-from lintrain.evidence.run import Evidence
+from lintrain.evidence.run import Evidence, Failure
 from lintrain.model.claims import restored_claim
 from lintrain.model.finding import Finding
+from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rule import Rule
 from lintrain.rulebook import RuleFile
+from lintrain.verdicts.endings.explaining import Explanation, explain
 
 Judged = tuple[Finding, Verdict]
 RULE_FAILED = "the rule failed on this evidence"
@@ -29,14 +31,44 @@ def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable
         (finding.rule, finding.location.line) for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED
     }
     causes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
+    seen: list[Finding] = []
     for finding, verdict in _seen(by_name.values(), runs):
-        rule = by_name[finding.rule]
-        if any(rule.follows_from(finding, verdict, cause) for cause in causes):
+        rule, others = by_name[finding.rule], [cause for cause in seen if cause.rule != finding.rule]
+        if any(rule.follows_from(finding, verdict, cause) for cause in (*causes, *others)):
             continue
         if (finding.rule, finding.location.line) not in known:
             known.add((finding.rule, finding.location.line))
             judged.append((finding, verdict))
-    return judged
+            seen += [finding] if verdict.outcome is Outcome.CONFIRMED else []
+    return [*judged, *_causes_of_errors(by_name, runs, judged)]
+
+
+def _causes_of_errors(
+    rules: Mapping[str, Rule], runs: Sequence[Evidence], judged: Sequence[Judged]
+) -> Iterator[Judged]:
+    """What ends a run is a finding of the rule that explains the error, unless a confirmed one has said so already."""
+    if any(verdict.outcome is Outcome.CONFIRMED and finding.level is Level.ERROR for finding, verdict in judged):
+        return
+    for evidence in runs:
+        stage = evidence.failed_stage
+        cause = explain(stage.failure) if stage is not None and stage.failure is not None else Explanation()
+        if stage is None or stage.failure is None or not cause.is_certain or cause.page not in rules:
+            continue
+        location = stage.failure.location or evidence.location
+        finding = rules[cause.page].finding(location, cause.causes[0], help=cause.fix)
+        if _guarded(rules[cause.page], finding, evidence).outcome is not Outcome.REFUTED:
+            yield (
+                finding,
+                Verdict.confirmed(
+                    f"the {stage.name} stage failed: {stage.failure.type}: {_said(cause, stage.failure)}"
+                ),
+            )
+            return
+
+
+def _said(cause: Explanation, failure: Failure) -> str:
+    """What was measured of an error, or else its message."""
+    return cause.fact or next(iter(failure.message.splitlines()), "")
 
 
 def _best(verdicts: list[Verdict]) -> Verdict:

@@ -100,6 +100,17 @@ class RemovedArgument(Rule[Claim]):
             claim=_claim(keyword, rename, is_assumed=target is not None and target.is_assumed),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        refused = library_arguments.refused_keyword(evidence, "gone")
+        if refused is not None:
+            location, keyword = refused
+            yield self.finding(
+                location,
+                f"`{keyword.argument}` is gone from `{keyword.callable}`",
+                help="`lintrain check` shows its present name",
+                claim=Claim(keyword.callable, keyword.argument, is_certain=True),
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return library_arguments.verdict_on_keyword(finding, evidence, "gone")
 

@@ -162,6 +162,17 @@ class UnknownArgument(Rule[Claim]):
             ),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        refused = library_arguments.refused_keyword(evidence, "never", "not_yet")
+        if refused is not None:
+            location, keyword = refused
+            yield self.finding(
+                location,
+                f"`{keyword.argument}` is no argument of `{keyword.callable}`",
+                help="`lintrain check` shows its present name",
+                claim=Claim(keyword.callable, keyword.argument, is_certain=True),
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if finding.claim is not None and not finding.claim.argument:
             return _verdict_on_surplus(finding.claim, finding.location, evidence)

@@ -101,6 +101,16 @@ class IgnoredMissingKeys(Rule):
                     help="remove `strict=False`, or check the `missing_keys` that the call returns",
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        # Part of the weights may be left out on purpose; names that all differ by one prefix are not.
+        for load in evidence.state_loads:
+            if load.prefix and load.missing:
+                yield self.finding(
+                    load.location,
+                    f"weights are skipped because the names in the file differ by `{load.prefix}`",
+                    help="take the prefix off the names, and load without `strict=False`",
+                )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         loads = [load for load in evidence.state_loads if _is_at(load.location, finding.location)]
         if not loads:

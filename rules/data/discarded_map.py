@@ -118,6 +118,16 @@ class DiscardedMap(Rule[Claim]):
             claim=Claim(f"{name} = {pipeline.code(discard.location)}" if is_name else None, tuple(_added(made))),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for result in evidence.objects.dropped:
+            yield self.finding(
+                result.location,
+                f"`{result.method}` returns a new data set, but the result is discarded",
+                why="data sets are not changed in place, so the script continues with the old one",
+                help="assign the result to a name",
+                claim=Claim(added=result.added),
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         added = finding.claim.added if finding.claim else ()
         split = next((each for each in evidence.splits if each.columns), None)

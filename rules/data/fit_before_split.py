@@ -104,6 +104,19 @@ class FitBeforeSplit(Rule[Claim]):
                 claim=edit.claim if edit else None,
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        splits = evidence.objects.splits
+        for fit in evidence.objects.learned:
+            is_of_part = any(split.moment < fit.moment and split.kept == fit.rows for split in splits)
+            for split in () if is_of_part or fit.learner not in leaks.LEARNERS else splits:
+                if fit.moment < split.moment and fit.rows == split.rows:
+                    yield self.finding(
+                        fit.location,
+                        f"`{fit.learner}` is fitted on all rows, including those that are held out later",
+                        related=[Related(split.location, "the rows are split here", "split")],
+                        help="split first, `fit` on the training rows, and `transform` both parts",
+                    )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         seen = evidence.objects
         learned = [each for each in seen.learned if each.location.meets(finding.location)]

@@ -147,6 +147,9 @@ class MissingLabels(Rule[Claim]):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         """An evaluation set without labels: neither an error, nor a metric, nor a loss."""
         evaluation, batch = evidence.evaluation, evidence.batch("eval_dataset")
+        # Where the Trainer knows no labels at all, that is the mistake (unset-label-names).
+        if evidence.model is not None and not evidence.model.label_inputs:
+            return
         if evaluation is None or batch is None or evidence.model is None or OWN_EVALUATION & set(evidence.overrides):
             return
         labels = {*evidence.model.label_inputs, "labels"} & {tensor.name for tensor in batch.tensors}

@@ -111,6 +111,23 @@ class RawDataset(Rule):
             subject=given.parameter,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        failure, call = evidence.failure, evidence.call
+        # Where code of the script fails below the call, that code gets the text, and may make the token ids.
+        if failure is None or failure.location is None or call is None or not call.meets(failure.location):
+            return
+        for split in evidence.splits if not evidence.objects.dropped else ():
+            batch = evidence.batch(split.argument)
+            is_made = batch is not None and any(batch.tensor(name) for name in run_data.MODEL_INPUTS)
+            if any(column.kind == "text" for column in split.columns) and not is_made:
+                yield self.finding(
+                    split.given_at or evidence.location,
+                    f"the rows of `{split.argument}` are text without token ids",
+                    why="Trainer removes columns that the model does not accept, so only the labels are left",
+                    help="tokenize them with `map` and pass the result",
+                    subject=split.argument,
+                )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         split = evidence.split(finding.subject or "train_dataset")
         if split is None:

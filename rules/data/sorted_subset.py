@@ -106,6 +106,10 @@ class Claim:
     code: str | None = None
 
 
+FEW = 8
+"""Fewer rows of one class may be a test of the code, or chance."""
+
+
 class SortedSubset(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer|DataLoader"
@@ -135,6 +139,19 @@ class SortedSubset(Rule[Claim]):
             help="shuffle before taking the subset: `.shuffle(seed=42)`",
             claim=Claim(_shuffled(step.text) if step.operation in {"select", "take"} else None),
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        split, model = evidence.split("train_dataset"), evidence.model
+        labels = split.labels if split is not None else None
+        # Of many classes a script may keep some on purpose; nobody learns one class.
+        if split is not None and labels is not None and model is not None and model.classifies:
+            is_one_class = len(labels.counts) == 1 and (split.rows or 0) >= FEW and min(model.num_labels or 0, 2) == 2
+            if is_one_class and labels.kind == "class label" and len(labels.names) > 1:
+                yield self.finding(
+                    evidence.place_of("train_dataset"),
+                    f"all {split.rows} training rows are of one class",
+                    help="shuffle the rows before taking some of them",
+                )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         for split in evidence.splits:

@@ -112,6 +112,18 @@ class StringLabels(Rule[Claim]):
             claim=Claim(_encoding(pipeline, source, column.name)),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        split, model = evidence.split("train_dataset"), evidence.model
+        if split is None or model is None or not model.classifies or evidence.passed("forward"):
+            return  # a collator may have made numbers of them
+        if any((column := split.column(name)) is not None and column.kind == "text" for name in LABELS):
+            yield self.finding(
+                evidence.location,
+                "the labels of the training rows are text, but the model needs integers",
+                help='encode the classes: `.class_encode_column("label")`',
+                subject="train_dataset",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         split = evidence.split(finding.subject or "train_dataset")
         if split is None or not split.columns:

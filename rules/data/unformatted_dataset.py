@@ -119,6 +119,15 @@ class UnformattedDataset(Rule[Claim]):
             claim=Claim(location, text),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failed = evidence.failed_with(RAISED)
+        if failed is not None and failed.failure is not None and failed.failure.location is not None:
+            yield self.finding(
+                failed.failure.location,
+                "this loop gets lists instead of tensors",
+                help='convert the rows: `dataset.with_format("torch")`',
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(RAISED):
             return Verdict.confirmed(f"the training raises `{RAISED}`")

@@ -150,6 +150,16 @@ class ArgmaxOnScores(Rule[Claim]):
                 claim=Claim(_replacement(pipeline, misuse.location, misuse.value, model)),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        evaluation = evidence.evaluation
+        if evaluation is not None and evaluation.change_by_opposite == 0:
+            yield self.finding(
+                evaluation.returned_at or evidence.location,
+                "the metric is the same for opposite predictions of the one output",
+                help="compare the output with a threshold, or give the head one output per class",
+                subject="compute_metrics",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         is_seen = evaluation is not None and (evaluation.metric_function_called or evaluation.is_followed)

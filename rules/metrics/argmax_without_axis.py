@@ -74,6 +74,10 @@ class Claim:
     argument: str
 
 
+ONE_NUMBER = ("numpy.int64' has no len", "numpy.int64' object is not iterable", "Singleton array")
+"""Parts of the errors of metrics that get one whole number for their predictions."""
+
+
 class ArgmaxWithoutAxis(Rule[Claim]):
     level = Level.ERROR
     keywords = "argmax"
@@ -93,6 +97,17 @@ class ArgmaxWithoutAxis(Rule[Claim]):
                 help="pass `axis=-1`",
                 subject="compute_metrics",
                 claim=Claim("dim" if owner == "torch" else "axis"),
+            )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failed = evidence.stage("evaluation")
+        failure = failed.failure if failed is not None else None
+        if failure is not None and failure.location is not None and failure.contains(*ONE_NUMBER):
+            yield self.finding(
+                failure.location,
+                "the metric gets one number, and not a class for each row",
+                help="pass `axis=-1` to `argmax`",
+                subject="compute_metrics",
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:

@@ -128,6 +128,14 @@ class DuplicatedEvalRows(Rule[Claim]):
             claim=Claim(call.replace(".gather(", ".gather_for_metrics(", 1)),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for gathered in evidence.ranks.gathers if evidence.ranks is not None else ():
+            yield self.finding(
+                gathered.location,
+                "the rows that fill the last batch are counted twice",
+                help="gather with `gather_for_metrics`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
         if ranks is None:

@@ -173,6 +173,15 @@ class EvalLogitsMemory(Rule[Claim]):
             claim=Claim(ast.unparse(choice[1]) if choice else ""),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        evaluation = evidence.evaluation
+        if evaluation is not None and len(evaluation.predictions_shape) == 3:
+            yield self.finding(
+                evidence.location,
+                "the evaluation keeps one logit per vocabulary entry for every token",
+                help="pass `preprocess_logits_for_metrics` that keeps the predicted tokens only",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or evaluation.bytes_per_row is None or not evaluation.number_of_rows:

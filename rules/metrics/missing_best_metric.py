@@ -137,6 +137,18 @@ class MissingBestMetric(Rule[Claim]):
             claim=Claim(name, near[0] if near else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
+        # With several evaluation sets, each metric carries the name of its set.
+        is_of_one = all(split.key is None for split in evidence.splits) and not ADDS_METRICS & set(evidence.overrides)
+        if evaluation is not None and evaluation.wanted and isinstance(name, str) and is_of_one:
+            yield self.finding(
+                evidence.place_of("arguments"),
+                f'`metric_for_best_model="{name}"`, but evaluation never returns `{name}`',
+                help=f"use a metric that `compute_metrics` returns, or return `{name}` as well",
+                subject="metric_for_best_model",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
         if evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):

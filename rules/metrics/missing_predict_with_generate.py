@@ -202,6 +202,16 @@ class MissingPredictWithGenerate(Rule[Claim]):
             claim=Claim("predict_with_generate" not in settings.values),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failed, given = evidence.stage("evaluation"), evidence.arguments.get("predict_with_generate")
+        if given is False and failed is not None and failed.failure is not None:
+            yield self.finding(
+                evidence.location,
+                "the metric compares texts, but evaluation does not generate any",
+                help="add `predict_with_generate=True` to the training arguments",
+                subject="predict_with_generate",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called:

@@ -147,6 +147,16 @@ class NonDictMetrics(Rule[Claim]):
             claim=Claim(name),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        evaluation = evidence.evaluation
+        if evaluation is not None and evaluation.returned and not OWN_EVALUATION & set(evidence.overrides):
+            yield self.finding(
+                evaluation.returned_at or evidence.location,
+                f"`compute_metrics` returns a `{evaluation.returned}` instead of a dictionary",
+                help='return a dictionary: `{"score": …}`',
+                subject="compute_metrics",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evaluation is None or not evaluation.metric_function_called or not evaluation.returned:

@@ -125,6 +125,19 @@ class TuplePredictions(Rule[Claim]):
             claim=Claim(misuse.text),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failed, evaluation = evidence.stage("evaluation"), evidence.evaluation
+        is_decoding = evidence.arguments.get("predict_with_generate") is False  # then texts are meant
+        if evaluation is None or failed is None or failed.failure is None or is_decoding:
+            return
+        if evaluation.metric_function_called and failed.failure.location is not None:
+            yield self.finding(
+                failed.failure.location,
+                "the predictions are a tuple, but this line treats them as logits",
+                help="select the logits: `predictions[0]`",
+                subject="compute_metrics",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called:

@@ -136,6 +136,7 @@ MONITORS = {
 }
 """Callbacks of Keras that monitor `val_loss` by default, and what happens if it is missing."""
 
+NOT_LOGGED = "Early stopping conditioned on metric"
 OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"})
 ALWAYS_LOGGED = frozenset({"epoch", "step"})
 
@@ -236,6 +237,33 @@ class UnavailableMonitor(Rule[Claim]):
                     level=Level.WARNING,
                     claim=Claim(monitored),
                 )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.framework == "transformers" and "stopping" in evidence.places:
+            yield self.finding(
+                evidence.places["stopping"],
+                "early stopping has nothing to monitor",
+                help='pass `eval_strategy="epoch"` and `metric_for_best_model="loss"` to the training arguments',
+                subject="callbacks",
+            )
+        if (named := evidence.failed_with(NOT_LOGGED)) is not None and named.failure is not None:
+            name = named.failure.message.partition("`")[2].partition("`")[0]
+            yield self.finding(
+                evidence.place_of("stopping"),
+                f"`{name}` is never logged, so the first epoch ends with an error",
+                help=f"monitor a name that the module logs, or log `{name}`",
+                subject="callbacks",
+                claim=Claim(name),
+            )
+        for name in evidence.watched_names.missing if evidence.watched_names else ():
+            yield self.finding(
+                evidence.location,
+                f"`{name}` is monitored, but never computed",
+                help="pass `validation_data` or `validation_split` to `fit`, or monitor `loss`",
+                subject="callbacks",
+                level=Level.WARNING,
+                claim=Claim(name),
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         monitored = finding.claim.monitored if finding.claim else ""

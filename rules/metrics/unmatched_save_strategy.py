@@ -153,6 +153,16 @@ class UnmatchedSaveStrategy(ArgumentsRule[Claim]):
             subject="save_steps",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failed = evidence.failed_with(*RAISED)
+        if failed is not None and failed.failure is not None and failed.failure.location is not None:
+            yield self.finding(
+                failed.failure.location,
+                "checkpoints are not saved when the model is evaluated, so the best one cannot be loaded",
+                help="give `save_strategy` and `save_steps` the values of `eval_strategy` and `eval_steps`",
+                subject="save_strategy",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         stage = evidence.failed_with(*RAISED)
         if stage is not None and stage.failure is not None:

@@ -140,6 +140,16 @@ class UnsetLabelNames(Rule[Claim]):
             claim=Claim(targets[0] if made else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        evaluation = evidence.evaluation
+        if evaluation is not None and evaluation.has_metric_function and not OWN_EVALUATION & set(evidence.overrides):
+            yield self.finding(
+                evidence.location,
+                "evaluation finds no labels: no parameter of `forward` has `label` in its name",
+                help="name the parameter that takes the labels: `label_names=[…]`",
+                subject="label_names",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation = evidence.evaluation
         if evidence.model is None or evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):

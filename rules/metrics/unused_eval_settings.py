@@ -143,6 +143,18 @@ class UnusedEvalSettings(Rule[Claim]):
             claim=Claim(steps),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        evaluation = evidence.evaluation
+        is_meant = evaluation is not None and evaluation.has_metric_function and evidence.split("eval_dataset")
+        # Below another line, or in another function, the script may evaluate by itself.
+        if is_meant and "evaluation" not in evidence.places and not OWN_EVALUATION & set(evidence.overrides):
+            yield self.finding(
+                evidence.location,
+                "`compute_metrics` is set, but evaluation never runs",
+                help='add `eval_strategy="epoch"`, or call `trainer.evaluate()` after training',
+                subject="eval_strategy",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("eval_strategy", evidence.arguments.get("evaluation_strategy"))
         if not isinstance(strategy, str):

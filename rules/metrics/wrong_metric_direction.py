@@ -117,6 +117,18 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             claim=Claim(name),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        name = evidence.arguments.get("metric_for_best_model")
+        value = evidence.evaluation.metrics.get(str(name).removeprefix("eval_")) if evidence.evaluation else None
+        # A negated error is below 0, and a better one is the larger.
+        if isinstance(name, str) and name in LOWER_IS_BETTER and value is not None and value > 0:
+            yield self.finding(
+                evidence.place_of("arguments"),
+                f"the checkpoint with the largest `{name}` is kept, but lower is better",
+                help="add `greater_is_better=False`",
+                subject="metric_for_best_model",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         name = evidence.arguments.get("metric_for_best_model")
         greater = evidence.arguments.get("greater_is_better")

@@ -106,6 +106,14 @@ class ForwardWithoutReturn(Rule[Claim]):
                 claim=Claim(found.name),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if "forward" in evidence.places:
+            yield self.finding(
+                evidence.places["forward"],
+                "this `forward` returns nothing",
+                help="return the output of the network",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NOTHING)
         if failed is not None and failed.failure is not None:

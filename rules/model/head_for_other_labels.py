@@ -78,6 +78,23 @@ class HeadForOtherLabels(Rule):
             subject=given.parameter,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        batch, model = evidence.batch(), evidence.model
+        labels = batch.tensor("labels") if batch is not None else None
+        ids = batch.tensor("input_ids") if batch is not None else None
+        if labels is None or ids is None or model is None or evidence.loop is not None:
+            return
+        are_of_rows, are_of_tokens = len(labels.shape) == 1, labels.shape == ids.shape
+        of_tokens = model.task == "TokenClassification" and are_of_rows
+        if of_tokens or (model.task == "SequenceClassification" and are_of_tokens):
+            needs, has = ("each token", "one label") if of_tokens else ("a whole row", "a list of labels")
+            yield self.finding(
+                evidence.location,
+                f"the head scores {needs}, but the batch has {has} per row",
+                help=f"use `AutoModelFor{'Sequence' if of_tokens else 'Token'}Classification`, or other labels",
+                subject="train_dataset",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch(finding.subject or "train_dataset")
         rows = batch.rows if batch else 0

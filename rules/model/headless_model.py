@@ -154,6 +154,17 @@ class HeadlessModel(Rule[Claim]):
                     claim=_head_for(pipeline, model, run),
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        model = evidence.model
+        # Its own task is in the name of a class of the library; a class of the script may return what it likes.
+        if model is not None and not model.task and model.checkpoint and not model.label_inputs:
+            yield self.finding(
+                evidence.place_of("model"),
+                f"`{model.name}` has no head, but the training needs a loss from it",
+                help="use the class for your task, such as `AutoModelForSequenceClassification`",
+                subject="model",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*TEXTS)
         if failed is not None and failed.failure is not None:

@@ -110,6 +110,16 @@ class IneffectiveFreeze(Rule[Claim]):
             claim=Claim(statement, _part_of(misuse.value)),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        part = evidence.model.idle_freeze if evidence.model is not None else None
+        if part is not None and "freeze" in evidence.places:
+            yield self.finding(
+                evidence.places["freeze"],
+                f"this attribute freezes nothing{f' of `{part}`' if part else ''}",
+                help="call `requires_grad_(False)` on the module",
+                claim=Claim("", part),
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model, part = evidence.model, finding.claim.part if finding.claim else None
         if model is None or part is None:
@@ -121,7 +131,7 @@ class IneffectiveFreeze(Rule[Claim]):
         return Verdict.confirmed(text, trained=count) if count else Verdict.refuted(text, trained=count)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
-        if finding.claim is None:
+        if finding.claim is None or not finding.claim.statement:
             return None
         statement = finding.claim.statement
         return fixes.Fix.of(f"write `{statement}`", fixes.Replace(finding.location, statement), safe=True)

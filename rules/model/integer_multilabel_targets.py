@@ -136,6 +136,19 @@ class IntegerMultilabelTargets(Rule[Claim]):
                     claim=Claim(_casts(run) if is_set else None),
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        batch, model = evidence.batch(), evidence.model
+        labels = batch.tensor("labels") if batch is not None else None
+        if labels is None or model is None or model.task != "SequenceClassification" or evidence.passed("forward"):
+            return
+        if len(labels.shape) == 2 and labels.shape[1] == model.num_labels:
+            yield self.finding(
+                evidence.location,
+                "the labels of several classes at once are integers, not floats",
+                help="convert them to floats: `[float(value) for value in …]`, and set `problem_type`",
+                subject="labels",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         labels = batch.tensor("labels") if batch is not None else None

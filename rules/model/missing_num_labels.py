@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict
@@ -60,6 +61,9 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LossEvidence
 
 CLASSIFIERS = {
     Task.SEQUENCE_CLASSIFICATION,
@@ -152,7 +156,7 @@ class MissingNumLabels(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        size = evidence.model.num_labels if evidence.model else None
+        size = _outputs(evidence)
         labels = [split.labels for split in evidence.splits if split.labels is not None]
         if size is None or not labels:
             stage = evidence.stage("dataset")
@@ -175,12 +179,16 @@ class MissingNumLabels(Rule[Claim]):
         return Verdict.refuted(f"labels run from {low} to {high} in {rows} rows, within {size} outputs", high=high)
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
-        if evidence.model is None or not evidence.model.classifies or not _is_beyond(evidence):
+        loss = _loss_over_classes(evidence)
+        is_own = evidence.model is None or not evidence.model.classifies
+        if not _is_beyond(evidence) or (is_own and loss is None):
             return
+        advice = "pass `num_labels=` with the number of classes when loading the model, and number labels from 0"
+        of_layer = "give the last layer an output for each class, and number labels from 0"
         finding = self.finding(
-            evidence.location,
-            f"the head has {evidence.model.num_labels} outputs, but a label is out of range",
-            help="pass `num_labels=` with the number of classes when loading the model, and number labels from 0",
+            (loss.location if is_own and loss is not None else None) or evidence.location,
+            f"the head has {_outputs(evidence)} outputs, but a label is out of range",
+            help=of_layer if is_own else advice,
             subject="model",
         )
         yield from self.if_confirmed(finding, evidence)
@@ -279,9 +287,24 @@ def _listed(pipeline: Pipeline, origin: Location) -> Classes | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
+def _loss_over_classes(evidence: Evidence) -> LossEvidence | None:
+    """The loss of a loop that compares a row of scores with one class; None for any other."""
+    losses = evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop is not None else ()
+    whole = (loss for loss in losses if len(loss.input_shape) == 2 and loss.target_shape == loss.input_shape[:1])
+    return next((loss for loss in whole if loss.target_dtype == "int64"), None)
+
+
+def _outputs(evidence: Evidence) -> int | None:
+    """How many classes the head tells apart: by the configuration of a classifier, else by the scores in the loss."""
+    if evidence.model is not None and (evidence.model.classifies or evidence.loop is None):
+        return evidence.model.num_labels
+    loss = _loss_over_classes(evidence)
+    return loss.input_shape[1] if loss is not None else None
+
+
 def _is_beyond(evidence: Evidence) -> bool:
     """Whether a label is beyond the head, seen in an error or in the rows: the batch with it may come much later."""
-    size = evidence.model.num_labels if evidence.model else None
+    size = _outputs(evidence)
     columns = [split.labels for split in evidence.splits if split.labels is not None]
     highest = [column.maximum for column in columns if column.maximum is not None]
     # One output is for a number, not for classes.

@@ -140,6 +140,16 @@ class QuantizedWithoutAdapter(Rule[Claim]):
                     claim=_adapter_claim(pipeline, model, run),
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failed = evidence.failed_with(*RAISED)
+        if failed is not None and failed.failure is not None and failed.failure.location is not None:
+            yield self.finding(
+                failed.failure.location,
+                "the trainer gets a quantized model that has no adapter",
+                help='add LoRA first: `get_peft_model(model, LoraConfig(target_modules="all-linear"))`',
+                subject="model",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         stage = evidence.failed_at(finding.location, *RAISED)
         if stage is not None and stage.failure is not None:

@@ -148,6 +148,15 @@ class DecoderInputsAreLabels(Rule):
             subject=given.parameter,
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        batch = evidence.batch()
+        if batch is not None and batch.targets is not None and batch.targets.equal_to_decoder:
+            yield self.finding(
+                evidence.location,
+                "the decoder gets the labels as its input, so it only has to copy them",
+                help="leave `decoder_input_ids` out: the model makes them from the labels",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:

@@ -58,6 +58,7 @@ Transformers, `ForCausalLMLoss` in `loss/loss_utils.py`, which shifts the labels
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import loop_verdicts
 from lintrain.pipeline import shifts
@@ -65,7 +66,14 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import LossCall, ModelCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
+if TYPE_CHECKING:
+    from lintrain.evidence.run import ScoredTokens
+
 FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
+
+
+SAME = 1e-6
+"""Outputs that differ by less, as a share of the largest, are the same but for rounding."""
 
 
 class MissingShift(Rule):
@@ -94,16 +102,33 @@ class MissingShift(Rule):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
-        # Any other model may be meant to repeat its tokens: an autoencoder, or one that restores damaged text.
-        if loss and loss.location and evidence.model is not None and evidence.model.task == "CausalLM":
+        ahead = evidence.responses.ahead if evidence.responses else None
+        # A model that reads all of a text may be meant to repeat it: an autoencoder, or one that restores damaged text.
+        # One that reads no later token has nothing to learn from that.
+        is_causal = (evidence.model is not None and evidence.model.task == "CausalLM") or (
+            ahead is not None and ahead < SAME
+        )
+        if loss and loss.location and is_causal:
             yield self.finding(
                 loss.location,
                 "logits of each position are compared with the token at the same position",
                 help="compare `logits[:, :-1]` with `labels[:, 1:]`",
             )
 
+        batch = evidence.batch()
+        targets = batch.targets if batch is not None else None
+        if evidence.loop is None and _are_previous(targets) and evidence.model and evidence.model.task == "CausalLM":
+            yield self.finding(
+                evidence.location,
+                "labels are shifted the wrong way: each position is to predict its own token",
+                help="use the same tokens for `labels` and `input_ids`",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
+        loop, batch = evidence.loop, evidence.batch()
+        if loop is None and batch is not None and batch.targets is not None and _are_previous(batch.targets):
+            text = f"{batch.targets.equal_to_previous} of {batch.targets.scored} labels equal the previous input token"
+            return Verdict.confirmed(text, equal_to_previous=batch.targets.equal_to_previous)
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         targets = loop.alignment
@@ -116,6 +141,16 @@ class MissingShift(Rule):
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("all positions")]
         return fixes.Fix.of("compare with the next token", *edits, safe=True) if len(edits) == 2 else None
+
+
+MOST = 0.95
+
+
+def _are_previous(targets: ScoredTokens | None) -> bool:
+    """Whether labels are the tokens before those of their places, and not also those: all could be one token."""
+    if targets is None or targets.equal_to_previous is None or targets.equal_to_inputs is None or not targets.with_next:
+        return False
+    return targets.equal_to_previous > MOST * targets.with_next > 2 * targets.equal_to_inputs
 
 
 def _compares_with_its_inputs(loss: LossCall, call: ModelCall) -> bool:

@@ -155,6 +155,16 @@ class ExtraBatchDimension(Rule[Claim]):
                 claim=Claim(isinstance(feed.collator, Collator) and feed.collator.pads is True),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        batch = evidence.batch()
+        ids = batch.tensor("input_ids") if batch is not None else None
+        if ids is not None and len(ids.shape) == 3 and ids.shape[1] == 1 and not evidence.passed("forward"):
+            yield self.finding(
+                evidence.place_of("encoding"),
+                "each row keeps the extra dimension that `return_tensors` adds",
+                help="remove `return_tensors`: the collator makes the tensors",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         ids = batch.tensor("input_ids") if batch else None

@@ -105,6 +105,15 @@ class MissingAttentionMask(Rule[Claim]):
                     claim=Claim(ids.replace("input_ids", "attention_mask")),
                 )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        mask, location = evidence.responses.mask if evidence.responses else None, evidence.first("trained")
+        if mask is not None and not mask.given and mask.padding and location is not None:
+            yield self.finding(
+                location,
+                "the model gets padded rows without an `attention_mask`",
+                help="pass the batch's `attention_mask` as well",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -109,6 +109,8 @@ MAY_END = lazy_pattern(r"<\||</|<end|\[/?(EOS|SEP|END)|eos", re.IGNORECASE)
 
 IS_PADDING_OR_GENERATION = lazy_pattern(r"pad_token|eos_token_id\s*=|generate\(")
 FEW = 0.05
+MOST_ENDS, LEAST_ROWS = 0.5, 4
+"""The share of rows with one last token that may be their end; the rows that must be seen to tell."""
 """The share of rows with an EOS token up to which the finding is confirmed."""
 
 PADDING = frozenset({"pad_token", "pad_token_id"})
@@ -136,6 +138,20 @@ class MissingEos(Rule):
                 encoding.origin,
                 "these examples have no EOS token at the end",
                 related=[Related(feed.location, "a causal model is trained on them", "read"), *texts],
+                help="append `tokenizer.eos_token` to each example, and use another padding token",
+            )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        batch, model = evidence.batch(), evidence.model
+        edges = batch.edges if batch is not None else None
+        if batch is None or edges is None or batch.labels is None or model is None or model.task != "CausalLM":
+            return
+        # Rows of a template are examples, which have to end; the same last token may be an end of another name.
+        has_end = edges.most_frequent_last > MOST_ENDS * edges.rows
+        if edges.same_start > 1 and edges.rows >= LEAST_ROWS and not has_end:
+            yield self.finding(
+                evidence.place_of("encoding"),
+                "these examples have no EOS token at the end",
                 help="append `tokenizer.eos_token` to each example, and use another padding token",
             )
 

@@ -123,6 +123,14 @@ class MissingPadId(Rule[Claim]):
                 claim=Claim(_setting(pipeline, collation, model, model.origin)),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.failed_with(NO_ID) is not None:
+            yield self.finding(
+                evidence.place_of("model"),
+                "the model does not know its padding token, so it cannot find the last token of a row",
+                help="set `model.config.pad_token_id = tokenizer.pad_token_id`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_ID)
         if failed is not None:

@@ -179,6 +179,15 @@ class MissingPadToken(Rule[Claim]):
                 claim=Claim(statements),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failed = evidence.failed_with(NO_TOKEN)
+        if failed is not None and failed.failure is not None:
+            yield self.finding(
+                failed.failure.location or evidence.location,
+                "the tokenizer is to pad, but has no padding token",
+                help="set one: `tokenizer.pad_token = tokenizer.eos_token`, or add a new one",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_TOKEN)
         if failed is not None:

@@ -109,6 +109,19 @@ class MlmOnCausalModel(Rule[Claim]):
                 ),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        model, batch = evidence.model, evidence.batch()
+        is_refused = evidence.failed_with(NO_MASK) is not None
+        is_known = model is not None and model.task in {"CausalLM", "MaskedLM"} and not evidence.overrides
+        if model is None or not is_known or evidence.loop is not None or not _is_of_kind(model.name):
+            return
+        if is_refused or (batch is not None and batch.collator == "DataCollatorForLanguageModeling"):
+            yield self.finding(
+                evidence.place_of("collator"),
+                f"this collator makes the labels of another kind of model than {model.task}",
+                help=f"pass `mlm={model.task == 'MaskedLM'}`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(NO_MASK)
         if failed is not None:
@@ -158,3 +171,8 @@ def _correct_mlm(collation: collators.Collation) -> bool | None:
     if model is None or model.name.startswith(OF_BOTH_KINDS):
         return None
     return {Task.CAUSAL_LM: False, Task.MASKED_LM: True}.get(model.task)
+
+
+def _is_of_kind(name: str) -> bool:
+    """Whether models of a class are trained in one way only."""
+    return not any(name.startswith(each) for each in OF_BOTH_KINDS)

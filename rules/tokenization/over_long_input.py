@@ -137,7 +137,7 @@ class OverLongInput(Rule[Claim]):
         )
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        return cause.rule == self.name
+        return cause.rule in {self.name, "missing-truncation"}
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim

@@ -131,6 +131,17 @@ class OverwrittenLabels(Rule[Claim]):
                 claim=Claim(_keeping_collator(pipeline, collator)),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        batch, split = evidence.batch(), evidence.split("train_dataset")
+        seen = batch.labels if batch is not None else None
+        # Labels that only leave out padding are made again just so.
+        if split is not None and split.masked and seen is not None and seen.copied == seen.supervised:
+            yield self.finding(
+                evidence.location,
+                "the collator replaces labels that the dataset masks with -100",
+                help="use `DataCollatorForSeq2Seq(tokenizer, padding=True)`, which keeps the labels",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch, split = evidence.batch(), evidence.split("train_dataset")
         column = split.column("labels") if split else None

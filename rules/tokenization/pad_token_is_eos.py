@@ -112,6 +112,18 @@ class PadTokenIsEos(Rule):
                 help="add a separate padding token and resize the embeddings, or mask labels by the attention mask",
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        batch, model = evidence.batch(), evidence.model
+        edges, labels = (batch.edges, batch.labels) if batch is not None else (None, None)
+        if batch is None or edges is None or labels is None or model is None or model.task != "CausalLM":
+            return
+        if batch.pad_is_eos and labels.supervised and 2 * edges.ends_with_eos > edges.rows:
+            yield self.finding(
+                evidence.place_of("padding", "collator"),
+                "padding is the EOS token, so EOS tokens lose their labels",
+                help="add a separate padding token and resize the embeddings, or mask labels by the attention mask",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None:

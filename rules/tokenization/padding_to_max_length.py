@@ -127,6 +127,24 @@ class PaddingToMaxLength(Rule[Claim]):
                 claim=Claim("padding=" in pipeline.code(encoding.origin).replace(" ", "")),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        batch, split = evidence.batch(), evidence.split("train_dataset")
+        ids = split.column("input_ids") if split is not None else None
+        if batch is None or ids is None or not ids.lengths or "encoding" not in evidence.places:
+            return
+        labels = batch.tensor("labels")
+        pads = batch.collator in PADS_LABELS or (
+            batch.collator == "DataCollatorWithPadding" and (labels is None or len(labels.shape) == 1)
+        )
+        is_compiled = any("torch_compile" in each for each in evidence.shortcuts)
+        if pads and not is_compiled and ids.lengths[0] == ids.lengths[-1]:
+            yield self.finding(
+                evidence.places["encoding"],
+                f"rows are padded to {ids.lengths[0]} tokens, although the collator pads each batch",
+                help="remove `padding`: the collator pads a batch only to its longest row",
+                claim=Claim(is_keyword=False),
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         batch = evidence.batch()
         if batch is None or batch.attended_tokens is None:

@@ -130,6 +130,16 @@ class TokenizerModelMismatch(Rule):
                 help="load both from the same checkpoint",
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        tokenizer, model = evidence.tokenizer, evidence.model
+        # One that encoded nothing may belong to another model.
+        if tokenizer is not None and model is not None and model.checkpoint and tokenizer.made_ids:
+            yield self.finding(
+                evidence.location,
+                f"the tokenizer is not that of `{model.checkpoint}`, on which its ids are trained",
+                help=f'load it from the model\'s checkpoint: `from_pretrained("{model.checkpoint}")`',
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         tokenizer, model = evidence.tokenizer, evidence.model
         if tokenizer is None or model is None or tokenizer.shared is None:

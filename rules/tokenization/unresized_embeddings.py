@@ -186,6 +186,10 @@ class UnresizedEmbeddings(Rule[Claim]):
                 help="call `model.resize_token_embeddings(len(tokenizer))` after adding tokens",
             )
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        """Ids of another model's tokenizer are beyond the embedding as well."""
+        return cause.rule == "tokenizer-model-mismatch" or super().follows_from(finding, verdict, cause)
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         rows = evidence.model.embedding_rows if evidence.model else None
         tokens = evidence.tokenizer.tokens if evidence.tokenizer else None

@@ -135,6 +135,20 @@ class WrongCollator(Rule[Claim]):
                 claim=_claim(pipeline, collation, fitting),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        model, split = evidence.model, evidence.split("train_dataset")
+        labels = split.column("labels") if split is not None else None
+        of_tokens = {"TokenClassification", "ConditionalGeneration", "CausalLM"}
+        # Labels of one length may be padded where they are made.
+        is_ragged = labels is not None and len(labels.lengths) > 1 and labels.lengths[0] < labels.lengths[-1]
+        if model is not None and model.task in of_tokens and is_ragged and not evidence.passed("forward"):
+            yield self.finding(
+                evidence.location,
+                "the collator pads the inputs, but not the labels",
+                help="use `DataCollatorForTokenClassification`, or `DataCollatorForSeq2Seq` for texts",
+                subject="data_collator",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*RAGGED_ERRORS)
         if failed is not None and failed.failure is not None:

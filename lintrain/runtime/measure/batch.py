@@ -108,6 +108,9 @@ def _count(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any) -> Scor
         equal_to_decoder=int(((labels == decoder) & scored).sum())
         if decoder is not None and decoder.shape == labels.shape
         else None,
+        equal_to_previous=int(((labels[:, 1:] == ids[:, :-1]) & scored[:, 1:]).sum())
+        if ids is not None and beside
+        else None,
     )
 
 
@@ -174,7 +177,14 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
         most_frequent_last=Counter(row[-1] for row in rows).most_common(1)[0][1],
         highest_id=max(max(row) for row in rows),
         equal_lengths=len({len(row) for row in rows}) == 1,
+        same_start=_same_start(rows),
     )
+
+
+def _same_start(rows: list[list[int]]) -> int:
+    """How many tokens all rows have in common, from their first one on."""
+    alike = [len(set(tokens)) == 1 for tokens in zip(*rows, strict=False)]
+    return alike.index(False) if False in alike else len(alike)
 
 
 def _token_batches(

@@ -25,6 +25,7 @@ from lintrain.runtime.measure.model import base_model
 from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows
 from lintrain.runtime.measure.tokenizer import binned, find_tokenizer, quantiles
 
+IGNORED = -100
 LABEL_NAMES = ("labels", "label", "label_ids")
 
 
@@ -52,13 +53,28 @@ def measure_split(run: MeasuredRun, given: Given) -> SplitEvidence:
         samples=decoded_samples(run, rows, label),
         label_column=label.name if label else None,
         kind=type(dataset).__name__,
+        given_at=given.location,
+        masked=sum(map(_masked_in, rows)),
     )
+
+
+def _masked_in(row: Any) -> int:
+    """The labels of -100 at tokens of a row that are attended; 0 for labels that are not one for each token."""
+    if not is_mapping(row):
+        return 0
+    labels, mask = _plain(row.get("labels")), _plain(row.get("attention_mask"))
+    if not is_row(labels) or not is_row(mask) or len(labels) != len(mask):
+        return 0
+    return sum(bool(attended) and label == IGNORED for label, attended in zip(labels, mask, strict=True))
 
 
 def label_column(columns: list[ColumnEvidence], label_names: tuple[str, ...]) -> ColumnEvidence | None:
     """The column that the trainer takes as labels."""
     by_name = {column.name: column for column in columns}
-    return next((by_name[name] for name in (*label_names, *LABEL_NAMES) if name in by_name), None)
+    named = next((by_name[name] for name in (*label_names, *LABEL_NAMES) if name in by_name), None)
+    # A row that is a pair: what the model reads, and its class.
+    is_pair = list(by_name) == ["0", "1"] and by_name["1"].kind == "integer"
+    return by_name["1"] if named is None and is_pair else named
 
 
 SHOWN = 3
@@ -126,12 +142,19 @@ def sample_rows(dataset: Any) -> list[Any]:
 
 
 def row_columns(dataset: Any, rows: list[Any]) -> list[ColumnEvidence]:
-    """The keys of the rows as columns; scalar integers are read on more rows, within a second or two."""
+    """The keys of the rows as columns, or the places of a tuple; more rows are read, within a second or two."""
     first = rows[0] if rows else None
+    if isinstance(first, tuple):
+        return _places_as_columns(list(_read(dataset, rows)))
     if not is_mapping(first):
         return []
     read = list(_read(dataset, rows))
     return [_column(str(name), [row[name] for row in read if name in row]) for name in first]
+
+
+def _places_as_columns(rows: list[Any]) -> list[ColumnEvidence]:
+    columns = [[row[place] for row in rows if len(row) > place] for place in range(len(rows[0]))]
+    return [_column(str(place), values) for place, values in enumerate(columns)]
 
 
 def _read(dataset: Any, rows: list[Any]) -> Iterator[Any]:
@@ -214,9 +237,56 @@ def shared_rows(given: list[Given]) -> SharedRows | None:
     if evaluation is train and hasattr(train, "__len__"):
         return SharedRows(len(train), len(train))
     # Rows of a repeated sample are copies of each other: comparing them would find overlap that is ours.
-    if not all(is_arrow(each) and not is_repeated(each) for each in (train, evaluation)):
+    if all(is_arrow(each) and not is_repeated(each) for each in (train, evaluation)):
+        return _counted(train, evaluation)
+    if any(is_arrow(each) or not has_rows(each) for each in (train, evaluation)):
         return None
-    return _counted(train, evaluation)
+    return _counted_by_row(train, evaluation)
+
+
+def _counted_by_row(train: Any, evaluation: Any) -> SharedRows | None:
+    """The same for rows that are read one by one, by the numbers and texts that the model reads of them."""
+    trained_on = list(_read_keys(train, ROWS_READ))
+    known = set(trained_on)
+    looked_for = list(_read_keys(evaluation, LOOKED_AT))
+    # Few different rows may be all that there are, as of a truth table.
+    if not looked_for or len(known) < MOSTLY * len(trained_on):
+        return None
+    shared = sum(key in known for key in looked_for)
+    return SharedRows(shared, len(looked_for)) if shared or len(trained_on) == len(train) else None
+
+
+MOSTLY = 0.9
+"""The least share of different rows in a data set whose rows can be told apart."""
+
+
+def _read_keys(dataset: Any, most: int) -> Iterator[bytes]:
+    end = time.perf_counter() + READ_SECONDS
+    for row in spread(len(dataset), most):
+        if (key := _row_key(dataset[row])) is not None:
+            yield key
+        if time.perf_counter() > end:
+            return
+
+
+def _row_key(row: Any) -> bytes | None:
+    """What is read of a row, without its label: a row with another label is the same row."""
+    if is_mapping(row):
+        parts = [value for name, value in row.items() if name not in LABEL_NAMES]
+    else:
+        parts = [row[0]] if isinstance(row, tuple) and row else [row]
+    keys = [_part_key(part) for part in parts]
+    return b"|".join(key for key in keys if key is not None) or None
+
+
+def _part_key(part: Any) -> bytes | None:
+    if isinstance(part, str):
+        return part.encode()
+    try:
+        array = library("numpy").asarray(part)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return array.tobytes() if array.dtype.kind in "biuf" and array.size > 1 else None
 
 
 def _counted(train: Any, evaluation: Any) -> SharedRows | None:

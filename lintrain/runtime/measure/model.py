@@ -11,6 +11,7 @@ from typing import Any
 from lintrain.evidence.run import ModelEvidence
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.measure.objects.statements import mentions
 
 GENERIC_NAME = re.compile(r"LABEL_\d+")
 
@@ -56,7 +57,56 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
         pad_id=_whole(getattr(config, "pad_token_id", None)),
         checkpoint=str(getattr(config, "_name_or_path", "") or ""),
         problem_type=getattr(config, "problem_type", None),
+        idle_freeze=idle_freeze(run.model),
+        is_left_random=fresh is None and run.session.knows_origins and _is_left_random(model, config),
     )
+
+
+MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "required_grad", "requiers_grad"})
+"""Names that a script writes for `requires_grad`, and that torch does not read."""
+
+
+def idle_freeze(model: Any) -> str | None:
+    """The first module that was frozen by an attribute that torch does not read, by its outer two names, or None."""
+    for name, module in model.named_modules():
+        weights = vars(module).get("_parameters", {}).values()
+        is_shadowed = vars(module).get("requires_grad") is False  # a method of modules
+        if is_shadowed or any(_is_idle(thing) for thing in (module, *weights)):
+            return ".".join(name.removeprefix("base_model.model.").split(".")[:LEVELS])
+    return None
+
+
+def _is_idle(thing: Any) -> bool:
+    attributes: dict[str, Any] = getattr(thing, "__dict__", {})
+    return any(attributes.get(name) is False for name in MISSPELT)
+
+
+ON_PURPOSE = (
+    r"scratch|random(ly)?[ _-]?(init|model)|pre-?train(?!ed)|distil(?!bert|roberta|gpt|-)|student|untrained|ablation"
+)
+"""Words of a script whose model is random on purpose."""
+OF_HEAD = (
+    "id2label",
+    "label2id",
+    "num_labels",
+    "problem_type",
+    "_name_or_path",
+    "architectures",
+    "transformers_version",
+)
+
+
+def _is_left_random(model: Any, config: Any) -> bool:
+    """Whether its configuration is that of a checkpoint, but for the head, and the script names no purpose."""
+    name = str(getattr(config, "_name_or_path", "") or "")
+    if not name or filled_by_script(model) or mentions(ON_PURPOSE):
+        return False
+    try:
+        own: dict[str, Any] = type(config).from_pretrained(name, local_files_only=True).to_dict()
+    except (OSError, ValueError, KeyError):
+        return False
+    here: dict[str, Any] = config.to_dict()
+    return all(here.get(key) == value for key, value in own.items() if key not in OF_HEAD)
 
 
 def _frozen(fresh: Iterable[str], model: Any) -> tuple[str, ...]:

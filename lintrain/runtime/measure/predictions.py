@@ -62,6 +62,30 @@ def change_by_ignored(function: Callable[..., Any], prediction: Any, metrics: An
     return _largest_difference(before, after) if is_mapping(before) and is_mapping(after) else None
 
 
+FAR = 1_000.0
+"""Beyond every threshold that a script may compare an output with."""
+
+
+def change_by_opposite(function: Callable[..., Any], prediction: Any, metrics: Any) -> float | None:
+    """How much a metric function's results change from right predictions to wrong ones; None if it cannot be measured.
+
+    For one output per row: far above 0 for the higher labels and far below for the others, and the other way round.
+    """
+    predictions: Any = getattr(prediction, "predictions", None)
+    labels: Any = getattr(prediction, "label_ids", None)
+    is_one = tuple(getattr(predictions, "shape", ()))[1:] == (1,) and predictions.dtype.kind == "f"
+    if not is_one or getattr(labels, "size", 0) != predictions.size or not is_mapping(metrics):
+        return None
+    sides = library("numpy").where(labels.reshape(predictions.shape) >= labels.mean(), FAR, -FAR)
+    right = sides.astype(predictions.dtype)
+    try:
+        before: Any = function(_with(prediction, right, labels))
+        after: Any = function(_with(prediction, -right, labels))
+    except Exception:  # noqa: BLE001 - as above
+        return None
+    return _largest_difference(before, after) if is_mapping(before) and is_mapping(after) else None
+
+
 def _right_predictions(predictions: Any, labels: Any) -> Any:
     """Logits whose largest is at the label of each token; predictions of another form stay as they are."""
     shape: tuple[int, ...] = tuple(getattr(predictions, "shape", (0,)))

@@ -25,6 +25,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 MOST_ROWS = 8
 MOST_ENTRIES = 2**24
 """Answers of more entries are not kept: fewer rows are asked then (64 MiB in float32)."""
+LEAST_TOKENS = 3
 SECONDS = 3.0
 """A model whose answer takes longer is not called again."""
 
@@ -98,13 +99,32 @@ class Responses:
         # Nondeterministic kernels change answers as well: the same question twice shows by how much.
         if future is not None and future.change > EQUAL:  # only then it matters whether the same question would do it
             noise = difference(answers, ask(self._call), scale) or 0.0
-        self.evidence = replace(self.evidence, noise=noise, mask=mask, future=future)
+        self.evidence = replace(self.evidence, noise=noise, mask=mask, future=future, ahead=self._ahead(answers))
 
     def _mask_beside(self) -> Any:
         batch: object = self._run.batches[0] if self._run.batches else None
         mask: Any = batch.get("attention_mask") if is_mapping(batch) else None
         fits = hasattr(mask, "shape") and mask.ndim == 2 and mask.shape[0] == self._whole.rows()
         return mask[self._rows] if fits else None
+
+    def _ahead(self, answers: tuple[Any, ...]) -> float | None:
+        """The change of earlier answers by the last token, for a loss that compares each with its own token."""
+        path = self._call.ids
+        if self._tokens is None or path is None or answers[0].ndim != 3:
+            return None
+        loss, whole = self._tokens.loss, self._whole.tensors()[path]
+        aligned = (
+            alignment(loss.target, whole, None, loss.options.get("ignore_index", -100)) if is_whole(whole) else None
+        )
+        ids = self._call.tensors()[path]
+        if aligned is None or aligned.offset != 0 or answers[0].shape[:2] != ids.shape or ids.shape[1] < LEAST_TOKENS:
+            return None
+        changed = ids.clone()
+        changed[:, -1] = ids[:, 0]
+        given = ask(self._call.changed({path: changed}))
+        if not given or given[0].shape != answers[0].shape or bool((changed == ids).all()):
+            return None
+        return difference((answers[0][:, :-1],), (given[0][:, :-1],), largest((answers[0],)))
 
     def _future(self, answers: tuple[Any, ...]) -> FutureEvidence | None:
         if self._tokens is None:

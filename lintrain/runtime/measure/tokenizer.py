@@ -10,7 +10,7 @@ import inspect
 from typing import Any
 
 from lintrain.evidence.run import TokenizerEvidence
-from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
@@ -38,6 +38,8 @@ def _watch(session: ProbeSession, name: str, module: Any) -> None:
         is_own = caller is not None and str(caller.f_globals.get("__name__", "")).startswith("lintrain.")
         if not is_own and len(session.tokenizers) < MOST:
             session.tokenizers[id(self)] = self
+        if not is_own and (location := frame_location(users_frame())) is not None:
+            session.births.encodings[id(self), location] += 1
         return encode(self, *args, **kwargs)
 
     setattr(module.PreTrainedTokenizerBase, name, watched)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import Any
 
 from lintrain.evidence.run import EvaluationEvidence, StageName, StageStatus
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location
 from lintrain.runtime.child.hooks import Given, replaced
 from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
@@ -18,6 +22,7 @@ from lintrain.runtime.measure.predictions import (
     IGNORED,
     bytes_of,
     change_by_ignored,
+    change_by_opposite,
     classes_in,
     count_of,
     free_memory,
@@ -36,6 +41,8 @@ class Seen:
         self.called = False
         self.metrics: Any = None
         self.change: float | None = None
+        self.opposite: float | None = None
+        self.returned_at: Location | None = None
 
 
 def why_no_evaluation(run: TrainerRun, given: list[Given]) -> str:
@@ -87,7 +94,7 @@ def _evaluate(run: TrainerRun, split: Given, *, is_first: bool) -> None:
             # Callbacks may stop the run, save, or report; none of them belongs to two batches of a probe.
             stack.enter_context(replaced(trainer.callback_handler, callbacks=[]))
             if trainer.compute_metrics is not None:
-                stack.enter_context(replaced(trainer, compute_metrics=_watched(trainer.compute_metrics, seen)))
+                stack.enter_context(replaced(trainer, compute_metrics=_watched(run, trainer.compute_metrics, seen)))
             _collate(run, split, rows)
             _call(trainer, split, rows)
     finally:
@@ -120,20 +127,41 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
-def _watched(function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+def _watched(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
     @functools.wraps(function)
     def compute_metrics(prediction: Any, *args: Any, **kwargs: Any) -> Any:
         seen.called = True
         seen.predictions = getattr(prediction, "predictions", None)
         seen.labels = getattr(prediction, "label_ids", None)
-        seen.metrics = function(prediction, *args, **kwargs)
+        with _returns(run, function, seen):
+            seen.metrics = function(prediction, *args, **kwargs)
         if not args and not kwargs:
             # Only a plain metric function is called again: with batches (`batch_eval_metrics`) it keeps a state
             # between calls.
             seen.change = change_by_ignored(function, prediction, seen.metrics)
+            seen.opposite = change_by_opposite(function, prediction, seen.metrics)
         return seen.metrics
 
     return compute_metrics
+
+
+@contextmanager
+def _returns(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Generator[None]:
+    """Keep the line at which the metric function returns."""
+    code = getattr(function, "__code__", None)
+
+    def on_event(frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame.f_code is code:
+            seen.returned_at = frame_location(frame)
+
+    if not run.session.may_trace or sys.getprofile() is not None:
+        yield
+        return
+    sys.setprofile(on_event)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
 def _length(rows: Any) -> int:
@@ -159,10 +187,12 @@ def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> Evaluatio
         predictions_are_tuple=isinstance(seen.predictions, tuple),
         predictions_shape=tuple(getattr(seen.predictions, "shape", ())),
         returned=type(seen.metrics).__name__ if seen.metrics is not None else "",
+        returned_at=seen.returned_at,
         labels=_entries(seen.labels),
         ignored_labels=count_of(seen.labels, IGNORED),
         label_classes=classes_in(seen.labels),
         change_by_ignored=seen.change,
+        change_by_opposite=seen.opposite,
         number_of_rows=_length(split.dataset),
         bytes_per_row=size / rows if size is not None and rows else None,
         free_memory=free_memory(),

@@ -42,6 +42,18 @@ def calls_later(owner: Any, method: str) -> Location | None:
     return None
 
 
+def evaluates_itself() -> Location | None:
+    """Where the files of the running lines call `evaluate` or `predict` of anything, or None if they do not."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            for node in ast.walk(_tree(frame)):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ARGUMENTS:
+                    return _location(node, frame)
+        frame = frame.f_back
+    return None
+
+
 def later_trainings() -> Iterator[str]:
     """Places of `….train()` on trainers that the script makes only below the running lines."""
     frame = inspect.currentframe()

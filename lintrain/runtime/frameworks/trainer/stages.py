@@ -29,7 +29,7 @@ from lintrain.runtime.frameworks.trainer.forward import (
     training_step,
     wrapped_model,
 )
-from lintrain.runtime.frameworks.trainer.later_calls import later_trainings
+from lintrain.runtime.frameworks.trainer.later_calls import evaluates_itself, later_trainings
 from lintrain.runtime.frameworks.trainer.setup import REASON as WEIGHTLESS
 from lintrain.runtime.frameworks.trainer.setup import (
     argument_values,
@@ -50,11 +50,12 @@ from lintrain.runtime.measure.columns import measure_splits, shared_rows
 from lintrain.runtime.measure.live_bytes import resident_models
 from lintrain.runtime.measure.losses import FACTORS, Descents, classes_in_batch, rows_of
 from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.objects.births import places_of
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.projection import Peak, Projection, Training
 from lintrain.runtime.measure.seen import is_arrow, number_of_rows, subset
-from lintrain.runtime.measure.tokenizer import measure_tokenizer
+from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
 from lintrain.runtime.measure.weights import restore, snapshot, trainable
 
 NEED_WEIGHTS = (*TRAINING_STAGES[1:], StageName.EVALUATION)
@@ -106,8 +107,24 @@ class TrainerFramework(Framework):
             "device": str(trainer.args.device),
             "ended_in": statement_now(self.run.session.script),
             "arguments": argument_values(trainer.args),
+            "places": self._places(),
             "overrides": overridden(trainer),
         }
+
+    def _places(self) -> dict[str, Location]:
+        """Where the script makes what the trainer was given, and where it evaluates by itself."""
+        trainer, session = self.run.trainer, self.run.session
+        stopping = [each for each in trainer.callback_handler.callbacks if "EarlyStopping" in type(each).__name__]
+        given = places_of(
+            session.births,
+            trainer.model,
+            find_tokenizer(self.run),
+            collator=trainer.data_collator,
+            arguments=trainer.args,
+            stopping=next(iter(stopping), None),
+        )
+        evaluation = evaluates_itself()
+        return given if evaluation is None else {**given, "evaluation": evaluation}
 
     def work(self, stage: StageName) -> Work | None:
         """What a stage does."""

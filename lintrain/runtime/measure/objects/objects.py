@@ -1,11 +1,15 @@
-"""What is known of a script's objects: each kind comes from the hooks that watch it."""
+"""What is known of a script's objects: each kind comes from the hooks that watch it; and where each was made."""
 
 from __future__ import annotations
 
+import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from lintrain.evidence.run import ObjectEvidence
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, is_users, shown, users_frame
 
 MOST = 64
 """Objects of each kind that are reported."""
@@ -31,6 +35,46 @@ class Objects:
             except Exception as error:  # noqa: BLE001 - the final event is sent whatever the script's objects raise
                 note(f"the script's {kind} could not be measured: {type(error).__name__}: {error}")
         return ObjectEvidence(**found)
+
+
+class Births:
+    """The place of each object, by its identity, as long as it lives.
+
+    `encodings` counts the calls of each tokenizer by their place, `silent` is the last line of the first `forward` of
+    the script that returned nothing.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[weakref.ref[Any], Location]] = {}
+        self.encodings: Counter[tuple[int, Location]] = Counter()
+        self.silent: Location | None = None
+
+    def note(self, made: Any) -> None:
+        """An object is made now: by the user's line that called its class, or the library that makes it."""
+        location = frame_location(users_frame(skip=made))
+        if location is not None:
+            self._places[id(made)] = weakref.ref(made), location
+
+    def place_of(self, thing: object) -> Location | None:
+        """Where an object was made, or None if that is not known."""
+        reference, location = self._places.get(id(thing), (None, None))
+        return location if reference is not None and reference() is thing else None
+
+    def places(self, **things: object) -> dict[str, Location]:
+        """The places of several objects, those that are known."""
+        return {name: place for name, thing in things.items() if (place := self.place_of(thing)) is not None}
+
+    def encoding_of(self, tokenizer: object) -> dict[str, Location]:
+        """Where most texts are encoded with a tokenizer, as `encoding`; nothing for one that encoded none."""
+        own = {location: times for (number, location), times in self.encodings.items() if number == id(tokenizer)}
+        return {"encoding": max(own, key=lambda location: own[location])} if own else {}
+
+    def note_silent(self, module: Any) -> None:
+        """A module that the script calls returns nothing."""
+        code = getattr(type(module).forward, "__code__", None)
+        if self.silent is None and code is not None and is_users(code.co_filename):
+            line = max((line for *_, line in code.co_lines() if line), default=code.co_firstlineno)
+            self.silent = Location(shown(code.co_filename), line, 1, line, 1)
 
 
 def can_be_judged_alone(objects: ObjectEvidence) -> bool:

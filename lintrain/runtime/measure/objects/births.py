@@ -1,0 +1,156 @@
+"""Where the script makes what its training uses: models, tokenizers, collators and settings; and the results that it
+drops.
+
+A finding of a run is shown at that line: a model is corrected where it is made, not where it trains.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from types import FrameType
+from typing import Any
+
+from lintrain.evidence.run import DroppedResult
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, is_users
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.measure.model import MISSPELT, base_model, idle_freeze
+from lintrain.runtime.measure.objects.objects import Births
+from lintrain.runtime.measure.objects.statements import assignment_to
+
+PURE = (
+    "cast",
+    "cast_column",
+    "filter",
+    "map",
+    "remove_columns",
+    "rename_column",
+    "rename_columns",
+    "select",
+    "select_columns",
+    "shuffle",
+    "sort",
+    "with_format",
+    "with_transform",
+)
+"""Methods of a data set that return another one and leave it as it was."""
+
+STOPPING = (
+    "transformers.trainer_callback",
+    "lightning.pytorch.callbacks.early_stopping",
+    "pytorch_lightning.callbacks.early_stopping",
+)
+"""Modules with the callbacks that stop a training."""
+
+
+def install(session: ProbeSession, hooks: AfterImport) -> None:
+    """Watch the constructors of the libraries' classes, and the methods that return another data set."""
+    births = session.births
+    hooks.add("torch.nn.modules.module", lambda module: _note_made(births, module.Module, is_known=_is_own))
+    hooks.add("transformers.modeling_utils", lambda module: _note_made(births, module.PreTrainedModel))
+    hooks.add("transformers.tokenization_utils_base", lambda module: _note_made(births, module.PreTrainedTokenizerBase))
+    hooks.add("transformers.data.data_collator", functools.partial(_note_classes, births, "Collator"))
+    for module in STOPPING:
+        hooks.add(module, functools.partial(_note_classes, births, "EarlyStopping"))
+    dropped: dict[DroppedResult, None] = {}
+    session.objects.add("dropped", lambda _: list(dropped))
+    hooks.add("datasets.arrow_dataset", lambda module: _watch_results(dropped, module.Dataset))
+    hooks.add("datasets.dataset_dict", lambda module: _watch_results(dropped, module.DatasetDict))
+
+
+def _note_classes(births: Births, word: str, module: Any) -> None:
+    """Those of a module with a word in their names."""
+    for name, kind in list(vars(module).items()):
+        if word in name and isinstance(kind, type) and "__init__" in vars(kind):
+            _note_made(births, kind)
+
+
+def _note_made(births: Births, kind: Any, is_known: Any = None) -> None:
+    build = kind.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        if is_known is None or is_known(type(self)):
+            births.note(self)
+
+    kind.__init__ = init
+
+
+@functools.cache
+def _is_own(kind: type) -> bool:
+    """Whether a class is the script's: a library makes its layers by the thousand, and no rule asks for them."""
+    path = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return kind.__module__ == "__main__" or (isinstance(path, str) and is_users(path))
+
+
+def _watch_results(dropped: dict[DroppedResult, None], kind: Any) -> None:
+    for name in PURE:
+        if name in vars(kind):
+            setattr(kind, name, _watched(dropped, name, getattr(kind, name)))
+
+
+def _watched(dropped: dict[DroppedResult, None], name: str, method: Any) -> Any:
+    @functools.wraps(method)
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        frame = _caller()
+        if frame is not None and is_users(frame.f_code.co_filename) and _drops_result(frame):
+            location = frame_location(frame)
+            if location is not None:
+                dropped[DroppedResult(location, name, _added(self, result))] = None
+        return result
+
+    return watched
+
+
+WATCHERS = frozenset({__name__, "lintrain.runtime.child.quick_datasets", "lintrain.runtime.child.label_rows"})
+"""Modules that stand between a script and the methods of its data sets, with functions called as below."""
+PASSING_ON = frozenset({"guarded", "map", "map_rows", "watched"})
+
+
+def _caller() -> FrameType | None:
+    """The frame that calls a watched method, past other watchers of the same method."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in WATCHERS and frame.f_code.co_name in PASSING_ON:
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame
+
+
+def _drops_result(frame: FrameType) -> bool:
+    """Whether the next thing that a frame does is to throw away what its call returns."""
+    code, following = frame.f_code.co_code, frame.f_lasti + 2
+    while following < len(code) and code[following] == 0:  # the cache entries of a call, since Python 3.11
+        following += 2
+    return following < len(code) and code[following] == dis.opmap["POP_TOP"]
+
+
+def _added(before: Any, after: Any) -> tuple[str, ...]:
+    """The columns that a result has and its origin had not."""
+    return tuple(sorted(_columns(after) - _columns(before)))
+
+
+def _columns(rows: Any) -> set[str]:
+    names: Any = getattr(rows, "column_names", None) or []
+    every = names.values() if isinstance(names, dict) else [names]  # one list for each split of a dictionary
+    return {str(name) for part in every for name in part}
+
+
+def places_of(births: Births, model: Any, tokenizer: Any, **others: object) -> dict[str, Location]:
+    """The places that evidence has of every run: of its objects, and of what was done with them."""
+    known = {**births.places(model=base_model(model), tokenizer=tokenizer, **others), **births.encoding_of(tokenizer)}
+    frozen = idle_freeze(model)
+    said = {
+        "freeze": None if frozen is None else assignment_to(frozen.rpartition(".")[2], "requires_grad", *MISSPELT),
+        "padding": assignment_to("", "pad_token", "pad_token_id") if _pads_with_eos(tokenizer) else None,
+        "forward": births.silent,
+    }
+    return {**known, **{name: place for name, place in said.items() if place is not None}}
+
+
+def _pads_with_eos(tokenizer: Any) -> bool:
+    pad = getattr(tokenizer, "pad_token_id", None)
+    return pad is not None and pad == tokenizer.eos_token_id

@@ -1,0 +1,47 @@
+"""What the text of the script's own files says about an object that a run has shown: asked only where it is needed."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator
+
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import characters, own_files, shown
+
+
+def assignment_to(owner: str, *attributes: str) -> Location | None:
+    """The statement that assigns one of some attributes of an object called so, else the first that assigns one."""
+    found = list(_assignments(frozenset(attributes)))
+    named = (location for location, name in found if owner and name == owner)
+    return next(named, found[0][0] if found else None)
+
+
+def _assignments(attributes: frozenset[str]) -> Iterator[tuple[Location, str]]:
+    for path in own_files():
+        for node in ast.walk(_tree(path)):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=owner, attr=name)]) if name in attributes:
+                    yield _location(path, node), ast.unparse(owner).rpartition(".")[2]
+                case _:
+                    pass
+
+
+def mentions(pattern: str) -> bool:
+    """Whether a file of the script has a text, in code or comments."""
+    searched = re.compile(pattern, re.IGNORECASE)
+    return any(searched.search("".join(linecache.getlines(path))) for path in own_files())
+
+
+def _tree(path: str) -> ast.Module:
+    try:
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _location(path: str, node: ast.stmt) -> Location:
+    end, last = node.end_lineno or node.lineno, node.end_col_offset or 0
+    start = characters(path, node.lineno, node.col_offset)
+    return Location(shown(path), node.lineno, start, end, characters(path, end, last))
