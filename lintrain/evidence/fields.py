@@ -76,7 +76,7 @@ class EvidenceFields(TypedDict, total=False):
     state_loads: Sequence[StateLoad]
     objects: ObjectEvidence
     arguments: Mapping[str, str | int | float | bool | None]
-    places: Mapping[str, Location]
+    locations: Mapping[str, Location]
     overrides: Sequence[str]
     ended_in: Location | None
     shortcuts: Sequence[str]

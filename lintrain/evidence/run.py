@@ -79,8 +79,8 @@ class Evidence:
     `overrides` names the trainer's methods that the user's subclass replaces, and the functions given instead of them
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
     `ended_in` is the statement of the script's top level in which a run was ended; None if the script itself ended.
-    `places` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments` and the callback
-    that may stop it (`stopping`); where it encodes its texts (`encoding`), sets the padding token (`padding`), freezes
+    `locations` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments` and the
+    callback that may stop it (`stopping`); where it encodes its texts (`encoding`), sets the padding token (`padding`), freezes
     with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`); and the last line of a
     `forward` that returns nothing.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
@@ -122,7 +122,7 @@ class Evidence:
     arguments: dict[str, str | int | float | bool | None] = field(
         default_factory=dict[str, str | int | float | bool | None]
     )
-    places: dict[str, Location] = field(default_factory=dict[str, Location])
+    locations: dict[str, Location] = field(default_factory=dict[str, Location])
     overrides: tuple[str, ...] = ()
     ended_in: Location | None = None
     shortcuts: tuple[str, ...] = ()
@@ -139,9 +139,9 @@ class Evidence:
         made = [use.made_at for use in self.loop.optimizers if use.made_at is not None] if self.loop else []
         return made[0] if len(made) == 1 else self.location
 
-    def place_of(self, *things: str) -> Location:
-        """The place of the first of some things that is known, else the location of the run as a whole."""
-        return next((self.places[thing] for thing in things if thing in self.places), self.location)
+    def location_of(self, *things: str) -> Location:
+        """The location of the first of some things that is known, else the location of the run as a whole."""
+        return next((self.locations[thing] for thing in things if thing in self.locations), self.location)
 
     def first(self, count: str) -> Location | None:
         """Where the script's own loop first did what a field of `LoopEvidence` counts, or None if it never did."""

@@ -148,7 +148,7 @@ class SortedSubset(Rule[Claim]):
             is_one_class = len(labels.counts) == 1 and (split.rows or 0) >= FEW and min(model.num_labels or 0, 2) == 2
             if is_one_class and labels.kind == "class label" and len(labels.names) > 1:
                 yield self.finding(
-                    evidence.place_of("train_dataset"),
+                    evidence.location_of("train_dataset"),
                     f"all {split.rows} training rows are of one class",
                     help="shuffle the rows before taking some of them",
                 )

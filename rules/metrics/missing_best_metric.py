@@ -143,7 +143,7 @@ class MissingBestMetric(Rule[Claim]):
         is_of_one = all(split.key is None for split in evidence.splits) and not ADDS_METRICS & set(evidence.overrides)
         if evaluation is not None and evaluation.wanted and isinstance(name, str) and is_of_one:
             yield self.finding(
-                evidence.place_of("arguments"),
+                evidence.location_of("arguments"),
                 f'`metric_for_best_model="{name}"`, but evaluation never returns `{name}`',
                 help=f"use a metric that `compute_metrics` returns, or return `{name}` as well",
                 subject="metric_for_best_model",

@@ -239,9 +239,9 @@ class UnavailableMonitor(Rule[Claim]):
                 )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if evidence.framework == "transformers" and "stopping" in evidence.places:
+        if evidence.framework == "transformers" and "stopping" in evidence.locations:
             yield self.finding(
-                evidence.places["stopping"],
+                evidence.locations["stopping"],
                 "early stopping has nothing to monitor",
                 help='pass `eval_strategy="epoch"` and `metric_for_best_model="loss"` to the training arguments',
                 subject="callbacks",
@@ -249,7 +249,7 @@ class UnavailableMonitor(Rule[Claim]):
         if (named := evidence.failed_with(NOT_LOGGED)) is not None and named.failure is not None:
             name = named.failure.message.partition("`")[2].partition("`")[0]
             yield self.finding(
-                evidence.place_of("stopping"),
+                evidence.location_of("stopping"),
                 f"`{name}` is never logged, so the first epoch ends with an error",
                 help=f"monitor a name that the module logs, or log `{name}`",
                 subject="callbacks",

@@ -147,7 +147,7 @@ class UnusedEvalSettings(Rule[Claim]):
         evaluation = evidence.evaluation
         is_meant = evaluation is not None and evaluation.has_metric_function and evidence.split("eval_dataset")
         # Below another line, or in another function, the script may evaluate by itself.
-        if is_meant and "evaluation" not in evidence.places and not OWN_EVALUATION & set(evidence.overrides):
+        if is_meant and "evaluation" not in evidence.locations and not OWN_EVALUATION & set(evidence.overrides):
             yield self.finding(
                 evidence.location,
                 "`compute_metrics` is set, but evaluation never runs",

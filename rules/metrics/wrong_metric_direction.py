@@ -123,7 +123,7 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         # A negated error is below 0, and a better one is the larger.
         if isinstance(name, str) and name in LOWER_IS_BETTER and value is not None and value > 0:
             yield self.finding(
-                evidence.place_of("arguments"),
+                evidence.location_of("arguments"),
                 f"the checkpoint with the largest `{name}` is kept, but lower is better",
                 help="add `greater_is_better=False`",
                 subject="metric_for_best_model",

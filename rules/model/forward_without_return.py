@@ -107,9 +107,9 @@ class ForwardWithoutReturn(Rule[Claim]):
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if "forward" in evidence.places:
+        if "forward" in evidence.locations:
             yield self.finding(
-                evidence.places["forward"],
+                evidence.locations["forward"],
                 "this `forward` returns nothing",
                 help="return the output of the network",
             )

@@ -159,7 +159,7 @@ class HeadlessModel(Rule[Claim]):
         # Its own task is in the name of a class of the library; a class of the script may return what it likes.
         if model is not None and not model.task and model.checkpoint and not model.label_inputs:
             yield self.finding(
-                evidence.place_of("model"),
+                evidence.location_of("model"),
                 f"`{model.name}` has no head, but the training needs a loss from it",
                 help="use the class for your task, such as `AutoModelForSequenceClassification`",
                 subject="model",

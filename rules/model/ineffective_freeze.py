@@ -112,9 +112,9 @@ class IneffectiveFreeze(Rule[Claim]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         part = evidence.model.idle_freeze if evidence.model is not None else None
-        if part is not None and "freeze" in evidence.places:
+        if part is not None and "freeze" in evidence.locations:
             yield self.finding(
-                evidence.places["freeze"],
+                evidence.locations["freeze"],
                 f"this attribute freezes nothing{f' of `{part}`' if part else ''}",
                 help="call `requires_grad_(False)` on the module",
                 claim=Claim("", part),

@@ -160,7 +160,7 @@ class RandomWeights(Rule[Claim]):
         model, rate = evidence.model, evidence.peak_learning_rate
         if model is not None and model.is_left_random and model.classifies and (rate or 0.0) <= HIGHEST:
             yield self.finding(
-                evidence.place_of("model"),
+                evidence.location_of("model"),
                 f"this model has random weights, but the configuration of `{model.checkpoint}`",
                 help=f'load the weights: `{model.name}.from_pretrained("{model.checkpoint}", config=…)`',
                 subject="model",

@@ -160,7 +160,7 @@ class ExtraBatchDimension(Rule[Claim]):
         ids = batch.tensor("input_ids") if batch is not None else None
         if ids is not None and len(ids.shape) == 3 and ids.shape[1] == 1 and not evidence.passed("forward"):
             yield self.finding(
-                evidence.place_of("encoding"),
+                evidence.location_of("encoding"),
                 "each row keeps the extra dimension that `return_tensors` adds",
                 help="remove `return_tensors`: the collator makes the tensors",
             )

@@ -150,7 +150,7 @@ class MissingEos(Rule):
         has_end = edges.most_frequent_last > MOST_ENDS * edges.rows
         if edges.same_start > 1 and edges.rows >= LEAST_ROWS and not has_end:
             yield self.finding(
-                evidence.place_of("encoding"),
+                evidence.location_of("encoding"),
                 "these examples have no EOS token at the end",
                 help="append `tokenizer.eos_token` to each example, and use another padding token",
             )

@@ -126,7 +126,7 @@ class MissingPadId(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         if evidence.failed_with(NO_ID) is not None:
             yield self.finding(
-                evidence.place_of("model"),
+                evidence.location_of("model"),
                 "the model does not know its padding token, so it cannot find the last token of a row",
                 help="set `model.config.pad_token_id = tokenizer.pad_token_id`",
             )

@@ -153,10 +153,10 @@ class MissingTruncation(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         model = evidence.model
         # Rotary positions have no end, and a collator may cut what is too long.
-        if model is None or model.rotary or "encoding" not in evidence.places or evidence.passed("forward"):
+        if model is None or model.rotary or "encoding" not in evidence.locations or evidence.passed("forward"):
             return
         yield self.finding(
-            evidence.places["encoding"],
+            evidence.locations["encoding"],
             f"rows are not truncated to the {model.positions} positions of the model",
             help="pass `truncation=True`, or split long texts into several rows",
             claim=Claim(),

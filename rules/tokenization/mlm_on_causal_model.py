@@ -117,7 +117,7 @@ class MlmOnCausalModel(Rule[Claim]):
             return
         if is_refused or (batch is not None and batch.collator == "DataCollatorForLanguageModeling"):
             yield self.finding(
-                evidence.place_of("collator"),
+                evidence.location_of("collator"),
                 f"this collator makes the labels of another kind of model than {model.task}",
                 help=f"pass `mlm={model.task == 'MaskedLM'}`",
             )

@@ -119,7 +119,7 @@ class PadTokenIsEos(Rule):
             return
         if batch.pad_is_eos and labels.supervised and 2 * edges.ends_with_eos > edges.rows:
             yield self.finding(
-                evidence.place_of("padding", "collator"),
+                evidence.location_of("padding", "collator"),
                 "padding is the EOS token, so EOS tokens lose their labels",
                 help="add a separate padding token and resize the embeddings, or mask labels by the attention mask",
             )

@@ -130,7 +130,7 @@ class PaddingToMaxLength(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         batch, split = evidence.batch(), evidence.split("train_dataset")
         ids = split.column("input_ids") if split is not None else None
-        if batch is None or ids is None or not ids.lengths or "encoding" not in evidence.places:
+        if batch is None or ids is None or not ids.lengths or "encoding" not in evidence.locations:
             return
         labels = batch.tensor("labels")
         pads = batch.collator in PADS_LABELS or (
@@ -139,7 +139,7 @@ class PaddingToMaxLength(Rule[Claim]):
         is_compiled = any("torch_compile" in each for each in evidence.shortcuts)
         if pads and not is_compiled and ids.lengths[0] == ids.lengths[-1]:
             yield self.finding(
-                evidence.places["encoding"],
+                evidence.locations["encoding"],
                 f"rows are padded to {ids.lengths[0]} tokens, although the collator pads each batch",
                 help="remove `padding`: the collator pads a batch only to its longest row",
                 claim=Claim(is_keyword=False),

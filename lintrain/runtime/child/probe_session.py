@@ -17,7 +17,7 @@ from lintrain.runtime.child.channel import Channel
 from lintrain.runtime.child.frames import failure_of, is_probes_own, own_files
 from lintrain.runtime.child.library import version_of, wait_for_the_others
 from lintrain.runtime.child.surroundings import Thresholds
-from lintrain.runtime.measure.objects.objects import Births, Objects, can_be_judged_alone
+from lintrain.runtime.measure.objects.objects import Objects, Origins, can_be_judged_alone
 from lintrain.runtime.measure.pace import measure_device
 from lintrain.runtime.reproduction.reproducer import Reproducer
 from lintrain.runtime.sandbox.files.keeper import Keeper
@@ -82,7 +82,7 @@ class ProbeSession:
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
         self.objects = Objects()
-        self.births = Births()
+        self.origins = Origins()
         self.tokenizers: dict[int, Any] = {}
         self.watch: Any = None
         self.timeline: Any = None

@@ -142,19 +142,19 @@ def sample_rows(dataset: Any) -> list[Any]:
 
 
 def row_columns(dataset: Any, rows: list[Any]) -> list[ColumnEvidence]:
-    """The keys of the rows as columns, or the places of a tuple; more rows are read, within a second or two."""
+    """The keys of the rows as columns, or the positions of a tuple; more rows are read, within a second or two."""
     first = rows[0] if rows else None
     if isinstance(first, tuple):
-        return _places_as_columns(list(_read(dataset, rows)))
+        return _positions_as_columns(list(_read(dataset, rows)))
     if not is_mapping(first):
         return []
     read = list(_read(dataset, rows))
     return [_column(str(name), [row[name] for row in read if name in row]) for name in first]
 
 
-def _places_as_columns(rows: list[Any]) -> list[ColumnEvidence]:
-    columns = [[row[place] for row in rows if len(row) > place] for place in range(len(rows[0]))]
-    return [_column(str(place), values) for place, values in enumerate(columns)]
+def _positions_as_columns(rows: list[Any]) -> list[ColumnEvidence]:
+    columns = [[row[position] for row in rows if len(row) > position] for position in range(len(rows[0]))]
+    return [_column(str(position), values) for position, values in enumerate(columns)]
 
 
 def _read(dataset: Any, rows: list[Any]) -> Iterator[Any]:
@@ -257,7 +257,7 @@ def _counted_by_row(train: Any, evaluation: Any) -> SharedRows | None:
 
 
 MOSTLY = 0.9
-"""The least share of different rows in a data set whose rows can be told apart."""
+"""The least share of different rows in a data set that is compared by its rows."""
 
 
 def _read_keys(dataset: Any, most: int) -> Iterator[bytes]:

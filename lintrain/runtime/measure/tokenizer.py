@@ -39,7 +39,7 @@ def _watch(session: ProbeSession, name: str, module: Any) -> None:
         if not is_own and len(session.tokenizers) < MOST:
             session.tokenizers[id(self)] = self
         if not is_own and (location := frame_location(users_frame())) is not None:
-            session.births.encodings[id(self), location] += 1
+            session.origins.encodings[id(self), location] += 1
         return encode(self, *args, **kwargs)
 
     setattr(module.PreTrainedTokenizerBase, name, watched)

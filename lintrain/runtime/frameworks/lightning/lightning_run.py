@@ -27,7 +27,7 @@ from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.gradients import Gradients
 from lintrain.runtime.measure.held_values import last_return
 from lintrain.runtime.measure.model import measure_model
-from lintrain.runtime.measure.objects.births import places_of
+from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.seen import Iteration
 from lintrain.runtime.measure.tokenizer import find_tokenizer
 from lintrain.runtime.measure.weights import played_through
@@ -72,15 +72,15 @@ class LightningRun(LoopRun):
             "trainer": type(self.trainer).__name__,
             "construction": self.trainer.__dict__.get("lintrain_construction"),
             "arguments": self._arguments,
-            "places": self._places(),
+            "locations": self._locations(),
         }
         self.report_run(**facts)
         self.record(Stage.passed(StageName.SCRIPT, self.session.elapsed()))
 
-    def _places(self) -> dict[str, Location]:
+    def _locations(self) -> dict[str, Location]:
         callbacks: list[Any] = list(self.trainer.callbacks)
         stopping = next((each for each in callbacks if "EarlyStopping" in type(each).__name__), None)
-        return places_of(self.session.births, self.model, find_tokenizer(self), stopping=stopping)
+        return locations_of(self.session.origins, self.model, find_tokenizer(self), stopping=stopping)
 
     def on_construction(self) -> None:
         """Module and optimizers are constructed."""

@@ -31,7 +31,7 @@ from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights, terms_of
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, standard_loss
 from lintrain.runtime.measure.model import measure_model
-from lintrain.runtime.measure.objects.births import places_of
+from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.predictions import number, shape_of
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
 from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
@@ -104,7 +104,7 @@ class LoopRun(LoaderRun):
             "construction": None,
             "device": str(next((weight.device for weight in self.model.parameters()), "cpu")),
             "arguments": {},
-            "places": places_of(self.session.births, self.model, find_tokenizer(self)),
+            "locations": locations_of(self.session.origins, self.model, find_tokenizer(self)),
         }
 
     def _measure_dataset(self) -> None:

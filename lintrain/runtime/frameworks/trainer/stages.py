@@ -50,7 +50,7 @@ from lintrain.runtime.measure.columns import measure_splits, shared_rows
 from lintrain.runtime.measure.live_bytes import resident_models
 from lintrain.runtime.measure.losses import FACTORS, Descents, classes_in_batch, rows_of
 from lintrain.runtime.measure.model import measure_model
-from lintrain.runtime.measure.objects.births import places_of
+from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.projection import Peak, Projection, Training
@@ -107,16 +107,16 @@ class TrainerFramework(Framework):
             "device": str(trainer.args.device),
             "ended_in": statement_now(self.run.session.script),
             "arguments": argument_values(trainer.args),
-            "places": self._places(),
+            "locations": self._locations(),
             "overrides": overridden(trainer),
         }
 
-    def _places(self) -> dict[str, Location]:
+    def _locations(self) -> dict[str, Location]:
         """Where the script makes what the trainer was given, and where it evaluates by itself."""
         trainer, session = self.run.trainer, self.run.session
         stopping = [each for each in trainer.callback_handler.callbacks if "EarlyStopping" in type(each).__name__]
-        given = places_of(
-            session.births,
+        given = locations_of(
+            session.origins,
             trainer.model,
             find_tokenizer(self.run),
             collator=trainer.data_collator,

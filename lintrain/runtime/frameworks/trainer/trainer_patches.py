@@ -42,7 +42,7 @@ def _patch_arguments(session: ProbeSession, arguments: Any) -> None:
         _leave_out_compilation(session, self)
         prepare(self, *args, **kwargs)
         quieten(session, self)
-        session.births.note(self)
+        session.origins.note(self)
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:

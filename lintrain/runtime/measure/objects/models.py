@@ -13,7 +13,7 @@ from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.live_bytes import size_of, tensors_in_module
-from lintrain.runtime.measure.objects.objects import MOST, Births
+from lintrain.runtime.measure.objects.objects import MOST, Origins
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOVES = ("to", "cuda")
@@ -104,11 +104,11 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Watch the moves and the calls of modules."""
     models = Models(session)
     session.objects.add("moved", lambda _: models.evidence())
-    hooks.add("torch.nn.modules.module", lambda module: _hook(models, session.births, module.Module))
+    hooks.add("torch.nn.modules.module", lambda module: _hook(models, session.origins, module.Module))
     hooks.add("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(models.on_step_end))
 
 
-def _hook(models: Models, births: Births, module: Any) -> None:
+def _hook(models: Models, origins: Origins, module: Any) -> None:
     for name in MOVES:
         setattr(module, name, _watched_move(models, getattr(module, name)))
     call = module.__call__
@@ -117,7 +117,7 @@ def _hook(models: Models, births: Births, module: Any) -> None:
         models.on_forward(self)
         output = call(self, *args, **kwargs)
         if output is None:
-            births.note_silent(self)
+            origins.note_silent(self)
         return output
 
     module.__call__ = called

@@ -25,7 +25,7 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure import tokenizer
-from lintrain.runtime.measure.objects import births, models
+from lintrain.runtime.measure.objects import models, origins
 from lintrain.runtime.measure.objects.copies import generators_of, is_own, may_be_alike, read_copies
 from lintrain.runtime.measure.objects.objects import MOST
 from lintrain.runtime.measure.seen import number_of_rows
@@ -36,7 +36,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     if not session.is_root:
         return
     tokenizer.install(session, hooks)
-    births.install(session, hooks)
+    origins.install(session, hooks)
     _watch_chats(session, hooks)
     _watch_learners(session, hooks)
     _watch_loaders(session, hooks)

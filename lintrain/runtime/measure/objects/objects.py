@@ -37,15 +37,15 @@ class Objects:
         return ObjectEvidence(**found)
 
 
-class Births:
-    """The place of each object, by its identity, as long as it lives.
+class Origins:
+    """The location of each object, by its identity, as long as it lives.
 
-    `encodings` counts the calls of each tokenizer by their place, `silent` is the last line of the first `forward` of
-    the script that returned nothing.
+    `encodings` counts the calls of each tokenizer by their location, `silent` is the last line of the first `forward`
+    of the script that returned nothing.
     """
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[weakref.ref[Any], Location]] = {}
+        self._locations: dict[int, tuple[weakref.ref[Any], Location]] = {}
         self.encodings: Counter[tuple[int, Location]] = Counter()
         self.silent: Location | None = None
 
@@ -53,16 +53,16 @@ class Births:
         """An object is made now: by the user's line that called its class, or the library that makes it."""
         location = frame_location(users_frame(skip=made))
         if location is not None:
-            self._places[id(made)] = weakref.ref(made), location
+            self._locations[id(made)] = weakref.ref(made), location
 
-    def place_of(self, thing: object) -> Location | None:
+    def location_of(self, thing: object) -> Location | None:
         """Where an object was made, or None if that is not known."""
-        reference, location = self._places.get(id(thing), (None, None))
+        reference, location = self._locations.get(id(thing), (None, None))
         return location if reference is not None and reference() is thing else None
 
-    def places(self, **things: object) -> dict[str, Location]:
-        """The places of several objects, those that are known."""
-        return {name: place for name, thing in things.items() if (place := self.place_of(thing)) is not None}
+    def locations(self, **things: object) -> dict[str, Location]:
+        """The locations of several objects, those that are known."""
+        return {name: location for name, thing in things.items() if (location := self.location_of(thing)) is not None}
 
     def encoding_of(self, tokenizer: object) -> dict[str, Location]:
         """Where most texts are encoded with a tokenizer, as `encoding`; nothing for one that encoded none."""

@@ -18,7 +18,7 @@ from lintrain.runtime.child.frames import frame_location, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.model import MISSPELT, base_model, idle_freeze
-from lintrain.runtime.measure.objects.objects import Births
+from lintrain.runtime.measure.objects.objects import Origins
 from lintrain.runtime.measure.objects.statements import assignment_to
 
 PURE = (
@@ -48,34 +48,36 @@ STOPPING = (
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Watch the constructors of the libraries' classes, and the methods that return another data set."""
-    births = session.births
-    hooks.add("torch.nn.modules.module", lambda module: _note_made(births, module.Module, is_known=_is_own))
-    hooks.add("transformers.modeling_utils", lambda module: _note_made(births, module.PreTrainedModel))
-    hooks.add("transformers.tokenization_utils_base", lambda module: _note_made(births, module.PreTrainedTokenizerBase))
-    hooks.add("transformers.data.data_collator", functools.partial(_note_classes, births, "Collator"))
+    origins = session.origins
+    hooks.add("torch.nn.modules.module", lambda module: _note_made(origins, module.Module, is_known=_is_own))
+    hooks.add("transformers.modeling_utils", lambda module: _note_made(origins, module.PreTrainedModel))
+    hooks.add(
+        "transformers.tokenization_utils_base", lambda module: _note_made(origins, module.PreTrainedTokenizerBase)
+    )
+    hooks.add("transformers.data.data_collator", functools.partial(_note_classes, origins, "Collator"))
     for module in STOPPING:
-        hooks.add(module, functools.partial(_note_classes, births, "EarlyStopping"))
+        hooks.add(module, functools.partial(_note_classes, origins, "EarlyStopping"))
     dropped: dict[DroppedResult, None] = {}
     session.objects.add("dropped", lambda _: list(dropped))
     hooks.add("datasets.arrow_dataset", lambda module: _watch_results(dropped, module.Dataset))
     hooks.add("datasets.dataset_dict", lambda module: _watch_results(dropped, module.DatasetDict))
 
 
-def _note_classes(births: Births, word: str, module: Any) -> None:
+def _note_classes(origins: Origins, word: str, module: Any) -> None:
     """Those of a module with a word in their names."""
     for name, kind in list(vars(module).items()):
         if word in name and isinstance(kind, type) and "__init__" in vars(kind):
-            _note_made(births, kind)
+            _note_made(origins, kind)
 
 
-def _note_made(births: Births, kind: Any, is_known: Any = None) -> None:
+def _note_made(origins: Origins, kind: Any, is_known: Any = None) -> None:
     build = kind.__init__
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
         if is_known is None or is_known(type(self)):
-            births.note(self)
+            origins.note(self)
 
     kind.__init__ = init
 
@@ -139,16 +141,19 @@ def _columns(rows: Any) -> set[str]:
     return {str(name) for part in every for name in part}
 
 
-def places_of(births: Births, model: Any, tokenizer: Any, **others: object) -> dict[str, Location]:
-    """The places that evidence has of every run: of its objects, and of what was done with them."""
-    known = {**births.places(model=base_model(model), tokenizer=tokenizer, **others), **births.encoding_of(tokenizer)}
+def locations_of(origins: Origins, model: Any, tokenizer: Any, **others: object) -> dict[str, Location]:
+    """The locations that evidence has of every run: of its objects, and of what was done with them."""
+    known = {
+        **origins.locations(model=base_model(model), tokenizer=tokenizer, **others),
+        **origins.encoding_of(tokenizer),
+    }
     frozen = idle_freeze(model)
-    said = {
+    shown_by_text = {
         "freeze": None if frozen is None else assignment_to(frozen.rpartition(".")[2], "requires_grad", *MISSPELT),
         "padding": assignment_to("", "pad_token", "pad_token_id") if _pads_with_eos(tokenizer) else None,
-        "forward": births.silent,
+        "forward": origins.silent,
     }
-    return {**known, **{name: place for name, place in said.items() if place is not None}}
+    return {**known, **{name: location for name, location in shown_by_text.items() if location is not None}}
 
 
 def _pads_with_eos(tokenizer: Any) -> bool:
