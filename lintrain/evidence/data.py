@@ -141,7 +141,8 @@ class EdgeEvidence:
 
     `most_frequent_last` counts the rows that end with the one id that most of them end with; `equal_lengths` says that
     all rows hold as many tokens, as blocks do, or as rows do that were cut. `same_start` counts the tokens that all
-    rows begin with, as those of a template do.
+    rows begin with, as those of a template do. `longest` is the length of the longest rows, `are_longest` how many
+    there are, and `longest_with_eos` how many of these end with EOS.
     """
 
     rows: int
@@ -152,6 +153,9 @@ class EdgeEvidence:
     highest_id: int
     equal_lengths: bool = False
     same_start: int = 0
+    longest: int = 0
+    are_longest: int = 0
+    longest_with_eos: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,9 +80,9 @@ class Evidence:
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
     `ended_in` is the statement of the script's top level in which a run was ended; None if the script itself ended.
     `locations` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments` and the
-    callback that may stop it (`stopping`); where it encodes its texts (`encoding`), sets the padding token (`padding`), freezes
-    with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`); and the last line of a
-    `forward` that returns nothing.
+    callback that may stop it (`stopping`); where it encodes its texts (`encoding`), sets the padding token
+    (`padding`), freezes with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`);
+    and the last line of a `forward` that returns nothing.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     """
 

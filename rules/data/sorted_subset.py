@@ -86,6 +86,7 @@ Card of `stanfordnlp/imdb`; datasets documentation, "Process": shuffle and selec
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import expressions, loaders
 from lintrain.pipeline import dataset_rows
@@ -94,6 +95,9 @@ from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Value, options_of
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import SplitEvidence
 
 JOINS = frozenset({"concatenate_datasets", "interleave_datasets"})
 CLASSIFIERS = frozenset({Task.SEQUENCE_CLASSIFICATION, Task.IMAGE_CLASSIFICATION})
@@ -141,20 +145,21 @@ class SortedSubset(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        split, model = evidence.split("train_dataset"), evidence.model
-        labels = split.labels if split is not None else None
-        # Of many classes a script may keep some on purpose; nobody learns one class.
-        if split is not None and labels is not None and model is not None and model.classifies:
-            is_one_class = len(labels.counts) == 1 and (split.rows or 0) >= FEW and min(model.num_labels or 0, 2) == 2
-            if is_one_class and labels.kind == "class label" and len(labels.names) > 1:
+        model = evidence.model
+        if model is None or not model.classifies or (model.num_labels or 0) < 2:
+            return
+        for split in evidence.splits:
+            if _is_of_one_class(split) and split.argument in {"train_dataset", "eval_dataset"} and split.key is None:
                 yield self.finding(
-                    evidence.location_of("train_dataset"),
-                    f"all {split.rows} training rows are of one class",
+                    evidence.location,
+                    f"all {split.rows} rows of `{split.argument}` are of one class",
                     help="shuffle the rows before taking some of them",
+                    subject=split.argument,
                 )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        for split in evidence.splits:
+        named = evidence.split(finding.subject or "")
+        for split in (named,) if named is not None else evidence.splits:
             labels = split.labels
             if labels is None or not labels.counts:
                 continue
@@ -229,3 +234,11 @@ def _shuffled(code: str) -> str | None:
         return None
     above = taken_from.written_code if taken_from else ""
     return f"{above}.shuffle(seed=42){code[len(above) :]}" if above and code.startswith(above) else None
+
+
+def _is_of_one_class(split: SplitEvidence) -> bool:
+    """Whether a data set of several classes has rows of one: of many, a script may keep some on purpose."""
+    labels = split.labels
+    if labels is None or labels.kind != "class label" or len(labels.names) < 2:
+        return False
+    return len(labels.counts) == 1 and (split.rows or 0) >= FEW

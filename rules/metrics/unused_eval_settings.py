@@ -146,8 +146,14 @@ class UnusedEvalSettings(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         evaluation = evidence.evaluation
         is_meant = evaluation is not None and evaluation.has_metric_function and evidence.split("eval_dataset")
-        # Below another line, or in another function, the script may evaluate by itself.
-        if is_meant and "evaluation" not in evidence.locations and not OWN_EVALUATION & set(evidence.overrides):
+        # The script may evaluate by a call of its own, or have switched the evaluation off.
+        is_written = evidence.arguments.get("eval_strategy_is_written") is not False
+        if (
+            is_meant
+            and not is_written
+            and "evaluation" not in evidence.locations
+            and not OWN_EVALUATION & set(evidence.overrides)
+        ):
             yield self.finding(
                 evidence.location,
                 "`compute_metrics` is set, but evaluation never runs",

@@ -29,7 +29,7 @@ A higher learning rate indicates training from scratch:
 
 So does a custom configuration:
 
-    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3, n_layers=2)
+    config = AutoConfig.from_pretrained("distilbert-base-uncased", num_labels=3, n_layers=4)
     model = AutoModelForSequenceClassification.from_config(config)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 

@@ -179,7 +179,9 @@ class PadInLoss(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
         location = loss.location if loss is not None else evidence.location
-        if location is not None and evidence.trainer:
+        # Labels of other tasks are classes, and one of them has the number of the padding token.
+        is_of_tokens = evidence.model is not None and evidence.model.task in {"CausalLM", "ConditionalGeneration"}
+        if location is not None and evidence.trainer and (loss is not None or is_of_tokens):
             yield self._report_call(location, None)
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:

@@ -158,7 +158,12 @@ class ExtraBatchDimension(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         batch = evidence.batch()
         ids = batch.tensor("input_ids") if batch is not None else None
-        if ids is not None and len(ids.shape) == 3 and ids.shape[1] == 1 and not evidence.passed("forward"):
+        is_collated = ids is not None and len(ids.shape) == 3 and ids.shape[1] == 1
+        split = evidence.split("train_dataset")
+        column = split.column("input_ids") if split is not None else None
+        # A list of one list: rows of one token would be no training data.
+        is_nested = evidence.failed_with(*SHAPES) is not None and column is not None and column.lengths[-1:] == (1,)
+        if (is_collated or is_nested) and not evidence.passed("forward"):
             yield self.finding(
                 evidence.location_of("encoding"),
                 "each row keeps the extra dimension that `return_tensors` adds",

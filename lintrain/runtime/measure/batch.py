@@ -169,6 +169,8 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
     if not rows:
         return None
     bos, eos = getattr(tokenizer, "bos_token_id", None), getattr(tokenizer, "eos_token_id", None)
+    longest = max(map(len, rows))
+    longest_rows = [row for row in rows if len(row) == longest]
     return EdgeEvidence(
         rows=len(rows),
         starts_with_bos=sum(row[0] == bos for row in rows),
@@ -178,6 +180,9 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
         highest_id=max(max(row) for row in rows),
         equal_lengths=len({len(row) for row in rows}) == 1,
         same_start=_same_start(rows),
+        longest=longest,
+        are_longest=len(longest_rows),
+        longest_with_eos=sum(row[-1] == eos for row in longest_rows),
     )
 
 

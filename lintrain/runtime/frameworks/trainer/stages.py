@@ -51,6 +51,7 @@ from lintrain.runtime.measure.live_bytes import resident_models
 from lintrain.runtime.measure.losses import FACTORS, Descents, classes_in_batch, rows_of
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.objects.origins import locations_of
+from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.projection import Peak, Projection, Training
@@ -106,7 +107,10 @@ class TrainerFramework(Framework):
             "construction": getattr(trainer, "lintrain_construction", None),
             "device": str(trainer.args.device),
             "ended_in": statement_now(self.run.session.script),
-            "arguments": argument_values(trainer.args),
+            "arguments": {
+                **argument_values(trainer.args),
+                "eval_strategy_is_written": mentions(r"\b(eval|evaluation)_strategy\b"),
+            },
             "locations": self._locations(),
             "overrides": overridden(trainer),
         }
