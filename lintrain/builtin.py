@@ -41,8 +41,8 @@ SYNTAX_ERROR = Builtin(
     Level.ERROR,
     """A file that Python cannot parse.
 
-Such a file cannot run, and lintrain cannot check it. Files are parsed with the grammar of the Python that runs
-lintrain, so syntax of a newer Python needs lintrain installed in that Python.
+Such a file cannot run, and lintrain cannot check it. Syntax of a newer Python than the one that runs lintrain is read
+too, up to Python 3.15; a file in which that is not possible is reported as not judged.
 
 In a notebook, each message is reported once, and the other cells are checked. A piece of a script, which trains and
 imports nothing, is read in spite of a shifted margin; `print` without brackets and other syntax of Python 2 is a note.

@@ -15,6 +15,7 @@ from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
 from lintrain.model.claims import plain_claim
 from lintrain.model.level import Level
+from lintrain.source.newer_grammar import NOT_READ, NewerGrammarError
 from lintrain.source.pasted import is_pasted
 from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
@@ -115,7 +116,12 @@ class _SoFar:
     ) -> None:
         """Run every rule; TimeSpentError may be raised at any moment."""
         self.left = [rule for rule in rules if rule.reads_text][::-1]
-        if broken := parse_problem(self.source):
+        try:
+            broken = parse_problem(self.source)
+        except NewerGrammarError:
+            self.spent, self.is_broken = NOT_READ, True
+            return
+        if broken:
             self.reported, self.is_broken, self.left = [Reported(broken)], True, []
             return
         self.reported.extend(Reported(flaw) for flaw in flaws_of(self.source))
@@ -273,9 +279,11 @@ def first_paragraph(text: str) -> str:
 
 
 def parse_problem(source: Source) -> Finding | None:
-    """The finding of a source that does not parse, or None."""
+    """The finding of a source that does not parse, or None; raises NewerGrammarError if a newer Python reads it."""
     try:
         _ = source.tree
+    except NewerGrammarError:
+        raise
     except SyntaxError as error:
         return _syntax_error(source, error)
     except (RecursionError, MemoryError):

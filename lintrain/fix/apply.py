@@ -5,8 +5,6 @@ Replaces an expression, an argument or a statement.
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Sequence
 
 import libcst as cst
@@ -36,6 +34,7 @@ from lintrain.model.fixes import (
     WrapBody,
     WrapInWith,
 )
+from lintrain.source.parsing import parse
 from lintrain.startup.lazy_dataclass import dataclass
 
 _MARK = "\ufeff"
@@ -224,12 +223,10 @@ def _with_imports(module: cst.Module, edits: Sequence[AddImport | RemoveImport])
 
 def _parsing(text: str) -> str:
     """The text itself; raises FixError if it does not parse."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an invalid escape sequence in the user's strings is not the concern of a fix
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError) as error:
-            raise FixError(f"the fixed text does not parse: {error}") from error
+    try:
+        parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise FixError(f"the fixed text does not parse: {error}") from error
     return text
 
 

@@ -1,4 +1,4 @@
-"""Parsing, with f-strings of Python 3.12 made readable for older versions.
+"""Parsing, of newer grammar than that of the Python which runs lintrain too.
 
 The tree of an edited text: statements outside the edit are those of the previous tree.
 
@@ -14,19 +14,14 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from lintrain.source.newer_grammar import may_be_newer, parse_newer
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fF][rR]?|[rR][fF])(["'])(?!\1\1|\1)""")
-"""The start of an f-string on one line."""
-
-ESCAPE = re.compile(r"\\.")
 
 ENDLESS = re.compile(r"0[xXoObB]_?(?=[0-9a-fA-F_]{3500})")
 """A number with more decimal digits than Python prints: a message with it would fail."""
@@ -39,12 +34,23 @@ for a name of 90 KB."""
 BLOCK = re.compile(rf"[\w. \t\f\r\n\\]{{{MOST_PARTS}}}")
 """Characters of dotted names alone: a name of so many parts has twice as many, so it fills a block at some multiple."""
 
-MOST_REPAIRED = 50
-"""Lines of one file whose f-strings are read again."""
+NESTING = lazy_pattern(
+    r"""[(\[{)\]},;]|\n[ \t]*|\belif\b|\b(?:not|lambda|if|await|and|or|in|is|yield|from|for)\b|[-+*/%@&|^~<>=!:."']"""
+)
+# What a text may hold for libcst's parser, which ends the process where code is nested by thousands.
+MOST_BRACKETS, MOST_CHAINED, MOST_BRANCHES, DEEPEST_MARGIN = 30, 80, 300, 400
+
+FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fFtT][rR]?|[rR][fFtT])["']""")
+LONG_FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fFtT][rR]?|[rR][fFtT])(?:\"{3}|'{3})""")
+LONG_TEXT = lazy_pattern(r"""^[ \t]*[rRbBuU]{0,2}(\"{3}|'{3})(?s:.*?)\1""", re.MULTILINE)
+NO_CODE = lazy_pattern(r"""(?<!["'])(["'])(?!\1)(?:[^"'\\\n]|\\.|(?!\1)["']){0,200}\1|#.*""")
 
 
 def parse(text: str) -> ast.Module:
-    """The syntax tree of a text; raises SyntaxError where it does not parse, ValueError where a number has no end."""
+    """The syntax tree of a text; raises SyntaxError where it does not parse, ValueError where a number has no end.
+
+    NewerGrammarError is a SyntaxError too: of a text that only a newer Python reads.
+    """
     if len(text) > 3500 and ENDLESS.search(text):
         raise ValueError("a number in it has more digits than Python writes")
     if _may_hold_long_name(text) and LONG_NAME.search(text):
@@ -55,9 +61,10 @@ def parse(text: str) -> ast.Module:
         try:
             return ast.parse(text)
         except SyntaxError as error:
-            if sys.version_info >= (3, 12):
+            newer = parse_newer(text, error) if may_be_newer(text) and _is_shallow(text) else None
+            if newer is None:
                 raise
-            return _parse_reused_quotes(text, error)
+            return newer
 
 
 def _may_hold_long_name(text: str) -> bool:
@@ -65,58 +72,40 @@ def _may_hold_long_name(text: str) -> bool:
     return any(BLOCK.match(text, start) for start in range(0, len(text) - MOST_PARTS + 1, MOST_PARTS))
 
 
+def _is_shallow(text: str) -> bool:
+    """Whether no part of a text can be nested deeply: the parser of libcst ends the process for such a text.
+
+    Only brackets, operators and words that take an expression nest, and a comma or the end of a statement ends a chain.
+    Brackets in plain strings and comments count for nothing, those in a line with an f-string all count.
+    """
+    depth = chained = branches = 0
+    code = text if LONG_FORMATTED.search(text) else LONG_TEXT.sub("'", text)
+    lines = (line if FORMATTED.search(line) else NO_CODE.sub("'", line) for line in code.split("\n"))
+    for found in NESTING.finditer("\n".join(lines)):
+        match found[0]:
+            case "(" | "[" | "{":
+                depth, chained = depth + 1, chained + 1
+            case ")" | "]" | "}":
+                depth = max(0, depth - 1)
+            case "," | ";":
+                chained = 0
+            case "elif":
+                branches += 1
+            case sign if sign[0] == "\n":
+                chained = chained if depth else 0
+                depth += len(sign) > DEEPEST_MARGIN and MOST_BRACKETS
+            case _:
+                chained += 1
+        if depth > MOST_BRACKETS or chained > MOST_CHAINED or branches > MOST_BRANCHES:
+            return False
+    return True
+
+
 def expression_of(code: str) -> ast.expr:
     """The tree of one expression of a script; raises SyntaxError where it is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as in `parse`
         return ast.parse(code, mode="eval").body
-
-
-def _parse_reused_quotes(text: str, first: SyntaxError) -> ast.Module:
-    """The tree with the inner strings of f-strings written as before 3.12, every column as it was; raises `first`."""
-    lines = text.split("\n")
-    error = first
-    for _ in range(MOST_REPAIRED):
-        index = (error.lineno or 0) - 1
-        requoted = _requoted(lines[index]) if 0 <= index < len(lines) else ""
-        if not requoted or requoted == lines[index]:
-            break
-        lines[index] = requoted
-        try:
-            return ast.parse("\n".join(lines))
-        except SyntaxError as later:
-            if later.lineno == error.lineno:
-                break
-            error = later
-    raise first
-
-
-def _requoted(line: str) -> str:
-    """A line whose f-strings hold strings in other quotes and without escapes, each as long as it was."""
-    written, start = "", 0
-    while found := FORMATTED.search(line, start):
-        inside, end = _formatted(line, found.end(), found[1])
-        written, start = written + line[start : found.end()] + inside, end
-    return written + line[start:]
-
-
-def _formatted(line: str, start: int, quote: str) -> tuple[str, int]:
-    """The text of an f-string from behind its quote to the quote that ends it, requoted, and where that stands."""
-    other = "'" if quote == '"' else '"'
-    written, index, depth = "", start, 0
-    while index < len(line) and (depth or line[index] != quote):
-        character = line[index]
-        if depth and character in "\"'":
-            end = line.find(character, index + 1)
-            end = len(line) - 1 if end < 0 else end
-            written += other + ESCAPE.sub("__", line[index + 1 : end]).replace(other, "_") + other
-            index = end + 1
-            continue
-        is_doubled = not depth and line[index : index + 2] in ("{{", "}}")
-        width = 2 if is_doubled or character == "\\" else 1
-        depth += 0 if is_doubled else (character == "{") - (character == "}")
-        written, index = written + line[index : index + width], index + width
-    return written, index
 
 
 @dataclass(eq=False, slots=True)

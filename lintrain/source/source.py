@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.model.location import Location
+from lintrain.source.newer_grammar import NewerGrammarError
 from lintrain.source.nodes import walk
 from lintrain.source.parsing import tree_of
 from lintrain.source.pasted import is_pasted
@@ -101,6 +102,8 @@ class Source:
 
         try:
             return Repaired(tree_of(self.path, self.text), is_repaired=False)
+        except NewerGrammarError:
+            raise
         except SyntaxError:
             if (found := repair(self.text, self.notebook.cells if self.notebook else ())) is None:
                 raise

@@ -33,6 +33,7 @@ from lintrain.report.text.style import Style
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.server.positions import Units, changed, line_edits
 from lintrain.settings.settings import FOR_PEOPLE, FORMATS
+from lintrain.source.newer_grammar import NewerGrammarError
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from tests.fuzz.inputs import Input
@@ -134,6 +135,13 @@ def _is_read(request: CheckRequest, source: Source) -> bool:
     return bool(rules_concerned(request.rules, source, None, TargetVersions))
 
 
+def _is_parsed(source: Source) -> bool:
+    try:
+        return parse_problem(source) is None
+    except NewerGrammarError:
+        return False
+
+
 def _tried(given: Input, form: int, *, with_names: bool) -> Result:
     request = request_of(given, with_names=with_names)
     outcome = CheckRun(request).check()
@@ -144,7 +152,7 @@ def _tried(given: Input, form: int, *, with_names: bool) -> Result:
     result = Result(
         found - REFUSALS,
         refusals[0] if refusals else "",
-        source is not None and parse_problem(source) is None and _is_read(request, source),
+        source is not None and _is_parsed(source) and _is_read(request, source),
         file.is_exhausted,
         faults=tuple(_faults_of_reading(file, source, outcome)),
     )
