@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lintrain.report.machine.compact import expanded_finding
+
 JUDGEMENTS = Path(__file__).with_name("real-code.csv")
 LEAST_TRUE = 0.95
 JUDGED_LEVELS = ("error", "warning")
@@ -85,7 +87,9 @@ def read_clone(
     if not checked.stdout:
         return Reading(repository, 0, (), (f"{repository}: {checked.stderr.strip()[-300:]}",))
     report: dict[str, Any] = json.loads(checked.stdout)  # Any: what JSON holds
-    troubles = [f"{repository}/{crash['path']}: {crash['rule']}: {crash['error']}" for crash in report["crashes"]]
+    troubles = [
+        f"{repository}/{crash['path']}: {crash['rule']}: {crash['error']}" for crash in report.get("crashes", ())
+    ]
     troubles += [f"{repository}: {line}" for line in checked.stderr.splitlines() if EXHAUSTED in line]
     commit = commit_of(folder)
     found = tuple(
@@ -97,7 +101,7 @@ def read_clone(
 
 
 def _judgement_of(entry: dict[str, Any], repository: str, commit: str) -> Judgement:
-    location = entry["location"]
+    location = expanded_finding(entry, {})["location"]
     return Judgement(repository, commit, location["path"], location["file_line"], entry["rule"])
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT
+from lintrain.report.machine.compact import expanded_finding
 from tools.build_fixtures import offline_environment
 
 Json = Any
@@ -96,6 +97,8 @@ def _key(finding: Json) -> Key:
 
 def _as_format_2(entry: Json) -> Json:
     """A finding of a report with the key names of format 2, whichever format it has."""
+    if isinstance(entry, dict) and "rule" in entry and not {"position", "related", "because"} & entry.keys():
+        entry = expanded_finding(entry, {})
     names = {"position": "location", "because": "related", "ruling": "outcome"}
     if isinstance(entry, dict):
         return {names.get(name, name): _as_format_2(value) for name, value in entry.items()}

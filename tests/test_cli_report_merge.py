@@ -16,6 +16,7 @@ from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
+from lintrain.report.machine.compact import expanded
 from lintrain.report.machine.document import CheckReport, VerdictEntry, as_json
 from lintrain.report.machine.entries import check_report
 from lintrain.runtime.parent.record import SCHEMA, Record, plain, write_record
@@ -57,7 +58,7 @@ def write_probe(name: str, *outcomes: Outcome, code: int = 0, more: str = "") ->
     ]
     judged += [replace(judged[-1], message=more)] if more else []
     document: dict[str, Any] = {
-        "format": 2,
+        "format": 3,
         "lintrain": "0.1.0",
         "exit_code": code,
         "reason": "2 mistakes confirmed",
@@ -71,8 +72,7 @@ def write_probe(name: str, *outcomes: Outcome, code: int = 0, more: str = "") ->
 
 def merged(*words: str) -> dict[str, Any]:
     run(["report", "merge", *words, "--output-format", "json", "--output-file", "merged.json"])
-    document: dict[str, Any] = json.loads(Path("merged.json").read_text())
-    return document
+    return expanded(json.loads(Path("merged.json").read_text()), {})
 
 
 def outcomes(document: dict[str, Any]) -> list[str | None]:
@@ -170,7 +170,7 @@ def test_evidence_is_judged_with_todays_rules(capsys: pytest.CaptureFixture[str]
 
 
 NOT_A_REPORT = "not a lintrain report; `lintrain check --output-format json` writes one"
-OTHER_FORMAT = f"but lintrain {__version__} reads format 2; write the report again with this version"
+OTHER_FORMAT = f"but lintrain {__version__} reads format 3; write the report again with this version"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ OTHER_FORMAT = f"but lintrain {__version__} reads format 2; write the report aga
         ('{"summary": {}}', NOT_A_REPORT),
         ('{"probe": [], "format": 1}', f"report format 1, {OTHER_FORMAT}"),
         ('{"summary": {}, "format": 1}', f"report format 1, {OTHER_FORMAT}"),
-        ('{"summary": {}, "format": 2}', "`lintrain`: field required"),
+        ('{"summary": {}, "findings": [], "format": 3}', "`lintrain`: field required"),
         ('{"schema": 99}', "evidence schema 99 comes from a newer lintrain; this one reads 2; probe the script again"),
     ],
 )

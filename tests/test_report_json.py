@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 
@@ -12,7 +15,8 @@ from lintrain.model.fixes import Fix
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
-from lintrain.report.machine.document import as_json, check_report_schema
+from lintrain.report.machine.compact import expanded
+from lintrain.report.machine.document import as_json, check_report_schema, plain_entries
 from lintrain.report.machine.entries import check_report
 from lintrain.source.reading import read_bytes
 from lintrain.source.suppression import Suppression
@@ -45,7 +49,8 @@ def outcome() -> CheckResult:
 
 
 def test_everything_about_a_finding_is_in_the_report() -> None:
-    written = json.loads(as_json(check_report(outcome(), outcome().sources.get, fixed=1)))
+    text = as_json(check_report(outcome(), outcome().sources.get, fixed=1))
+    written = expanded(json.loads(text), {})
     (finding,) = written["findings"]
     assert "f(a)" in notebook(*CELLS).split("\n")[finding["location"].pop("file_line") - 1]
     assert finding["location"] == {
@@ -60,7 +65,6 @@ def test_everything_about_a_finding_is_in_the_report() -> None:
         "file_end_column": 9,
     }
     assert [(reason["location"]["cell"], reason["note"]) for reason in finding["related"]] == [(2, "made here")]
-    assert finding["claim"] == {"num_labels": 2, "known": True, "name": None, "rate": 0.5}
     assert finding["fix"] == {"title": "write it", "safe": True, "edits": []}
     assert [(one["reason"], one["comment"]["line"]) for one in written["suppressed"]] == [("known", 2), ("known", 2)]
     assert finding["verdict"]["measured"] == {"columns": ["a", {"b": 1}], "ratio": 0.75}
@@ -74,6 +78,29 @@ def test_everything_about_a_finding_is_in_the_report() -> None:
         "fixed": 1,
         "known": 0,
     }
+
+
+def test_what_another_key_says_and_nulls_are_absent() -> None:
+    written = json.loads(as_json(check_report(outcome(), outcome().sources.get), {"raw-dataset": "page"}))
+    assert "null" not in json.dumps(written["findings"])
+    assert "claim" not in written["findings"][0]
+    assert "path" not in written["findings"][0]["related"][0]["location"]
+    assert written["summary"] == {"files": 2, "findings": 1, "suppressed": 2}
+
+
+def test_a_report_is_the_same_after_it_was_written_and_read() -> None:
+    report = check_report(outcome(), outcome().sources.get)
+    whys = {one.rule: one.why for one in report.findings}
+    for known in ({}, whys):
+        assert expanded(json.loads(as_json(report, known)), known) == json.loads(json.dumps(plain_entries(report)))
+
+
+def test_the_course_script_is_reported_in_5_kilobytes() -> None:
+    root = Path(__file__).parent.parent
+    words = ["check", "--isolated", "--no-cache", "--output-format", "json", "fixtures/course/as_published.py"]
+    done = subprocess.run([sys.executable, "-m", "lintrain", *words], cwd=root, capture_output=True, check=False)
+    assert len(json.loads(done.stdout)["findings"]) == 7
+    assert len(done.stdout) < 5_000
 
 
 def test_the_report_obeys_its_schema() -> None:

@@ -9,12 +9,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from benchmarks.history.nearness import is_near, line_after
 from benchmarks.history.table import Fix, Place
 from benchmarks.history.trees import TreeError, write_tree
+from lintrain.report.machine.compact import expanded_finding
 
 QUESTION = ("--isolated", "--no-respect-gitignore", "--no-cache", "--exit-zero", "--output-format", "json")
 
@@ -94,6 +96,7 @@ def _check(fix: Fix, clone: Path, revision: str, folder: Path) -> Checked:
     if not done.stdout:
         raise TreeError(f"{fix.repository}: {done.stderr.strip()[-300:]}")
     report: dict[str, Any] = json.loads(done.stdout)  # Any: what JSON holds
+    whole = partial(expanded_finding, whys={})
     entries = (entry for entry in report["findings"] if entry["rule"] in fix.rules)
-    places = (Place(entry["location"]["path"], entry["location"]["file_line"]) for entry in entries)
+    places = (Place(entry["location"]["path"], entry["location"]["file_line"]) for entry in map(whole, entries))
     return Checked(folder, tuple(places))

@@ -46,7 +46,7 @@ def check_codes(codes: Mapping[str, str]) -> dict[str, list[Reported]]:
         for name, path in paths.items():
             Path(folder, name).write_text(codes[path], encoding="utf-8")
         report = _check(folder)
-    if report["crashes"]:
+    if report.get("crashes"):
         raise RuntimeError(f"lintrain crashed: {report['crashes']}")
     found: dict[str, list[Reported]] = {path: [] for path in codes}
     for entry in report["findings"]:

@@ -11,7 +11,8 @@ import click
 
 from lintrain._version import __version__
 from lintrain.cli._output import CommandError, say, write_document, write_for_people
-from lintrain.report.machine.document import FORMAT, CheckReport, without_suppressed
+from lintrain.report.machine.compact import expanded
+from lintrain.report.machine.document import FORMAT, CheckReport, whys_of, without_suppressed
 from lintrain.report.machine.merging import join, open_sources, reopened
 from lintrain.report.machine.wording import unjudged_files
 from lintrain.report.text.findings import people_blocks
@@ -117,7 +118,6 @@ def _as_check(probe: dict[str, Any]) -> dict[str, Any]:
     script = cast("dict[str, object]", record).get("script") if isinstance(record, dict) else None
     entry = {"script": script, "exit_code": probe.get("exit_code"), "reason": probe.get("reason")}
     counts: dict[str, object] = {"files": 1, "findings": len(findings), "levels": {}, "rules": {}}
-    counts |= {"suppressed": 0, "fixed": 0, "known": 0}
     shared = {name: probe.get(name) for name in ("format", "lintrain", "findings", "sources")}
     return {**shared, "crashes": [], "summary": counts, "probes": [entry]}
 
@@ -134,7 +134,11 @@ def _validated(file: Path, document: dict[str, Any]) -> CheckReport:
             "write the report again with this version"
         )
     try:
-        return TypeAdapter(CheckReport).validate_python(document)
+        whole = expanded(document, whys_of(load_rules()))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise CommandError(f"{file}: {NOT_A_REPORT}") from error
+    try:
+        return TypeAdapter(CheckReport).validate_python(whole)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

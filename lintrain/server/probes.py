@@ -24,6 +24,8 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
+from lintrain.report.machine.compact import expanded_finding
+from lintrain.report.machine.document import whys_of
 from lintrain.rule import Rule
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.kept_verdicts import NOT_KEPT
@@ -230,10 +232,12 @@ def measured_findings(report: Json, folder: str) -> dict[str, tuple[str, list[Re
     Paths are relative to the folder that the probe was started in. Findings of the static check are included.
     """
     found: dict[str, list[Json]] = {}
-    for one in report["findings"]:
+    files = load_rules()
+    whys = whys_of(files)
+    for one in (expanded_finding(each, whys) for each in report["findings"]):
         path = os.path.normpath(os.path.join(folder, one["location"]["path"]))  # noqa: PTH118 - paths are strings here
         found.setdefault(path, []).append(one)
-    rules = {rule.name: rule.rule for rule in load_rules()}
+    rules = {rule.name: rule.rule for rule in files}
     return {path: each for path, entries in found.items() if (each := _of_file(path, entries, rules))}
 
 

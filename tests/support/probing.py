@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lintrain.report.machine.compact import expanded_finding
+
 ROOT = Path(__file__).parents[2]
 WARM_PYTHON = "LINTRAIN_TESTS_PYTHON"
 """Names the Python that probes run scripts with, where it is not the one that runs the tests."""
@@ -46,6 +48,20 @@ trainer = Trainer(
 MENDED = HEAD + REST + "trainer.train()\n"
 
 
+class Sparse(dict[str, Any]):
+    """An object of a report: what is absent in it is None."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def read_document(text: str) -> Any:
+    """The report of a probe, its findings with every key."""
+    document = json.loads(text, object_hook=Sparse)
+    document["findings"] = [expanded_finding(one, {}) for one in document["findings"]]
+    return document
+
+
 @dataclass(frozen=True)
 class Probed:
     """What came of one probe."""
@@ -56,7 +72,7 @@ class Probed:
 
     @property
     def document(self) -> Any:
-        return json.loads(self.out)
+        return read_document(self.out)
 
     @property
     def run(self) -> Any:

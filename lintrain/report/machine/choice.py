@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lintrain.report.machine.document import CheckReport, as_json, as_json_lines
+from lintrain.report.machine.document import CheckReport, as_json, as_json_lines, whys_of
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import FindSource
 from lintrain.text import escaped_json, escaped_xml, shown
@@ -26,7 +26,7 @@ def program_text(
     """
     match name:
         case "json":
-            return escaped_json(as_json(report)) + "\n"
+            return escaped_json(as_json(report, whys_of(rules, report.named))) + "\n"
         case "json-lines":
             return escaped_json(as_json_lines(report))
         case "sarif":

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from lintrain.model.level import Level
 from lintrain.model.verdict import Outcome
+from lintrain.report.machine.compact import MAY_BE_ABSENT, compact, compact_finding
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text import plain
 
-FORMAT: Final = 2
+if TYPE_CHECKING:
+    from lintrain.rulebook import RuleFile
+
+FORMAT: Final = 3
 """The version of the JSON reports; it grows whenever a program that reads them must change."""
 
 
@@ -151,7 +155,7 @@ class CheckReport:
     `sources` has the SHA-256 of each file with findings, by path; `probes` lists the probes that gave the verdicts.
     """
 
-    format: Literal[2]
+    format: Literal[3]
     lintrain: str
     findings: tuple[FindingEntry, ...]
     crashes: tuple[CrashEntry, ...]
@@ -162,9 +166,21 @@ class CheckReport:
     unjudged: tuple[UnjudgedEntry, ...] = ()
 
     @property
+    def named(self) -> set[str]:
+        """The rules of all findings, suppressed ones too."""
+        return {one.rule for one in (*self.findings, *(each.finding for each in self.suppressed))}
+
+    @property
     def problems(self) -> list[FindingEntry]:
         """The findings to act on: all of them, without those that a probe in this report refuted."""
         return [one for one in self.findings if not (self.probes and is_refuted(one))]
+
+
+def whys_of(rules: Iterable[RuleFile], named: Container[str] | None = None) -> dict[str, str]:
+    """The first paragraph of the pages of these rules, by name: of all, or of the named ones."""
+    from lintrain.check.one_file import first_paragraph
+
+    return {rule.name: first_paragraph(rule.manual.why) for rule in rules if named is None or rule.name in named}
 
 
 def without_suppressed(report: CheckReport) -> CheckReport:
@@ -177,14 +193,34 @@ def is_refuted(entry: FindingEntry) -> bool:
     return entry.verdict is not None and entry.verdict.outcome is Outcome.REFUTED
 
 
-def as_json(report: CheckReport) -> str:
-    """The report as JSON."""
-    return json.dumps(plain(asdict(report)), indent=2, ensure_ascii=False)
+def as_json(report: CheckReport, whys: Mapping[str, str] | None = None) -> str:
+    """The report as JSON, without what may be absent: `whys` has the first paragraph of the page of each rule."""
+    return written_json(compact(plain_entries(report), whys or {}))
 
 
 def as_json_lines(report: CheckReport) -> str:
     """One line of JSON per finding."""
-    return "".join(f"{json.dumps(plain(asdict(one)), ensure_ascii=False)}\n" for one in report.findings)
+    findings = plain_entries(report)["findings"]
+    return "".join(f"{_written(compact_finding(one, {}))}\n" for one in findings)
+
+
+def plain_entries(report: CheckReport) -> dict[str, Any]:
+    """The report as JSON values; the claims of findings are for `lintrain judge` alone."""
+    document: dict[str, Any] = cast("dict[str, Any]", plain(asdict(report)))  # Any: JSON
+    for one in (*document["findings"], *(each["finding"] for each in document["suppressed"])):
+        one["claim"] = {}
+    return document
+
+
+def written_json(document: Mapping[str, Any]) -> str:
+    """A report as text: a line for each finding, so that a difference of two reports can be read."""
+    rest = {name: value for name, value in document.items() if name != "findings"}
+    findings = ",\n".join(map(_written, document["findings"]))
+    return f'{_written(rest).removesuffix("}")},"findings":[\n{findings}\n]}}'
+
+
+def _written(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def check_report_schema() -> dict[str, Any]:  # Any: a JSON schema is a tree of whatever JSON holds
@@ -194,4 +230,7 @@ def check_report_schema() -> dict[str, Any]:  # Any: a JSON schema is a tree of 
     from lintrain.report.machine.document import CheckReport
 
     schema = TypeAdapter(CheckReport).json_schema(mode="serialization")
+    for name, definition in {**schema["$defs"], "CheckReport": schema}.items():
+        absent = MAY_BE_ABSENT.get(name, ())
+        definition["required"] = [one for one in definition.get("required", ()) if one not in absent]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

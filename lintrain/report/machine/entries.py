@@ -35,6 +35,9 @@ from lintrain.report.machine.wording import from_root
 from lintrain.source.source import FindSource, Source
 from lintrain.source.suppression import Suppression
 
+FINGERPRINT = 32
+"""Digits of a fingerprint: 128 bits."""
+
 EditsOf = Callable[[Source, Fix], Sequence[TextEdit]]
 
 
@@ -121,7 +124,7 @@ class _Fingerprints:
         known = hashed.digest()
         hashed.update(f"\0{self._seen[known]}".encode())
         self._seen[known] += 1
-        return hashed.hexdigest()
+        return hashed.hexdigest()[:FINGERPRINT]
 
     def _code_at(self, location: Location, source: Source) -> str:
         """The code of a line with normalized spaces, cached for lines with many findings."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lintrain._version import __version__
 from lintrain.report.text.style import Style
@@ -62,20 +61,23 @@ def judgement_page(judgement: Judgement) -> str:
 
 def judgement_json(judgement: Judgement) -> str:
     """The evidence and the report as JSON."""
-    from lintrain.report.machine.document import FORMAT
+    from lintrain.report.machine.compact import compact_finding, without_nulls
+    from lintrain.report.machine.document import FORMAT, whys_of, written_json
 
     report = check_report(judgement)
+    whys = whys_of(load_rules(), report.named)
+    explanation = _explanation(judgement)
     document: dict[str, Any] = {  # Any: JSON
         "format": FORMAT,
         "lintrain": __version__,
         "exit_code": judgement.conclusion.exit_code,
         "reason": judgement.conclusion.reason,
-        "explanation": _explanation(judgement),
-        "findings": [dataclasses.asdict(entry) for entry in report.findings],
+        **({"explanation": explanation} if explanation else {}),
         "sources": report.sources,
-        "probe": {**dataclasses.asdict(judgement.record), "findings": []},
+        "probe": without_nulls({**dataclasses.asdict(judgement.record), "findings": []}),
+        "findings": [compact_finding(dataclasses.asdict(entry), whys) for entry in report.findings],
     }
-    return json.dumps(plain(document), indent=2, ensure_ascii=False) + "\n"
+    return written_json(cast("dict[str, Any]", plain(document))) + "\n"
 
 
 def _explanation(judgement: Judgement) -> dict[str, Any] | None:
