@@ -114,7 +114,7 @@ def test_an_unknown_option_exits_with_2(capsys: pytest.CaptureFixture[str]) -> N
 def test_help_lists_the_commands_and_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = re.sub(" +", " ", capsys.readouterr().out)
-    for line in ("check Find mistakes", "explain Explain one rule", "rules List the rules", "schema Print"):
+    for line in ("check Find mistakes", "explain Explain a rule, a stage", "rules List the rules", "schema Print"):
         assert line in shown
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"lintrain {__version__}\n"
@@ -123,3 +123,31 @@ def test_help_lists_the_commands_and_the_version_is_told(capsys: pytest.CaptureF
 def test_the_exit_codes_are_told_by_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--help"]) == 0
     assert "Exit codes:\n    0  no findings\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "absent"),
+    [
+        ("loop", "loop", "\nmodel\n"),
+        ("learning rate warmup", "optimizer", "raw-dataset"),
+        ("padding", "tokenization", "\nx"),
+    ],
+)
+def test_rules_are_explained_by_stage_and_by_words(
+    asked: str, first: str, absent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", asked]) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0] == first
+    assert absent not in shown
+    assert shown.endswith("`lintrain explain RULE` shows a page\n")
+
+
+def test_rules_about_words_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "learning rate warmup", "--output-format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "warmup-exceeds-training"
+
+
+def test_words_on_no_page_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "xyzzy plugh"]) == 2
+    assert "no known error is in this text" in capsys.readouterr().err

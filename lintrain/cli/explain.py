@@ -1,40 +1,69 @@
-"""`lintrain explain`: the documentation of one rule, or the cause of an error."""
+"""`lintrain explain`: the documentation of one rule, the rules of a stage or about a text, or the cause of an error."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from difflib import SequenceMatcher
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lintrain.cli.completion import complete_rules
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-@click.command(short_help="Explain one rule, or an error.")
-@click.argument("rule", metavar="RULE|ERROR|FILE", shell_complete=complete_rules)
+    from lintrain.report.text.pages import Page
+
+UNBOUNDED = 1_000
+"""Columns if the output is not a terminal: one line per rule."""
+
+LONGEST_NAME = 200
+
+NEAR = 0.8
+"""From here on, a text that is no rule is a misspelt one."""
+
+
+@click.command(short_help="Explain a rule, a stage or an error.")
+@click.argument("rule", metavar="RULE|STAGE|TEXT|FILE", shell_complete=complete_rules)
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", help="Format of the page.")
 def command(rule: str, output_format: str) -> None:
     """Explain RULE: the mistake, its consequence, examples, and when it is fine.
 
-    The text of an ERROR, or a FILE with a traceback (`-` is stdin), is explained by its likely causes, in order.
+    STAGE (`data`, `loop`, ...) lists the rules of a stage of training. The TEXT of an error, or a FILE with a traceback
+    (`-` is stdin), is explained by its likely causes, in order. Any other text lists the rules whose pages contain its
+    words.
     """
     import json
 
     from lintrain.check.selection import nearest
     from lintrain.cli._output import CommandError, write_report
-    from lintrain.report.text.pages import address_of, as_plain_page, page_text, pages
+    from lintrain.report.text.pages import address_of, as_plain_page, page_text, pages, pages_about
     from lintrain.report.text.style import style_of
     from lintrain.rulebook import load_rules
     from lintrain.settings.loading import load_settings
     from lintrain.settings.settings import UsageError
 
-    by_name = {page.name: page for page in pages(load_rules())}
+    all_pages = pages(load_rules())
+    by_name = {page.name: page for page in all_pages}
     page = by_name.get(rule.strip().lower().replace("_", "-"))
-    if page is None and (text := _error_text(rule)) is not None:
-        _explain_error(text, output_format)
+    about = pages_about(rule, all_pages)
+    if page is None and not about.is_stage and (text := _error_text(rule)) is not None:
+        try:
+            _explain_error(text, output_format)
+        except CommandError:
+            if not about.pages or Path(rule[:LONGEST_NAME]).is_file():
+                raise
+            _list(about.pages, output_format)
+        return
+    near = "" if page else nearest(rule, by_name)
+    is_misspelt = near and SequenceMatcher(None, rule, near).ratio() > NEAR
+    if page is None and about.pages and (about.is_stage or not is_misspelt):
+        _list(about.pages, output_format)
         return
     if page is None:
-        near = nearest(rule, by_name)
         hint = f"did you mean `{near}`?" if near else "`lintrain rules` lists all rules"
         raise CommandError(f"unknown rule `{rule}` ({hint})")
     try:
@@ -45,6 +74,23 @@ def command(rule: str, output_format: str) -> None:
         write_report(json.dumps(as_plain_page(page, address), indent=2) + "\n")
     else:
         write_report(page_text(page, style_of(sys.stdout), address))
+
+
+def _list(listed: Sequence[Page], output_format: str) -> None:
+    """Write the names and titles of rules, as `lintrain rules` does."""
+    import json
+
+    from lintrain.cli._output import write_report
+    from lintrain.report.text.pages import as_plain, table
+    from lintrain.report.text.style import style_of
+
+    if output_format == "json":
+        write_report(json.dumps([as_plain(page) for page in listed], indent=2) + "\n")
+        return
+    style = style_of(sys.stdout)
+    if not sys.stdout.isatty():
+        style = replace(style, width=UNBOUNDED)
+    write_report("\n".join([*table(listed, style), "", "`lintrain explain RULE` shows a page"]) + "\n")
 
 
 def _error_text(argument: str) -> str | None:

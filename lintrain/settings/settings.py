@@ -88,6 +88,7 @@ Format = Literal[
     "azure",
     "sarif",
     "html",
+    "agent",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 

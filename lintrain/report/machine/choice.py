@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from lintrain.report.machine.document import CheckReport, as_json, as_json_lines, whys_of
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import FindSource
-from lintrain.text import escaped_json, escaped_xml, shown
+from lintrain.text import escaped_json, escaped_xml, for_terminal, shown
 
-WITH_EDITS = frozenset({"json", "json-lines", "rdjson", "sarif"})
+WITH_EDITS = frozenset({"agent", "json", "json-lines", "rdjson", "sarif"})
 """Formats that contain the edits of fixes."""
 
 
@@ -25,6 +25,10 @@ def program_text(
     `documentation` is the address of the documentation site that links to rules start with.
     """
     match name:
+        case "agent":
+            from lintrain.report.machine.agent import agent_report
+
+            return for_terminal(agent_report(report, find_source))
         case "json":
             return escaped_json(as_json(report, whys_of(rules, report.named))) + "\n"
         case "json-lines":

@@ -10,6 +10,7 @@ from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import plain
 from lintrain.settings.settings import FOR_PEOPLE
+from lintrain.text import for_terminal
 from lintrain.verdicts.endings.explaining import explain
 from lintrain.verdicts.judgement import Judgement
 
@@ -26,6 +27,10 @@ def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
             return judgement_json(judgement)
         case "html":
             return judgement_page(judgement)
+        case "agent":
+            from lintrain.report.machine.agent import agent_judgement
+
+            return for_terminal(agent_judgement(judgement, check_report(judgement)))
         case name if name in FOR_PEOPLE:
             return _list(judgement, name, style)
         case _:

@@ -6,6 +6,7 @@ The effective settings as TOML.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import groupby
@@ -101,6 +102,39 @@ def table(all_pages: Iterable[Page], style: Style) -> Iterator[str]:
 def _marks(page: Page) -> str:
     fix = f"{page.fix} fix" if page.fix in ("safe", "unsafe") else "fix" if page.fix else ""
     return f"{'text' if page.text else '':4} {'probe' if page.probe else '':5} {fix:10}"
+
+
+MOST_ABOUT = 12
+"""Rules that are listed for a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The rules of a stage, or those whose pages contain the words of a text, the nearest first."""
+
+    pages: tuple[Page, ...]
+    is_stage: bool
+
+
+def pages_about(text: str, all_pages: Iterable[Page]) -> About:
+    """The rules that a stage or a text is about."""
+    listed = list(all_pages)
+    of_stage = tuple(page for page in listed if page.stage == text.strip().lower())
+    if of_stage:
+        return About(of_stage, is_stage=True)
+    wanted = {word.rstrip("s") for word in re.findall(r"[a-z0-9]{3,}", text.lower())}
+    scored = ((_score(page, wanted), page) for page in listed) if wanted else iter(())
+    found = sorted((one for one in scored if one[0]), key=lambda one: (-one[0], one[1].name))
+    return About(tuple(page for _, page in found[:MOST_ABOUT]), is_stage=False)
+
+
+def _score(page: Page, wanted: set[str]) -> int:
+    """0 if a word is not on the page; words in the name and the title count more."""
+    whole = f"{page.manual.title} {page.manual.why} {' '.join(page.manual.sections.values())}".lower()
+    head = f"{page.name} {page.manual.title}".lower()
+    if not all(re.search(rf"\b{word}", f"{page.name} {whole}") for word in wanted):
+        return 0
+    return 1 + sum(2 + (word in page.name) for word in wanted if re.search(rf"\b{word}", head))
 
 
 def as_plain(page: Page) -> dict[str, object]:
