@@ -29,8 +29,8 @@ def test_a_rule_may_write_the_name_of_every_stage() -> None:
     assert set(EXTRAS) <= set(StageName)
 
 
-def test_a_process_sends_every_field_of_the_evidence_but_its_stages() -> None:
-    assert set(EvidenceFields.__annotations__) == {each.name for each in fields(Evidence)} - {"stages"}
+def test_a_process_sends_every_field_of_the_evidence_but_its_stages_and_its_repairs() -> None:
+    assert set(EvidenceFields.__annotations__) == {each.name for each in fields(Evidence)} - {"stages", "repairs"}
 
 
 def test_an_unknown_field_is_an_error_in_the_tests() -> None:

@@ -34,6 +34,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text import read_size
 from lintrain.verdicts.conclusion import NOT_JUDGED
 from lintrain.verdicts.judgement import Judgement, judge_record
+from lintrain.verdicts.repairs import Repairs
 from lintrain.verdicts.static_findings import StaticFindings, start_check
 
 OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "by-hand", "time", "memory", "probe-failed")
@@ -91,7 +92,7 @@ def probe(options: ProbeOptions) -> int:
         checked = start_check(str(entry.script), options.select, options.ignore, options.config)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
         try:
-            record = _run(options, entry, python, kept)
+            record = _run(options, entry, python, kept, Repairs(str(entry.script), checked))
             with as_command_errors():
                 static = checked()
         except NoRoomError as error:
@@ -142,7 +143,7 @@ def _entry(started: Launched, python: str) -> Entry:
     return Entry(script, started.arguments, started.module, started.environment, started.shortcuts)
 
 
-def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None) -> Record:
+def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, repairs: Repairs) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
     echo = sys.stderr.buffer if options.verbose else None
     wanted = Wanted(
@@ -156,6 +157,7 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None) ->
         offline=options.offline,
         kept=kept,
         echo=echo,
+        choose_repairs=repairs,
     )
     with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
         try:

@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 
 
 class EvidenceFields(TypedDict, total=False):
-    """Every field of `Evidence` but `stages`, which are events of their own; sequences where `Evidence` has tuples."""
+    """Every field of `Evidence` but `stages`, which are events of their own, and `repairs`, which the parent makes.
+
+    Sequences where `Evidence` has tuples.
+    """
 
     script: str
     framework: str

@@ -49,6 +49,7 @@ from lintrain.evidence.responses import MetricUse as MetricUse
 from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
 from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
 from lintrain.evidence.stages import Failure as Failure
+from lintrain.evidence.stages import Repair as Repair
 from lintrain.evidence.stages import Stage as Stage
 from lintrain.evidence.stages import StageName as StageName
 from lintrain.evidence.stages import StageStatus as StageStatus
@@ -84,6 +85,7 @@ class Evidence:
     (`padding`), freezes with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`);
     and the last line of a `forward` that returns nothing.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
+    `repairs` are fixes with which the script ran: the probe went on after an earlier run had failed without them.
     """
 
     script: str
@@ -127,6 +129,7 @@ class Evidence:
     ended_in: Location | None = None
     shortcuts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    repairs: tuple[Repair, ...] = ()
 
     @property
     def location(self) -> Location:
@@ -168,6 +171,10 @@ class Evidence:
         """Whether top-level code at a location, outside of any branch, certainly ran: the script passed it."""
         reached = self.call or (self.failure.reached if self.failure else None)
         return reached is not None and reached.path == location.path and location.end_line < reached.line
+
+    def is_repaired(self, rule: str, location: Location) -> bool:
+        """Whether the run had a finding's fix, so that it shows nothing about the finding."""
+        return any(repair.rule == rule and repair.location == location for repair in self.repairs)
 
     def never_came_to(self, location: Location) -> bool:
         """Whether the run was ended above a location: nothing there was executed or defined."""

@@ -161,6 +161,21 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """What a probe changed in the script's text to go on after a failing stage: the fix of a confirmed finding."""
+
+    rule: str
+    text: str
+    location: Location
+
+    @property
+    def code(self) -> str:
+        """The code that the fix writes, if its title names it: "`num_labels=3`"."""
+        quoted = self.text.split("`")[1:2]
+        return f"`{quoted[0]}`" if quoted else self.text
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """One stage of the probe: passed, failed (with its error) or not reached (with the reason); wall seconds."""
 

@@ -41,7 +41,8 @@ def conclude(
     """
     mistakes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
     counted = [finding for finding in mistakes if finding.level is not Level.NOTE]
-    failing = [stage for run in record.runs if (stage := run.failed_stage) and stage.name not in BEFORE_TRAINING]
+    as_written = [run for run in record.runs if not run.repairs]
+    failing = [stage for run in as_written if (stage := run.failed_stage) and stage.name not in BEFORE_TRAINING]
     error = failing[0].failure if failing else error_before_training(record)
     cause = explain(error) if error else Explanation()
     if counted:
@@ -67,7 +68,7 @@ def conclude(
 def error_before_training(record: Record) -> Failure | None:
     """The error of the script that ended a probe outside of any stage of training; None if another thing ended it."""
     ending = record.ending
-    if ending.kind is EndingKind.CRASHED:
+    if ending.kind is EndingKind.CRASHED or any(run.repairs for run in record.runs):
         return next((run.failure for run in record.runs if run.failure), None)
     if ending.kind is EndingKind.STOPPED and ending.reason:
         kind, _, message = ending.reason.partition(": ")

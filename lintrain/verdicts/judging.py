@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lintrain.builtin import UndefinedName
 from lintrain.evidence.run import Evidence, Failure
@@ -26,7 +27,7 @@ def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable
     found.
     """
     by_name = {rule.name: rule.rule for rule in rules}
-    judged = [(finding, _best(_verdicts(finding, by_name.get(finding.rule), runs))) for finding in findings]
+    judged = [(finding, _verdict(finding, by_name.get(finding.rule), runs)) for finding in findings]
     known = {
         (finding.rule, finding.location.line) for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED
     }
@@ -71,10 +72,30 @@ def _said(cause: Explanation, failure: Failure) -> str:
     return cause.fact or next(iter(failure.message.splitlines()), "")
 
 
-def _best(verdicts: list[Verdict]) -> Verdict:
-    if not verdicts:
+def _verdict(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> Verdict:
+    """The best verdict of all runs in which the finding was not repaired; of undecided ones that of the last run."""
+    about = [run for run in runs if not run.is_repaired(finding.rule, finding.location)]
+    if not about:
         return Verdict.inconclusive("no training call was reached")
-    return max(verdicts, key=lambda verdict: STRENGTH[verdict.outcome])
+    verdicts = [_with_repairs(one, run) for one, run in zip(_verdicts(finding, rule, about), about, strict=True)]
+    best = max(verdicts, key=lambda verdict: STRENGTH[verdict.outcome])
+    return verdicts[-1] if best.outcome is Outcome.INCONCLUSIVE and about[-1].repairs else best
+
+
+def _with_repairs(verdict: Verdict, run: Evidence) -> Verdict:
+    """A verdict that says with what the script was repaired when it was measured."""
+    if not run.repairs or verdict.outcome is Outcome.INCONCLUSIVE:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason} ({repaired_with(run)})")
+
+
+def repaired_with(run: Evidence) -> str:
+    """The repairs of a run in a few words: "with `num_labels=3` in line 20"."""
+    lines = sorted({repair.location.line for repair in run.repairs})
+    if len(run.repairs) == 1:
+        return f"with {run.repairs[0].code} in line {lines[0]}"
+    *others, last = map(str, lines)
+    return f"with lines {', '.join(others)} and {last} repaired" if others else f"with line {last} repaired"
 
 
 def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> list[Verdict]:
@@ -83,11 +104,8 @@ def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> 
     if rule is not None:
         return [_guarded(rule, finding, evidence) for evidence in runs]
     verify = BUILTIN_VERDICTS.get(finding.rule)
-    return (
-        [verify(finding, evidence) for evidence in runs]
-        if verify
-        else [Verdict.inconclusive("one batch cannot show it")]
-    )
+    unknown = Verdict.inconclusive("one batch cannot show it")
+    return [verify(finding, evidence) if verify else unknown for evidence in runs]
 
 
 def _guarded(rule: Rule, finding: Finding, evidence: Evidence) -> Verdict:
@@ -116,7 +134,7 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
     for rule in rules:
         for evidence in runs:
             try:
-                yield from rule.inspect(evidence)
+                yield from ((finding, _with_repairs(verdict, evidence)) for finding, verdict in rule.inspect(evidence))
             except Exception as error:  # noqa: BLE001 - as above
                 failed = rule.finding(evidence.location, f"`{rule.name}` could not be judged")
                 yield failed, Verdict.inconclusive(failed_rule(rule, error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from lintrain.check.result import Reported
@@ -27,7 +28,7 @@ def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, fin
         _header(record, conclusion),
         tag(
             "main",
-            [_run(evidence, find_source) for evidence in record.runs] or _nothing(record),
+            list(_runs(record.runs, find_source)) or _nothing(record),
             joined(_notes("Blocked requests", record.ending.notes)),
             tag("section", tag("h2", "Findings"), findings(judged, find_source), id="findings"),
         ),
@@ -52,11 +53,31 @@ def _nothing(record: Record) -> Markup:
     return section("Last lines of the script's output", output) if output else joined()
 
 
+def _runs(runs: Sequence[Evidence], find_source: FindSource) -> Iterator[Markup]:
+    """Every run; of those that the probe went on after only the error."""
+    for run, following in zip_longest(runs, runs[1:]):
+        if following is not None and following.repairs:
+            yield _failed_run(run, find_source)
+        elif run is not None:
+            yield _run(run, find_source)
+
+
+def _failed_run(evidence: Evidence, find_source: FindSource) -> Markup:
+    return tag("section", tag("h2", _title(evidence)), _repairs(evidence), failure(evidence, find_source))
+
+
+def _repairs(evidence: Evidence) -> Markup:
+    """The fixes with which a run was made, in memory only."""
+    fixes = [f"line {each.location.line}: {each.text} (`{each.rule}`)" for each in evidence.repairs]
+    return joined(_notes("Fixes that were tried, in memory only", fixes))
+
+
 def _run(evidence: Evidence, find_source: FindSource) -> Markup:
     return tag(
         "section",
         tag("h2", _title(evidence)),
         tag("p", ", ".join(f"{name} {version}" for name, version in evidence.versions.items()), class_="where"),
+        _repairs(evidence),
         picture(evidence),
         failure(evidence, find_source),
         section("Stages", _stages(evidence, find_source)),
@@ -68,7 +89,8 @@ def _run(evidence: Evidence, find_source: FindSource) -> Markup:
 def _title(evidence: Evidence) -> str:
     what = evidence.model.name if evidence.model else Path(evidence.script).name
     under = f" under {evidence.trainer}" if evidence.trainer else ""
-    return f"{what}{under} on {evidence.device}"
+    fixed = f", with {len(evidence.repairs)} fix{'es' if len(evidence.repairs) > 1 else ''}" if evidence.repairs else ""
+    return f"{what}{under} on {evidence.device}{fixed}"
 
 
 def _stages(evidence: Evidence, find_source: FindSource) -> Markup:

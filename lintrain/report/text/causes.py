@@ -44,10 +44,11 @@ def likely_cause(text: str) -> str:
     return next(iter(explain(failure).causes), "") if failure else ""
 
 
-def remark_lines(failure: Failure, style: Style) -> Iterator[str]:
-    """The same for a terminal, one remark a line."""
+def remark_lines(failure: Failure, style: Style, *, is_brief: bool = False) -> Iterator[str]:
+    """The same for a terminal, one remark a line; only the cause in a brief form."""
     for label, text in cause_lines(failure):
-        yield from _remark(label, text, style)
+        if not is_brief or label in ("cause", "likely"):
+            yield from _remark(label, text, style)
 
 
 def _remark(label: str, text: str, style: Style) -> Iterator[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lintrain._version import __version__
+from lintrain.evidence.run import Evidence
 from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import plain
@@ -43,18 +45,38 @@ def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
 def judgement_text(judgement: Judgement, style: Style) -> str:
     """The full report for a terminal."""
     from lintrain.report.text.findings import full
-    from lintrain.report.text.stages import device_lines, failure_lines, note_lines, run_lines
+    from lintrain.report.text.stages import attempt_lines, device_lines, failure_lines, note_lines, run_lines
     from lintrain.report.text.style import printable
 
     record, find_source = judgement.record, judgement.sources.get
-    blocks = ["\n".join(run_lines(run, style, find_source)) for run in record.runs]
+    groups = attempts_of(record.runs)
+    blocks = [
+        "\n".join(
+            run_lines(group[0], style, find_source) if len(group) == 1 else attempt_lines(group, style, find_source)
+        )
+        for group in groups
+    ]
     if devices := list(device_lines(record.runs)):
         blocks.append("\n".join(f"  {line}" for line in devices))
     if notes := list(note_lines(record.ending.notes, style)):
         blocks.append("\n".join(notes))
-    blocks += ["\n".join(failure_lines(run, style, find_source)) for run in record.runs if run.failure]
+    for group in groups:
+        for run in (each for each in group if each.failure):
+            is_brief = run not in (group[0], group[-1])
+            blocks.append("\n".join(failure_lines(run, style, find_source, is_brief=is_brief)))
     blocks += full(judgement.judged, find_source, style)
     return style.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
+
+
+def attempts_of(runs: Sequence[Evidence]) -> list[list[Evidence]]:
+    """The runs in groups: one on a device, with those that went on after its failing stage."""
+    groups: list[list[Evidence]] = []
+    for run in runs:
+        if run.repairs and groups:
+            groups[-1].append(run)
+        else:
+            groups.append([run])
+    return groups
 
 
 def judgement_page(judgement: Judgement) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lintrain.evidence.run import Evidence, Stage
@@ -30,6 +31,10 @@ STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 def run_lines(evidence: Evidence, style: Style, find_source: FindSource = no_source) -> Iterator[str]:
     """A heading, the stages, and samples of decoded training rows."""
     yield from _wrapped("", _heading(evidence), 2, style)
+    yield from _body(evidence, style, find_source)
+
+
+def _body(evidence: Evidence, style: Style, find_source: FindSource) -> Iterator[str]:
     for stage in evidence.stages:
         if stage.status != "not reached":
             yield from _stage(evidence, stage, style, find_source)
@@ -37,6 +42,29 @@ def run_lines(evidence: Evidence, style: Style, find_source: FindSource = no_sou
     for sample in samples(evidence):
         yield f"    {style.paint('sample', dim=True)}  {clip(printable(sample), style.width - 12)}"
     yield from note_lines((*evidence.shortcuts, *evidence.notes), style)
+
+
+def attempt_lines(attempts: Sequence[Evidence], style: Style, find_source: FindSource = no_source) -> Iterator[str]:
+    """The runs of a probe that went on after failing stages: what failed, the fixes tried, and the stages of the last.
+
+    A stage that fails in two runs in a row with the same error is shown once.
+    """
+    last = attempts[-1]
+    yield from _wrapped("", _heading(last), 2, style)
+    for run, following in pairwise(attempts):
+        for stage in run.stages:
+            if stage.status == "failed" and not _fails_again(stage, following):
+                yield from _stage(run, stage, style, find_source)
+        for repair in following.repairs[len(run.repairs) :]:
+            text = f"{line_of(repair.location, find_source)}: {repair.text} ({repair.rule})"
+            yield from _wrapped(f"    {style.paint('tried', dim=True)}   ", text, 12, style)
+    yield from _body(last, style, find_source)
+    yield from note_lines(["the script's file is unchanged: fixes are tried in memory"], style)
+
+
+def _fails_again(stage: Stage, following: Evidence) -> bool:
+    later = following.stage(stage.name)
+    return later is not None and later.failure is not None and _error(later) == _error(stage)
 
 
 def note_lines(notes: Iterable[str], style: Style) -> Iterator[str]:
@@ -115,8 +143,13 @@ def samples(evidence: Evidence) -> Iterator[str]:
         yield f"{sample.label}{name}: {sample.text}" if is_of_the_row else sample.text
 
 
-def failure_lines(evidence: Evidence, style: Style, find_source: FindSource = no_source) -> Iterator[str]:
-    """The error of the first failed stage: the user's line first, then the frames in the library."""
+def failure_lines(
+    evidence: Evidence, style: Style, find_source: FindSource = no_source, *, is_brief: bool = False
+) -> Iterator[str]:
+    """The error of the first failed stage: the user's line first, then the frames in the library.
+
+    A brief one has only the cause: it is that of a finding, which is shown with its fix.
+    """
     stage = evidence.failed_stage
     failure = stage.failure if stage else None
     if stage is None or failure is None:
@@ -129,9 +162,9 @@ def failure_lines(evidence: Evidence, style: Style, find_source: FindSource = no
     for line in message[:6]:
         for part in _fitted(printable(line), style.width - 2):
             yield f"  {style.paint(part, 'red')}"
-    for frame in failure.frames:
+    for frame in () if is_brief else failure.frames:
         yield f"    {style.paint(clip(printable(frame), style.width - 4), dim=True)}"
-    yield from remark_lines(failure, style)
+    yield from remark_lines(failure, style, is_brief=is_brief)
 
 
 def device_lines(runs: Sequence[Evidence]) -> Iterator[str]:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StateLoad
-from lintrain.evidence.stages import EndingKind
+from lintrain.evidence.stages import EndingKind, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel
 from lintrain.runtime.child.frames import failure_of, is_probes_own, own_files
+from lintrain.runtime.child.going_on import Questions, run_from_the_top
 from lintrain.runtime.child.library import version_of, wait_for_the_others
 from lintrain.runtime.child.surroundings import Thresholds
 from lintrain.runtime.measure.objects.objects import Objects, Origins, can_be_judged_alone
@@ -46,6 +47,11 @@ PACKAGES = (
     "lightning",
 )
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
+
+
+def is_main_thread() -> bool:
+    """Whether this is the thread that runs the script's own lines."""
+    return threading.current_thread() is threading.main_thread()
 
 
 class ProbeSession:
@@ -89,7 +95,8 @@ class ProbeSession:
         self.launcher = ""
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
         self.knows_origins = self.may_trace = True
-        self._ended = False
+        self._questions = Questions(channel, self.exchange) if request.get("goes_on") else None
+        self._ended = self._has_failed = False
         # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
         # Reentrant, for reporting measures objects, which may raise into `on_own_error`.
         self._lock = threading.RLock()
@@ -157,6 +164,7 @@ class ProbeSession:
 
     def report_stage(self, stage: Stage) -> None:
         """Send the result of a stage."""
+        self._has_failed |= stage.status is StageStatus.FAILED
         self.channel.send("stage", run=0, stage=stage)
 
     def measured(self, **fields: Unpack[EvidenceFields]) -> None:
@@ -185,9 +193,11 @@ class ProbeSession:
             self._end(EndingKind.STOPPED, f"{type(error).__name__}: {error}")
             return
         if self.watch is not None and self.watch.on_error(error):
+            self._measure_the_rest()
+            self.run_again(error)
             self._end(EndingKind.MEASURED, "")
             return
-        self._report_failure(failure_of(error, None), in_construction=self._is_construction(error))
+        self._report_failure(failure_of(error, None), in_construction=self._is_construction(error), error=error)
 
     def refusal(self, error: BaseException) -> str | None:
         """Why an error is of lintrain's making and not the script's; None if it is the script's."""
@@ -217,10 +227,46 @@ class ProbeSession:
         """An optimizer steps in a process that the script started: only the script's own process is followed."""
         self._end(EndingKind.ELSEWHERE, "it trains in processes that it starts itself")
 
+    def run_again(self, error: BaseException | None = None) -> None:
+        """Run the script again with what the parent repaired of a failing stage; return if it repaired nothing."""
+        if self._questions is None or not self._may_go_on() or (repaired := self._questions.ask()) is None:
+            return
+        if error is not None:
+            traceback.clear_frames(error.__traceback__)  # they hold models and data of the run that is over
+        self._start_over()
+        try:
+            run_from_the_top(repaired)
+        except SystemExit:
+            pass  # the script's own end
+        except BaseException as following:  # noqa: BLE001 - as Python's own hook for the script's error
+            self.on_error(following)
+        self.on_exit()
+        self._exit()
+
+    def _may_go_on(self) -> bool:
+        is_ours = self.is_root and not self.channel.is_muted and self.timeline is None
+        return self._has_failed and not self._ended and is_ours and is_main_thread()
+
+    def _start_over(self) -> None:
+        """Forget what is known of the run that failed: another attempt begins."""
+        self.channel.send("attempt")
+        self.started = time.perf_counter()
+        self.measuring = self._has_failed = False
+        self.construction_error = self.construction_location = None
+        self.reproducer = None  # the first error is what the user sees without lintrain
+        self.conflicts, self.tokenizers, self.launcher = {}, {}, ""
+        self.state_loads.clear()
+        if self.watch is not None:
+            self.watch.start_over()
+
     def restart(self, reason: str) -> NoReturn:
         """End this process because a shortcut turned out to be unsound; the parent starts a pass without it."""
         self._end(EndingKind.NEEDS_FULL_DATA, reason)
         self._exit()
+
+    def _measure_the_rest(self) -> None:
+        self._measure_device()
+        self.measured(objects=self._objects(is_measured=True))
 
     def _measure_device(self) -> None:
         if self.device != "cpu" and (found := measure_device()) is not None:
@@ -238,6 +284,9 @@ class ProbeSession:
 
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
+        if self._questions is not None and self._may_go_on():
+            self._measure_the_rest()
+            self.run_again()
         self._end(EndingKind.MEASURED, "")
         # A spawned rank that is not measured: if it ended now, the collective operations of the measured one would
         # fail.
@@ -268,7 +317,7 @@ class ProbeSession:
         fields: EvidenceFields = {**self.facts(), "objects": objects, "shortcuts": self.shortcuts}
         self.report_run(**fields)
 
-    def _report_failure(self, failure: Failure, *, in_construction: bool) -> None:
+    def _report_failure(self, failure: Failure, *, in_construction: bool, error: BaseException | None = None) -> None:
         if self._ended:
             return
         if self.timeline is not None:
@@ -279,6 +328,8 @@ class ProbeSession:
             self.report_stage(Stage.failed(StageName.CONSTRUCTION, failure))
         else:
             self.report_stage(Stage.failed(StageName.SCRIPT, failure, self.elapsed()))
+        if error is not None:
+            self.run_again(error)
         self._end(EndingKind.CRASHED, f"{failure.type}: {failure.message}")
 
     def _end(self, kind: EndingKind, reason: str) -> None:
@@ -286,8 +337,7 @@ class ProbeSession:
             if not self._ended:
                 self._ended = True
                 if kind is EndingKind.MEASURED:
-                    self._measure_device()
-                    self.measured(objects=self._objects(is_measured=True))
+                    self._measure_the_rest()
                 notes = [*self.notes, *self.keeper.summary(), *self.network.summary(self.keeper.others)]
                 self.channel.send("end", kind=kind, reason=reason, notes=notes, files=own_files(), pid=os.getpid())
 

@@ -48,6 +48,8 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "timeline-step": {"step": dict},
     "rank-write": {"path": str, "location": (dict, type(None))},
     "rank-gather": {"gather": dict},
+    "asks": {},
+    "attempt": {},
     "end": {"kind": str, "reason": str, "notes": list, "files": list},
 }
 """What each kind of event has to hold; what the evidence in it holds is validated when it is assembled."""
@@ -179,63 +181,101 @@ class UnknownFieldError(Exception):
     """A measurement was sent under a name that is no field of `Evidence`: a mistake in lintrain."""
 
 
-class Assembly:
-    """The evidence of one pass, growing; `end` is the final event of the process, `running` the stage under way.
+MOST_ATTEMPTS = 32
+BEFORE_IT = "the script ended before it"
+"""Why an attempt that failed did not reach a stage."""
 
-    With `is_strict` an unknown field is an error, as in the tests; else a note names it.
-    """
 
-    is_strict = False
+class _Attempt:
+    """The evidence of one attempt to run the script, growing."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.stages: dict[str, dict[str, Any]] = {}
         self.running: str | None = None
+
+
+class Assembly:
+    """The evidence of one pass, growing; `end` is the final event of the process, `running` the stage under way.
+
+    A process that goes on after a failing stage makes several attempts. With `is_strict` an unknown field is an error,
+    as in the tests; else a note names it.
+    """
+
+    is_strict = False
+
+    def __init__(self) -> None:
+        self._attempts = [_Attempt()]
         self.end: Event | None = None
 
     def add(self, event: Event) -> None:
         """Take in one event; after the final event nothing counts, for it comes from another process of the script."""
         if self.end is not None:
             return
+        latest = self._attempts[-1]
         match event["event"]:
             case "run" | "measured":
-                self.values.update(event["values"])
+                latest.values.update(event["values"])
             case "stage-started":
-                self.running = event["stage"]
+                latest.running = event["stage"]
             case "stage":
-                self.stages[event["stage"]["name"]] = event["stage"]
-                self.running = None
+                latest.stages[event["stage"]["name"]] = event["stage"]
+                latest.running = None
+            case "attempt":
+                self._begin_attempt()
             case "end" if event["kind"] == EndingKind.ELSEWHERE and self.reached_a_run:
                 pass  # other training of the script during the measured run
             case "end":
                 self.end = event
                 # The notes of the end hold all that came before, and what the sandbox added.
-                if self.values and event.get("notes"):
-                    self.values["notes"] = event["notes"]
+                if latest.values and event.get("notes"):
+                    latest.values["notes"] = event["notes"]
             case _:
                 pass
+
+    def _begin_attempt(self) -> None:
+        if len(self._attempts) == MOST_ATTEMPTS:
+            raise UntrustworthyError(f"the script was run more than {MOST_ATTEMPTS} times")
+        self._attempts.append(_Attempt())
+
+    @property
+    def running(self) -> str | None:
+        """The stage under way."""
+        return self._attempts[-1].running
 
     @property
     def reached_a_run(self) -> bool:
         """Whether there is anything to judge."""
-        return bool(self.values)
+        return any(attempt.values for attempt in self._attempts)
 
     def evidence(self, stopped: str) -> Evidence:
-        """The evidence so far; stages without an event are not reached because of `stopped`.
+        """The evidence of the first attempt; stages without an event are not reached because of `stopped`.
 
         Raises UntrustworthyError for values that are no evidence.
         """
+        return self._evidence(self._attempts[0], stopped)
+
+    def attempts(self, stopped: str) -> tuple[Evidence | None, ...]:
+        """The evidence of every attempt, None for one without any; raises as `evidence` does."""
+        last = self._attempts[-1]
+        return tuple(
+            self._evidence(each, stopped if each is last else BEFORE_IT) if each.values else None
+            for each in self._attempts
+        )
+
+    def _evidence(self, attempt: _Attempt, stopped: str) -> Evidence:
         from pydantic import TypeAdapter, ValidationError
 
-        known = {field.name for field in fields(Evidence)}
+        known = {field.name for field in fields(Evidence)} - {"repairs"}  # which the parent knows
         values: dict[str, Any] = {"trainer": "", "call": None, "construction": None}
-        values.update({name: value for name, value in self.values.items() if name in known})
-        values["stages"] = [self.stages.get(name) or _missing(name, stopped) for name in self._expected()]
+        values.update({name: value for name, value in attempt.values.items() if name in known})
+        expected = [*ALWAYS_MEASURED, *(name for name in EXTRAS if name in attempt.stages)]
+        values["stages"] = [attempt.stages.get(name) or _missing(name, stopped) for name in expected]
         try:
             evidence = TypeAdapter(Evidence).validate_python(values)
         except (ValidationError, RecursionError) as error:
             raise UntrustworthyError(f"the values are not valid evidence ({_first_problem(error)})") from error
-        return self._with_note_of(self.values.keys() - known, evidence)
+        return self._with_note_of(attempt.values.keys() - known, evidence)
 
     def _with_note_of(self, unknown: set[str], evidence: Evidence) -> Evidence:
         """Add a note that names unknown fields: their measurements are lost."""
@@ -247,9 +287,6 @@ class Assembly:
         names = [f"`{name[:40]}`" for name in sorted(unknown) if name.isidentifier()][:MOST_NAMED] or ["something"]
         note = f"lintrain measured {', '.join(names)}, which its evidence has no field for"
         return replace(evidence, notes=(*evidence.notes, note))
-
-    def _expected(self) -> list[str]:
-        return [*ALWAYS_MEASURED, *(name for name in EXTRAS if name in self.stages)]
 
 
 def _missing(name: str, stopped: str) -> dict[str, Any]:

@@ -59,7 +59,10 @@ class NoRoomError(Exception):
 
 
 class Launch:
-    """One pass over the script: started, followed, ended; `senders` of its processes may send events."""
+    """One pass over the script: started, followed, ended; `senders` of its processes may send events.
+
+    `answer` is asked after a failing stage, and writes to a file what the process goes on with.
+    """
 
     def __init__(
         self,
@@ -68,9 +71,11 @@ class Launch:
         environment: Mapping[str, str],
         echo: IO[bytes] | None,
         senders: int = 1,
+        answer: Callable[[Assembly], None] | None = None,
     ) -> None:
         self.request = request
         self.assembly = Assembly()
+        self._answer = answer
         exchange = Path(request.exchange)
         self._file = exchange / "request.json"
         try:
@@ -171,6 +176,8 @@ class Launch:
     def _listen(self, listen: Callable[[Event], None]) -> None:
         for event in self._events.new_events():
             self.assembly.add(event)
+            if event["event"] == "asks" and self._answer is not None:
+                self._answer(self.assembly)
             listen(event)
 
     def _silent_end(self) -> tuple[EndingKind, str]:

@@ -42,7 +42,8 @@ class PassRequest:
     add to them. `compiles` says whether lintrain's own modules may be kept compiled. `reproduces` asks to keep what a
     failing stage needs to fail again. `offline` asks to reach no other machine; `secret` marks to the kernel the
     connections that the guard watches. With a `timeline` nothing is measured but the first steps. `is_second_try` turns
-    torch's anomaly detection on: the first pass ended in a backward pass.
+    torch's anomaly detection on: the first pass ended in a backward pass. With `goes_on` the process asks after a
+    failing stage what to repair, and runs the script again.
     """
 
     script: str
@@ -63,6 +64,7 @@ class PassRequest:
     timeline: TimelineRequest | None = None
     offline: bool = False
     is_second_try: bool = False
+    goes_on: bool = False
     secret: int = field(default_factory=lambda: int.from_bytes(os.urandom(8), "big") >> 1 | 1, repr=False)
 
 

@@ -20,7 +20,8 @@ from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import Evidence, Stage, StageName
 from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.runtime.parent.entry import Entry, ScriptStarts
-from lintrain.runtime.parent.events import Event, UntrustworthyError
+from lintrain.runtime.parent.events import BEFORE_IT, Event, UntrustworthyError
+from lintrain.runtime.parent.going_on import Answers, ChooseRepairs
 from lintrain.runtime.parent.launcher import Bounds, Launch, NoRoomError, package_folder
 from lintrain.runtime.parent.metadata import download_folders, paths_of_downloads
 from lintrain.runtime.parent.pass_request import OVERFIT_STEPS, SAMPLE_ROWS, PassRequest, new_exchange
@@ -43,7 +44,7 @@ GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The options of a probe; `kept` is a folder for what a failing stage needs to fail again; `is_on_cpu` leaves
-    the GPU pass out.
+    the GPU pass out. With `choose_repairs` the script runs again after a failing stage, with what this repairs.
     """
 
     entry: Entry
@@ -57,6 +58,7 @@ class Wanted:
     kept: Path | None = None
     echo: IO[bytes] | None = None
     is_on_cpu: bool = False
+    choose_repairs: ChooseRepairs | None = None
 
 
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
@@ -75,9 +77,9 @@ def _new_folder() -> Path:
 
 
 def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> Record:
-    runs: list[Evidence] = []
     ends = time.monotonic() + wanted.bounds.seconds
-    evidence, ending, is_whole = _cpu_pass(wanted, temporary, listen)
+    found, ending, is_whole = _cpu_pass(wanted, temporary, listen)
+    evidence, runs = next(iter(found), None), found[1:]
     if evidence is not None and _fails_in_backward(evidence):
         evidence = _with_forward_lines(evidence, wanted, temporary, ends)
     if evidence is not None:
@@ -96,15 +98,15 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
                 wanted.offline,
             )
             evidence = measure_reruns(starts, wanted.also, evidence)
-        runs.append(evidence)
+        runs.insert(0, evidence)
     # The GPU pass comes second, and only where the CPU pass leaves a question: it starts the script once more.
     if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
-        evidence, gpu_ending = _pass(_with_time_left(wanted, ending), temporary, "gpu", wanted.full_data, listen)
+        on_gpu = replace(_with_time_left(wanted, ending), choose_repairs=None)
+        found, gpu_ending = _pass(on_gpu, temporary, "gpu", wanted.full_data, listen)
         # The script needs a GPU: the CPU pass failed for that reason, and its evidence is dropped.
         if ending.kind is not EndingKind.MEASURED:
             runs, ending = [], gpu_ending
-        if evidence is not None and evidence.device != "cpu":
-            runs.append(evidence)
+        runs += [each for each in found if each.device != "cpu"]
     text = read_plain(wanted.entry.script, LARGEST_FILE)
     return Record(
         schema=SCHEMA,
@@ -118,16 +120,15 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     )
 
 
-def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[Evidence | None, Ending, bool]:
-    """The evidence of the pass, how it ended, and whether it processed all of the data."""
-    evidence, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
+def _cpu_pass(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> tuple[list[Evidence], Ending, bool]:
+    """The evidence of each run in the pass, how it ended, and whether it processed all of the data."""
+    found, ending = _pass(wanted, temporary, "cpu", wanted.full_data, listen)
     if ending.kind is not EndingKind.NEEDS_FULL_DATA:
-        return evidence, ending, wanted.full_data
+        return found, ending, wanted.full_data
     listen({"event": "again", "reason": ending.reason})
-    evidence, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
-    if evidence is not None:
-        evidence = replace(evidence, notes=(*evidence.notes, f"all of the data was processed: {ending.reason}"))
-    return evidence, second, True
+    found, second = _pass(_with_time_left(wanted, ending), temporary, "cpu", True, listen)
+    note = f"all of the data was processed: {ending.reason}"
+    return [replace(each, notes=(*each.notes, note)) for each in found], second, True
 
 
 def _fails_in_backward(evidence: Evidence) -> bool:
@@ -142,9 +143,10 @@ def _with_forward_lines(evidence: Evidence, wanted: Wanted, temporary: Path, end
     left = ends - time.monotonic()
     if left < LEAST_SECONDS:
         return evidence
-    second = replace(wanted, bounds=replace(wanted.bounds, seconds=left), also=(), overfit=0, kept=None)
+    bounds = replace(wanted.bounds, seconds=left)
+    second = replace(wanted, bounds=bounds, also=(), overfit=0, kept=None, choose_repairs=None)
     found, _ = _pass(second, temporary, "cpu", wanted.full_data, lambda _: None, is_second_try=True)
-    lines = found.failure.forward if found is not None and found.failure is not None else ()
+    lines = found[0].failure.forward if found and found[0].failure is not None else ()
     note = "the script ran a second time with torch's anomaly detection, to find the forward pass of the error"
     stages = tuple(_with_lines(stage, lines) for stage in evidence.stages)
     return replace(evidence, stages=stages, notes=(*evidence.notes, note))
@@ -166,7 +168,8 @@ def _pass(
     listen: Callable[[Event], None],
     *,
     is_second_try: bool = False,
-) -> tuple[Evidence | None, Ending]:
+) -> tuple[list[Evidence], Ending]:
+    """The evidence of each run of the script in one process, and how that ended."""
     folder = Path(tempfile.mkdtemp(dir=temporary))
     exchange = new_exchange(folder)
     command, skipped = wanted.entry.prepare(exchange)
@@ -186,8 +189,10 @@ def _pass(
         reproduces=wanted.kept is not None,
         offline=wanted.offline,
         is_second_try=is_second_try,
+        goes_on=wanted.choose_repairs is not None,
     )
-    launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo)
+    answers = Answers(wanted.choose_repairs or _repair_nothing, wanted.entry, exchange)
+    launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo, answer=answers)
     ending = launch.follow(wanted.bounds, listen)
     # Copied file by file, plain files only: the folder was written by the script's process, which may have put links
     # there.
@@ -195,18 +200,22 @@ def _pass(
         with suppress(OSError):  # too much of it: nothing is reproduced
             copy_plain_files(folder / KEPT, wanted.kept)
     if not launch.assembly.reached_a_run:
-        return None, ending
+        return [], ending
     try:
-        return launch.assembly.evidence(_stopped(launch, ending)), ending
+        runs = answers.runs(launch.assembly, _stopped(launch, ending))
+        return list(runs), answers.ending(runs, ending)
     except UntrustworthyError as error:
-        return None, replace(
-            ending, kind=EndingKind.UNTRUSTED, reason=f"the script's process sent invalid values: {error}"
-        )
+        reason = f"the script's process sent invalid values: {error}"
+        return [], replace(ending, kind=EndingKind.UNTRUSTED, reason=reason)
+
+
+def _repair_nothing(_runs: object) -> None:
+    """Every failing stage is the end."""
 
 
 def _stopped(launch: Launch, ending: Ending) -> str:
     if ending.kind is EndingKind.CRASHED:
-        return "the script ended before it"
+        return BEFORE_IT
     if ending.kind is EndingKind.NO_TRAINING:
         return "the script trained nothing"
     where = f" in the {launch.assembly.running} stage" if launch.assembly.running else ""

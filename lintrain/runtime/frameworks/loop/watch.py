@@ -30,6 +30,14 @@ class Watch(LoopState):
         self.phase = StageName.BATCH
         self._last_step: list[Line] = []
 
+    def start_over(self) -> None:
+        """Forget the loop: the script begins again. The hooks in torch and in metrics keep their objects."""
+        metrics = self.metrics
+        self.ran_lines.stop()
+        self.__init__(self.session)  # type: ignore[misc] # of this very class
+        metrics.__init__(self)  # type: ignore[misc] # as above
+        self.metrics = metrics
+
     @property
     def is_evaluating(self) -> bool:
         """Whether what happens now is evaluation: never before the first backward pass."""

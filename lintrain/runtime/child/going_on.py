@@ -1,0 +1,119 @@
+"""Go on after a failing stage: ask the parent for the repaired text of the script, and run it in this process.
+
+The libraries are imported by then, which is most of what another start of the script would cost. The text runs in a
+`__main__` of its own, its lines numbered as in the script's file, so that every error and frame is at a line that the
+user knows. What a library keeps for a process is still there: a script that sets such a thing twice may fail at a line
+that it has passed before, and the parent then drops that run.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+import time
+from types import CodeType, ModuleType
+from typing import Any
+
+from lintrain.runtime.child.channel import CLOSE, OPEN, Channel
+from lintrain.runtime.child.library import loaded
+from lintrain.startup.lazy_dataclass import dataclass
+
+READ, SLEEP, NOW = os.read, time.sleep, time.monotonic
+"""As they are before the script, which may put something else in their place."""
+ANSWER = "answer-"
+"""Of the files in the folder of a pass that hold what the parent repaired; a number follows."""
+WAIT_SECONDS = 60.0
+"""For an answer; the parent judges what was measured in less than a second."""
+POLL_SECONDS = 0.01
+KEPT_NAMES = ("__builtins__", "__file__", "__loader__", "__package__", "__spec__", "__cached__")
+"""What Python gives `__main__`, which also tells how the script was started."""
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """The text of the script with repairs; `lines` holds for each of its lines the number in the script's file."""
+
+    path: str
+    text: str
+    lines: tuple[int, ...]
+    argv: tuple[str, ...]
+    folder: str
+
+
+class Questions:
+    """What was asked in this process until now; each question has an answer in a file of its own."""
+
+    def __init__(self, channel: Channel, exchange: str) -> None:
+        self._channel, self._exchange = channel, exchange
+        self._asked = 0
+
+    def ask(self) -> Repaired | None:
+        """What to go on with; None if there is nothing to repair."""
+        self._asked += 1
+        self._channel.send("asks")
+        answer = _read_when_whole(os.path.join(self._exchange, f"{ANSWER}{self._asked}.json"))
+        if not answer:
+            return None
+        lines, argv = tuple(answer["lines"]), tuple(answer["argv"])
+        return Repaired(answer["path"], answer["text"], lines, argv, answer["folder"])
+
+
+def _read_when_whole(path: str) -> dict[str, Any]:
+    """The object in a file that ends with a line feed once it is written; empty if none comes in time."""
+    ends = NOW() + WAIT_SECONDS
+    while NOW() < ends:
+        content = _content(path)
+        if content.endswith(b"\n"):
+            found: dict[str, Any] = json.loads(content)
+            return found
+        SLEEP(POLL_SECONDS)
+    return {}
+
+
+def _content(path: str) -> bytes:
+    try:
+        descriptor = OPEN(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return b""
+    try:
+        parts = list[bytes]()
+        while part := READ(descriptor, 2**16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        CLOSE(descriptor)
+
+
+def run_from_the_top(repaired: Repaired) -> None:
+    """Run the repaired text as Python would start it; raises whatever the script raises."""
+    code = compiled(repaired)
+    before = sys.modules["__main__"]
+    main = ModuleType("__main__")
+    main.__dict__.update({name: vars(before)[name] for name in KEPT_NAMES if name in vars(before)})
+    main.__dict__.update(__file__=repaired.path, __annotations__={})
+    # The models and data of the run before are let go: two of them may not fit into memory.
+    vars(before).clear()
+    sys.modules["__main__"] = main
+    sys.argv[:] = repaired.argv
+    os.chdir(repaired.folder)
+    if (torch := loaded("torch")) is not None:
+        torch.set_grad_enabled(True)  # the stage may have failed within `no_grad`
+    exec(code, main.__dict__)
+
+
+def compiled(repaired: Repaired) -> CodeType:
+    """The code of the text, at the lines that its statements have in the script's file."""
+    tree = ast.parse(repaired.text, repaired.path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword | ast.alias | ast.excepthandler | ast.pattern):
+            _renumber(node, repaired.lines)
+    return compile(tree, repaired.path, "exec", dont_inherit=True)
+
+
+def _renumber(node: Any, lines: tuple[int, ...]) -> None:
+    node.lineno, node.end_lineno = lines[node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1]
+    # Lines that a repair added are at the same line of the file as the one next to them.
+    if node.lineno == node.end_lineno and node.end_col_offset < node.col_offset:
+        node.end_col_offset = node.col_offset

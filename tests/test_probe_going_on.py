@@ -1,0 +1,177 @@
+"""A probe goes on after a failing stage: with the fix of what it confirmed, in memory, at the lines of the file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lintrain.evidence.run import Evidence, Failure, Repair, Stage, StageName
+from lintrain.model.location import Location
+from lintrain.runtime.child.going_on import Repaired, compiled
+from lintrain.runtime.parent.going_on import comes_further
+from lintrain.verdicts.repairs import original_lines
+from tests.support.probing import Probed, probe
+
+LOOP = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+rows, labels = torch.randn(64, 4), torch.randint(0, 2, (64,))
+loader = DataLoader(TensorDataset(rows, labels), batch_size=8)
+for epoch in range(2):
+    for batch, target in loader:
+        loss = nn.functional.cross_entropy(model(batch), target)
+        loss.backward()
+        optimizer.step()
+"""
+LIGHTNING = """
+import lightning
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+class Net(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def training_step(self, batch, index):
+        rows, labels = batch
+        return nn.functional.cross_entropy(self.layer(rows), labels)
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+data = TensorDataset(torch.randn(64, 4), torch.randint(0, 2, (64,)))
+trainer = lightning.Trainer(max_epochs=1)
+trainer.fit(Net(), DataLoader(data, batch_size=8))
+"""
+KERAS = """
+import keras
+import numpy as np
+
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+model.compile(optimizer=keras.optimizers.Adam(lr=1e-3), loss="sparse_categorical_crossentropy")
+model.fit(np.random.rand(64, 4), np.random.randint(0, 3, 64), batch_size=8, epochs=2)
+"""
+
+
+def runs_of(probed: Probed) -> list[dict[str, Any]]:
+    return list(probed.document["probe"]["runs"])
+
+
+def stages_of(run: dict[str, Any]) -> dict[str, str]:
+    return {stage["name"]: stage["status"] for stage in run["stages"]}
+
+
+def lines_of(run: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(repair["rule"], repair["location"]["line"]) for repair in run["repairs"]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, warm: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    return tmp_path
+
+
+def test_a_loop_is_measured_after_a_name_that_is_missing_was_imported(folder: Path) -> None:
+    probed = probe(folder, LOOP)
+    first, *_, last = runs_of(probed)
+    assert stages_of(first)["script"] == "failed"
+    assert lines_of(first) == []
+    assert {rule for rule, _ in lines_of(last)} == {"undefined-name"}
+    assert stages_of(last)["step"] == "passed"
+    confirmed = {rule: line for rule, line, outcome in probed.verdicts if outcome == "confirmed"}
+    assert confirmed == {"undefined-name": 8, "missing-zero-grad": 12}
+    assert probed.code == 1
+
+
+def test_a_verdict_that_rests_on_a_repaired_run_says_so_and_the_file_is_unchanged(folder: Path) -> None:
+    probed = probe(folder, LOOP)
+    reasons = {one["rule"]: one["verdict"]["reason"] for one in probed.document["findings"]}
+    assert reasons["missing-zero-grad"].endswith("(with `from torch.utils.data import DataLoader` in line 8)")
+    assert reasons["undefined-name"] == "NameError: name 'DataLoader' is not defined"
+    assert (folder / "train.py").read_text() == LOOP
+
+
+@pytest.mark.parametrize("script", [LIGHTNING, KERAS], ids=["lightning", "keras"])
+def test_other_frameworks_are_measured_after_a_repair(folder: Path, script: str) -> None:
+    first, *_, last = runs_of(probe(folder, script))
+    assert stages_of(first)["step"] == "not reached"
+    assert stages_of(last)["step"] == "passed", last["stages"]
+
+
+def test_the_report_shows_what_was_tried_between_the_stages(folder: Path) -> None:
+    text = probe(folder, LOOP, "--text").out
+    assert "\n    tried   train.py:8: add `from torch.utils.data import " in text
+    assert text.index("NameError") < text.index("tried") < text.index("✓ step")
+    assert "the script's file is unchanged: fixes are tried in memory" in text
+
+
+def test_a_script_that_cannot_run_twice_in_a_process_keeps_the_verdicts_of_its_first_run(folder: Path) -> None:
+    once = "import sys\nassert not hasattr(sys, 'ran'), 'ran twice'\nsys.ran = True\n"
+    probed = probe(folder, once + LOOP)
+    assert len(runs_of(probed)) == 1
+    assert ("undefined-name", 11, "confirmed") in probed.verdicts
+    assert "ran twice" not in probed.out
+
+
+def test_an_answer_that_the_script_wrote_itself_is_not_taken(folder: Path) -> None:
+    forged = """
+import json, os
+folder = os.path.dirname(os.environ["LINTRAIN_PROBE_REQUEST"])
+with open(os.path.join(folder, "answer-1.json"), "w") as opened:
+    json.dump({"path": "train.py", "text": "", "lines": [1], "argv": ["train.py"], "folder": "."}, opened)
+    opened.write("\\n")
+"""
+    probed = probe(folder, forged + LOOP)
+    assert all(not run["repairs"] for run in runs_of(probed))
+
+
+def test_each_line_of_a_repaired_text_has_the_number_of_the_line_that_it_comes_from() -> None:
+    assert original_lines("a\nb\nc\n", "new\na\nb2\nmore\nc\n") == (1, 1, 2, 2, 3, 4)
+
+
+def test_an_error_of_the_repaired_text_is_at_the_line_of_the_file() -> None:
+    text = "import os\nx = 1\ny = (\n    missing\n)\n"
+    code = compiled(Repaired("train.py", text, (1, 1, 2, 3, 4, 5), (), "."))
+    with pytest.raises(NameError) as caught:
+        exec(code, {})
+    assert caught.tb.tb_next is not None
+    assert caught.tb.tb_next.tb_lineno == 3
+
+
+FOUND = Evidence("train.py", "torch", "", None, None, "cpu", {})
+
+
+def failing(name: StageName, line: int, message: str = "") -> Evidence:
+    at = Location("train.py", line, 1, line, 2)
+    failure = Failure("ValueError", message or f"in line {line}", at, reached=at)
+    return replace(FOUND, stages=(Stage.failed(name, failure),))
+
+
+@pytest.mark.parametrize(
+    ("run", "before", "further"),
+    [
+        (FOUND, failing(StageName.SCRIPT, 5), True),
+        (failing(StageName.SCRIPT, 6), failing(StageName.SCRIPT, 5), True),
+        (failing(StageName.SCRIPT, 4), failing(StageName.SCRIPT, 5), False),
+        (failing(StageName.SCRIPT, 5, "same"), failing(StageName.SCRIPT, 5, "same"), False),
+        (failing(StageName.BATCH, 9), failing(StageName.SCRIPT, 5), True),
+        (failing(StageName.SCRIPT, 6), failing(StageName.BATCH, 9), False),
+        (failing(StageName.BATCH, 9, "one"), failing(StageName.FORWARD, 9, "other"), True),
+    ],
+)
+def test_a_run_counts_if_it_comes_further_than_the_one_before(run: Evidence, before: Evidence, further: bool) -> None:
+    assert comes_further(run, before) is further
+
+
+def test_a_run_shows_nothing_about_a_finding_that_was_repaired() -> None:
+    place = Location("train.py", 3, 1, 3, 9)
+    run = replace(FOUND, repairs=(Repair("unpadded-batch", "pass `padding=True`", place),))
+    assert run.is_repaired("unpadded-batch", place)
+    assert not run.is_repaired("raw-dataset", place)
+    assert run.repairs[0].code == "`padding=True`"
