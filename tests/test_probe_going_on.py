@@ -111,6 +111,29 @@ def test_the_report_shows_what_was_tried_between_the_stages(folder: Path) -> Non
     assert "the script's file is unchanged: fixes are tried in memory" in text
 
 
+def test_fix_writes_the_fixes_that_a_run_was_made_with(folder: Path) -> None:
+    probed = probe(folder, LOOP, "--fix")
+    written = (folder / "train.py").read_text()
+    assert "from torch.utils.data import TensorDataset, DataLoader" in written
+    assert "        optimizer.zero_grad()\n        loss.backward()" in written
+    assert "lintrain: fixed 2 confirmed findings in train.py" in probed.err
+    assert [lines_of(run) for run in runs_of(probed)][-1] == [("undefined-name", 8), ("missing-zero-grad", 12)]
+
+
+def test_diff_shows_the_same_and_changes_nothing(folder: Path) -> None:
+    probed = probe(folder, LOOP, "--text", "--diff")
+    assert "+        optimizer.zero_grad()\n" in probed.out
+    assert "lintrain: `--fix` would fix 2 confirmed findings" in probed.err
+    assert (folder / "train.py").read_text() == LOOP
+
+
+def test_a_fix_with_which_the_script_fails_sooner_is_not_written(folder: Path) -> None:
+    checks = "import inspect, sys\nassert not hasattr(sys, 'ran'), 'ran twice'\nsys.ran = True\n"
+    probed = probe(folder, checks + LOOP, "--fix")
+    assert (folder / "train.py").read_text() == checks + LOOP
+    assert "lintrain: no fix was tried and held; nothing is changed" in probed.err
+
+
 def test_a_script_that_cannot_run_twice_in_a_process_keeps_the_verdicts_of_its_first_run(folder: Path) -> None:
     once = "import sys\nassert not hasattr(sys, 'ran'), 'ran twice'\nsys.ran = True\n"
     probed = probe(folder, once + LOOP)

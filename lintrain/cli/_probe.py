@@ -6,6 +6,7 @@ What a probe writes besides its report: evidence, a page, tests, a reproduction.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import signal
 import sys
@@ -16,10 +17,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from lintrain.cli._fixes import diff
 from lintrain.cli._judge import as_command_errors, format_of, report_crashes, write_judgement
-from lintrain.cli._output import CommandError, check_writable, say, write_named, write_report
+from lintrain.cli._output import (
+    CommandError,
+    check_writable,
+    say,
+    write_contents,
+    write_for_people,
+    write_named,
+    write_report,
+)
+from lintrain.report.text.frame import count
 from lintrain.report.text.judgement import judgement_page
 from lintrain.report.text.stages import open_checklist
+from lintrain.report.text.style import style_of
 from lintrain.runtime.parent.entry import Entry, NoEntryError, file_of_module
 from lintrain.runtime.parent.environment import NoInterpreterError, choose_interpreter
 from lintrain.runtime.parent.kept_verdicts import keep_verdicts
@@ -29,12 +41,14 @@ from lintrain.runtime.parent.pass_request import NoExtraError, read_extras
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import Record, record_json
-from lintrain.source.reading import UnreadableError
+from lintrain.settings.settings import FOR_PEOPLE
+from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.source.writing import file_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text import read_size
 from lintrain.verdicts.conclusion import NOT_JUDGED
 from lintrain.verdicts.judgement import Judgement, judge_record
-from lintrain.verdicts.repairs import Repairs
+from lintrain.verdicts.repairs import Repairs, text_with
 from lintrain.verdicts.static_findings import StaticFindings, start_check
 
 OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "by-hand", "time", "memory", "probe-failed")
@@ -61,6 +75,8 @@ class ProbeOptions:
     evidence: Path | None = None
     html: Path | None = None
     write_tests: Path | None = None
+    fix: bool = False
+    diff: bool = False
     export_repro: Path | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -76,6 +92,8 @@ def probe(options: ProbeOptions) -> int:
     name = format_of(as_json=options.as_json, output_format=options.output_format)
     if options.until_stdin_ends:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
+    if options.diff and name not in FOR_PEOPLE:
+        raise CommandError(f"--diff and --output-format {name} cannot be combined")
     for file in (options.evidence, options.html, options.write_tests, options.output_file):
         check_writable(file)
     check_new_folder(options.export_repro)
@@ -90,16 +108,20 @@ def probe(options: ProbeOptions) -> int:
     entry = _entry(started, python)
     with as_command_errors():
         checked = start_check(str(entry.script), options.select, options.ignore, options.config)
+    repairs = Repairs(str(entry.script), checked)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
         try:
-            record = _run(options, entry, python, kept, Repairs(str(entry.script), checked))
+            record = _run(options, entry, python, kept, repairs)
             with as_command_errors():
                 static = checked()
         except NoRoomError as error:
             say(f"lintrain: could not judge: no disk space for the probe's files: {error}")
             return NOT_JUDGED
         record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
-        return _report(options, name, record, static, kept)
+        code = _report(options, name, record, static, kept)
+        if options.fix or options.diff:
+            write_fixes(record, repairs, is_diff=options.diff)
+        return code
 
 
 def _report(options: ProbeOptions, name: str, record: Record, static: StaticFindings, kept: Path | None) -> int:
@@ -158,6 +180,7 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, re
         kept=kept,
         echo=echo,
         choose_repairs=repairs,
+        tries_fixes=options.fix or options.diff,
     )
     with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
         try:
@@ -253,6 +276,28 @@ def write_evidence(record: Record, file: Path) -> None:
 def write_page(judgement: Judgement, file: Path) -> None:
     """Write the report as an HTML page."""
     write_report(judgement_page(judgement), file)
+
+
+def write_fixes(record: Record, repairs: Repairs, *, is_diff: bool) -> None:
+    """Write the fixes that were tried and held, or show them; raises CommandError if the file cannot be written."""
+    held, source = repairs.held(record.runs), repairs.source()
+    text = text_with(source, held) if source is not None and held else None
+    if source is None or text is None:
+        say("lintrain: no fix was tried and held; nothing is changed")
+        return
+    original = load_bytes(source.path)
+    if hashlib.sha256(original).hexdigest() != record.script_sha256:
+        raise CommandError(f"{source.path}: changed since the probe began; nothing is written")
+    content = file_bytes(source, text, original)
+    done = count(len(held), "confirmed finding")
+    if is_diff:
+        style = style_of(sys.stdout)
+        lines = diff(source, read_bytes(source.path, content), style)
+        write_for_people("".join(f"{line}\n" for line in lines), None)
+        say(f"lintrain: `--fix` would fix {done}")
+        return
+    write_contents({source.path: content})
+    say(f"lintrain: fixed {done} in {source.path}")
 
 
 def write_tests(record: Record, file: Path, *, module: str | None) -> None:

@@ -55,6 +55,8 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--write-tests", type=click.Path(path_type=Path, dir_okay=False), help="Write pytest tests of the pipeline."
 )
+@click.option("--fix", is_flag=True, help="Write the fixes that were tried in a run of the script and held.")
+@click.option("--diff", is_flag=True, help="Show what --fix would write, without changing the file.")
 @click.option("--select", multiple=True, metavar="NAMES", help="Rules or stages to judge.")
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Rules or stages to skip.")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file to use.")
@@ -67,7 +69,8 @@ def command(**given: Any) -> int:  # Any: click passes the options above, ProbeO
 
     The arguments of the script follow `--`: `lintrain probe train.py -- --lr 1e-4`. A launcher works too: `lintrain
     probe -- torchrun --nproc-per-node 4 train.py`. The script runs in its own process, on the CPU first, and is stopped
-    at its training call. Nothing is trained, saved or uploaded.
+    at its training call. Nothing is trained, saved or uploaded. If a stage fails, the fixes of confirmed findings are
+    applied in memory, and the script runs again.
     """
     from lintrain.cli._probe import ProbeOptions, probe
 

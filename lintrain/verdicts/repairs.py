@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from lintrain._version import __version__
 from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence, Repair
 from lintrain.evidence.stages import Ending, EndingKind
+from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
 from lintrain.runtime.parent.going_on import RepairedText
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.source.source import Source
 from lintrain.source.writing import editable_text
 from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.judging import judge
 from lintrain.verdicts.static_findings import StaticFindings
+
+Claim = tuple[str, Location]
+"""The rule and the location of a finding."""
 
 
 class Repairs:
@@ -28,6 +34,8 @@ class Repairs:
     def __init__(self, script: str, checked: Callable[[], StaticFindings]) -> None:
         self._script, self._checked = script, checked
         self._chosen: list[Reported] = []
+        self._rejected: set[Claim] = set()
+        self._is_one_at_a_time = False
 
     def __call__(self, runs: Sequence[Evidence]) -> RepairedText | None:
         """The text with the fixes of all that is confirmed; None if no fix is new."""
@@ -36,16 +44,55 @@ class Repairs:
         # The lines of a notebook are those of its cells, which start elsewhere after an edit.
         if source is None or source.notebook is not None:
             return None
-        known = {_claim(one) for one in self._chosen}
-        new = [one for one in _confirmed(self._script, runs, static) if _claim(one) not in known]
-        before = len(self._chosen)
-        for one in new:
-            if _written(source, [*self._chosen, one]) != _written(source, self._chosen):
-                self._chosen.append(one)
-        if len(self._chosen) == before or (text := _written(source, self._chosen)) is None:
+        self._keep_what_helped(runs[-1].repairs)
+        if not self._add(self._candidates(runs, static), source):
             return None
+        text = text_with(source, self._chosen) or source.text
         repairs = tuple(_repair(one) for one in self._chosen)
         return RepairedText(text, original_lines(editable_text(source), text), repairs)
+
+    def held(self, runs: Sequence[Evidence]) -> list[Reported]:
+        """The findings whose fixes the last run was made with, and which it no longer confirms."""
+        made_with = {(repair.rule, repair.location) for repair in runs[-1].repairs} if runs else set[Claim]()
+        shown = set(self._still_shown(runs[-1:])) if made_with else set[Claim]()
+        return [one for one in self._chosen if _claim(one) in made_with - shown]
+
+    def source(self) -> Source | None:
+        """The script as it was checked."""
+        return self._checked().sources.get(self._script)
+
+    def _still_shown(self, runs: Sequence[Evidence]) -> Iterator[Claim]:
+        rules = self._checked().rules
+        # As if nothing had been repaired: the run then decides about every finding.
+        plain = [dataclasses.replace(run, repairs=()) for run in runs]
+        for finding, verdict in judge(plain, [one.finding for one in self._chosen], rules):
+            if verdict.outcome is Outcome.CONFIRMED:
+                yield finding.rule, finding.location
+
+    def _keep_what_helped(self, repairs: tuple[Repair, ...]) -> None:
+        """Take back the fixes that did not bring the script further: of several, each gets a run of its own."""
+        helped = {(repair.rule, repair.location) for repair in repairs}
+        rejected = [_claim(one) for one in self._chosen if _claim(one) not in helped]
+        self._chosen = [one for one in self._chosen if _claim(one) in helped]
+        if len(rejected) == 1:
+            self._rejected.update(rejected)
+        self._is_one_at_a_time |= len(rejected) > 1
+
+    def _candidates(self, runs: Sequence[Evidence], static: StaticFindings) -> list[Reported]:
+        known = {*map(_claim, self._chosen), *self._rejected}
+        new = [one for one in _confirmed(self._script, runs, static) if _claim(one) not in known]
+        return new[:1] if self._is_one_at_a_time else new
+
+    def _add(self, candidates: Sequence[Reported], source: Source) -> bool:
+        """Add the fixes that can be written; whether there is one."""
+        before = len(self._chosen)
+        for one in candidates:
+            text = text_with(source, [*self._chosen, one])
+            if text is not None and text != text_with(source, self._chosen):
+                self._chosen.append(one)
+            else:
+                self._rejected.add(_claim(one))
+        return len(self._chosen) > before
 
 
 def _confirmed(script: str, runs: Sequence[Evidence], static: StaticFindings) -> list[Reported]:
@@ -59,7 +106,7 @@ def _confirmed(script: str, runs: Sequence[Evidence], static: StaticFindings) ->
     ]
 
 
-def _claim(one: Reported) -> tuple[str, object]:
+def _claim(one: Reported) -> Claim:
     return one.finding.rule, one.finding.location
 
 
@@ -67,8 +114,8 @@ def _repair(one: Reported) -> Repair:
     return Repair(one.finding.rule, one.fix.title if one.fix else "", one.finding.location)
 
 
-def _written(source: Source, chosen: Sequence[Reported]) -> str | None:
-    """The text with the fixes of these findings; None if they cannot be written."""
+def text_with(source: Source, chosen: Sequence[Reported]) -> str | None:
+    """The editable text with the fixes of these findings; None if they cannot be written."""
     from lintrain.fix import FixError, apply
 
     try:

@@ -101,7 +101,7 @@ def _watch_hard_ends(session: ProbeSession) -> None:
 
     def main_ends() -> None:
         if session.is_root and session.has_gone_through and not session.has_ended:
-            session.on_exit()
+            session.on_exit(may_run_again=True)
             session.finish()
 
     os._exit = ends  # type: ignore[assignment]

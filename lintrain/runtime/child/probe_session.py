@@ -96,6 +96,7 @@ class ProbeSession:
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
         self.knows_origins = self.may_trace = True
         self._questions = Questions(channel, self.exchange) if request.get("goes_on") else None
+        self._tries_fixes = bool(request.get("tries_fixes"))
         self._ended = self._has_failed = False
         # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
         # Reentrant, for reporting measures objects, which may raise into `on_own_error`.
@@ -193,9 +194,7 @@ class ProbeSession:
             self._end(EndingKind.STOPPED, f"{type(error).__name__}: {error}")
             return
         if self.watch is not None and self.watch.on_error(error):
-            self._measure_the_rest()
-            self.run_again(error)
-            self._end(EndingKind.MEASURED, "")
+            self._end_measured(error)
             return
         self._report_failure(failure_of(error, None), in_construction=self._is_construction(error), error=error)
 
@@ -203,7 +202,7 @@ class ProbeSession:
         """Why an error is of lintrain's making and not the script's; None if it is the script's."""
         return self.network.refusal(error) or self.keeper.refusal(error)
 
-    def on_exit(self) -> None:
+    def on_exit(self, *, may_run_again: bool = False) -> None:
         """Report that the script ended without a training call."""
         if self._ended or not self.is_root:
             return
@@ -211,7 +210,7 @@ class ProbeSession:
             self.timeline.report(done=True, left=True)
             return
         if self.watch is not None and self.watch.on_exit():
-            self._end(EndingKind.MEASURED, "")
+            self._end_measured(may_run_again=may_run_again)
             return
         if self.construction_error is not None:
             failure = failure_of(self.construction_error, self.construction_location)
@@ -229,7 +228,7 @@ class ProbeSession:
 
     def run_again(self, error: BaseException | None = None) -> None:
         """Run the script again with what the parent repaired of a failing stage; return if it repaired nothing."""
-        if self._questions is None or not self._may_go_on() or (repaired := self._questions.ask()) is None:
+        if self._questions is None or not self._may_run_again() or (repaired := self._questions.ask()) is None:
             return
         if error is not None:
             traceback.clear_frames(error.__traceback__)  # they hold models and data of the run that is over
@@ -240,12 +239,20 @@ class ProbeSession:
             pass  # the script's own end
         except BaseException as following:  # noqa: BLE001 - as Python's own hook for the script's error
             self.on_error(following)
-        self.on_exit()
+        self.on_exit(may_run_again=True)
         self._exit()
 
-    def _may_go_on(self) -> bool:
+    def _end_measured(self, error: BaseException | None = None, *, may_run_again: bool = True) -> None:
+        """End after a measured run, unless there is another one with repairs."""
+        if may_run_again and self._may_run_again():
+            self._measure_the_rest()
+            self.run_again(error)
+        self._end(EndingKind.MEASURED, "")
+
+    def _may_run_again(self) -> bool:
         is_ours = self.is_root and not self.channel.is_muted and self.timeline is None
-        return self._has_failed and not self._ended and is_ours and is_main_thread()
+        is_open = self._questions is not None and (self._has_failed or self._tries_fixes) and not self._ended
+        return is_open and is_ours and is_main_thread()
 
     def _start_over(self) -> None:
         """Forget what is known of the run that failed: another attempt begins."""
@@ -284,10 +291,7 @@ class ProbeSession:
 
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
-        if self._questions is not None and self._may_go_on():
-            self._measure_the_rest()
-            self.run_again()
-        self._end(EndingKind.MEASURED, "")
+        self._end_measured()
         # A spawned rank that is not measured: if it ended now, the collective operations of the measured one would
         # fail.
         if self.channel.is_muted:

@@ -33,7 +33,7 @@ class RepairedText:
 
 
 ChooseRepairs = Callable[[Sequence[Evidence]], RepairedText | None]
-"""What to repair after these runs, of which the last has a failing stage; None if nothing is known."""
+"""What to repair after these runs; None if nothing new is known. Attempts that came no further are not among them."""
 
 
 class Answers:
@@ -75,10 +75,7 @@ class Answers:
         if len(self._asked_at) == MOST_ATTEMPTS or not self._has_time():
             return None
         runs = self.runs(assembly, BEFORE_IT)
-        # The latest attempt brought nothing new: its repairs fix nothing.
-        if not runs or runs[-1].repairs != self._repairs[-1]:
-            return None
-        return self._choose(runs)
+        return self._choose(runs) if runs else None
 
     def _has_time(self) -> bool:
         """Whether the attempts so far took no longer than the script needs once.

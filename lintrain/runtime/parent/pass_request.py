@@ -43,7 +43,7 @@ class PassRequest:
     failing stage needs to fail again. `offline` asks to reach no other machine; `secret` marks to the kernel the
     connections that the guard watches. With a `timeline` nothing is measured but the first steps. `is_second_try` turns
     torch's anomaly detection on: the first pass ended in a backward pass. With `goes_on` the process asks after a
-    failing stage what to repair, and runs the script again.
+    failing stage what to repair, and runs the script again; with `tries_fixes` after every run.
     """
 
     script: str
@@ -65,6 +65,7 @@ class PassRequest:
     offline: bool = False
     is_second_try: bool = False
     goes_on: bool = False
+    tries_fixes: bool = False
     secret: int = field(default_factory=lambda: int.from_bytes(os.urandom(8), "big") >> 1 | 1, repr=False)
 
 

@@ -44,7 +44,8 @@ GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The options of a probe; `kept` is a folder for what a failing stage needs to fail again; `is_on_cpu` leaves
-    the GPU pass out. With `choose_repairs` the script runs again after a failing stage, with what this repairs.
+    the GPU pass out. With `choose_repairs` the script runs again after a failing stage, with what this repairs;
+    with `tries_fixes` also if no stage fails.
     """
 
     entry: Entry
@@ -59,6 +60,7 @@ class Wanted:
     echo: IO[bytes] | None = None
     is_on_cpu: bool = False
     choose_repairs: ChooseRepairs | None = None
+    tries_fixes: bool = False
 
 
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
@@ -190,6 +192,7 @@ def _pass(
         offline=wanted.offline,
         is_second_try=is_second_try,
         goes_on=wanted.choose_repairs is not None,
+        tries_fixes=wanted.tries_fixes,
     )
     answers = Answers(wanted.choose_repairs or _repair_nothing, wanted.entry, exchange)
     launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo, answer=answers)
