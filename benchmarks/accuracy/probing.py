@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -89,9 +89,15 @@ class Prober:
 
     def probe(self, code: Code, text: str, evidence: Path | None = None) -> Any:  # Any: what JSON holds
         """The report of `lintrain probe` on a script with this text, in a folder of its own; its evidence in a file."""
+        with self.python() as program:
+            return probed(code, text, program, evidence)
+
+    @contextmanager
+    def python(self) -> Generator[Path]:
+        """One of the Pythons, for the time that it is used."""
         warm = self._free.get()
         try:
-            return probed(code, text, warm.program, evidence)
+            yield warm.program
         finally:
             self._free.put(warm)
 
@@ -139,16 +145,21 @@ def probed(code: Code, text: str, python: Path, evidence: Path | None = None) ->
             entry = target.with_suffix(".py")
             entry.write_text(text)
         shutil.copytree(DATA, folder, dirs_exist_ok=True)
-        kept = ("--evidence", str(evidence)) if evidence else ()
-        words = ("probe", "--json", "--no-cache", "--python", str(python), *kept)
-        done = subprocess.run(
-            [sys.executable, "-m", "lintrain", *words, str(entry.relative_to(folder))],
-            cwd=folder,
-            env={**os.environ, **offline_environment(), **QUIET, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if not done.stdout:
-            raise RuntimeError(f"{path.name}: {done.stderr[-500:]}")
-        return json.loads(done.stdout)
+        return probe_in(folder, entry.relative_to(folder), python, evidence)
+
+
+def probe_in(folder: Path, entry: Path, python: Path, evidence: Path | None = None) -> Any:  # Any: what JSON holds
+    """The report of `lintrain probe --python` on a script of a folder; its evidence in a file."""
+    kept = ("--evidence", str(evidence)) if evidence else ()
+    words = ("probe", "--json", "--no-cache", "--python", str(python), *kept)
+    done = subprocess.run(
+        [sys.executable, "-m", "lintrain", *words, str(entry)],
+        cwd=folder,
+        env={**os.environ, **offline_environment(), **QUIET, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not done.stdout:
+        raise RuntimeError(f"{entry.name}: {done.stderr[-500:]}")
+    return json.loads(done.stdout)
