@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,10 @@ JUDGES_NETWORKS = b"\n    judges_networks = True\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
 JUDGES_WHOLE_SCRIPT = b"\n    judges_whole_script = True\n"
 """How the text of a rule file tells, without importing it, which files the rule applies to; tests enforce the form."""
+
+
+LARGEST_RULE = 1024 * 1024
+"""The most bytes of a rule file of a project's own."""
 
 
 class RuleFileError(Exception):
@@ -72,19 +76,23 @@ class _Summary(NamedTuple):
 
 
 class RuleFile:
-    """One rule with its file and its manual page, loaded when they are needed."""
+    """One rule with its file and its manual page, loaded when they are needed.
 
-    def __init__(self, path: Path, rule: Rule | None = None, page: str = "") -> None:
+    A rule of a project's own has the `digest` of the content that its user trusts: no other content of the file runs.
+    """
+
+    def __init__(self, path: Path, rule: Rule | None = None, page: str = "", digest: str = "") -> None:
         self.path = path
+        self.digest = digest
         self.name = path.stem.replace("_", "-")
         """The name of its file, with dashes."""
         self.stage = path.parent.name
         """Its pipeline stage: the folder of its file."""
         self._loaded = (rule, page) if rule else None
 
-    def __reduce__(self) -> tuple[type[RuleFile], tuple[Path]]:
-        """A rule is pickled as the path of its file."""
-        return RuleFile, (self.path,)
+    def __reduce__(self) -> tuple[type[RuleFile], tuple[Path, None, str, str]]:
+        """A rule is pickled as the path of its file, and what that must contain."""
+        return RuleFile, (self.path, None, "", self.digest)
 
     @property
     def is_loaded(self) -> bool:
@@ -105,12 +113,13 @@ class RuleFile:
 
     def _load(self) -> tuple[Rule, str]:
         if self._loaded is None:
-            self._loaded = _read(self.path)
+            self._loaded = _read(self.path, self.digest)
         return self._loaded
 
     @cached_property
     def _summary(self) -> _Summary:
-        return _Summary.of(self._loaded[0]) if self._loaded else _Summary.read(self.path)
+        is_read = self._loaded is None and not self.digest
+        return _Summary.read(self.path) if is_read else _Summary.of(self.rule)
 
     @property
     def is_preview(self) -> bool:
@@ -217,9 +226,9 @@ def read_rule_file(path: Path) -> RuleFile:
     return file
 
 
-def _read(path: Path) -> tuple[Rule[Any], str]:
-    """The rule of a file and its page."""
-    module = _import_file(path)
+def _read(path: Path, digest: str = "") -> tuple[Rule[Any], str]:
+    """The rule of a file and its page; raises RuleFileError if its content has another digest than it must have."""
+    module = _import_content(path, digest) if digest else _import_file(path)
     rules: list[type[Rule[Any]]] = [
         member
         for member in vars(module).values()
@@ -241,6 +250,35 @@ def _base() -> type[Rule[Any]]:
     return Rule
 
 
+def read_rule(path: Path) -> bytes:
+    """The content of a rule file; raises RuleFileError if it cannot be read."""
+    from lintrain.source.reading import read_plain
+
+    try:
+        return read_plain(path, LARGEST_RULE)
+    except OSError as error:
+        raise RuleFileError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def digest_of(content: bytes) -> str:
+    """The digest by which the content of a rule file is trusted."""
+    import hashlib  # only rules of a project's own need it
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def _import_content(path: Path, digest: str) -> ModuleType:
+    """The module of a file, from the very bytes that were compared: no compiled file next to it is used."""
+    content = read_rule(path)
+    if digest_of(content) != digest:
+        raise RuleFileError(f"{path}: changed since it was trusted; `lintrain trust` trusts its present content")
+    module = ModuleType(f"{RULE_MODULES}.{path.parent.name}.{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    _execute(path, lambda: exec(compile(content, str(path), "exec"), vars(module)))
+    return module
+
+
 def _import_file(path: Path) -> ModuleType:
     name = f"{RULE_MODULES}.{path.parent.name}.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -248,8 +286,13 @@ def _import_file(path: Path) -> ModuleType:
         raise RuleFileError(f"{path}: cannot be loaded as a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    loader = spec.loader
+    _execute(path, lambda: loader.exec_module(module))
+    return module
+
+
+def _execute(path: Path, execute: Callable[[], None]) -> None:
     try:
-        spec.loader.exec_module(module)
+        execute()
     except Exception as error:
         raise RuleFileError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
-    return module

@@ -42,7 +42,7 @@ def test_rules_are_listed_for_programs(capsys: pytest.CaptureFixture[str]) -> No
     assert run(["rules", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in listed] == [*(rule.name for rule in load_rules()), *BUILTINS]
-    assert {"name", "stage", "level", "text", "probe", "fix", "preview", "title"} == set(listed[0])
+    assert {"name", "stage", "level", "text", "probe", "fix", "preview", "frameworks", "title"} == set(listed[0])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli import run
-from lintrain.settings.table import KEYS
+from lintrain.settings.table import BY_NAME
 
 BAD = "from transformers import TrainingArguments\nTrainingArguments('out', lerning_rate=1)\n"
 MENDED = BAD.replace("lerning", "learning")
@@ -16,6 +16,10 @@ FIX = ("check", "--no-cache", "--fix", "--unsafe-fixes")
 REFUSED = "not written, because a link leads out of the project; name `{}` itself to change it"
 
 LEADING_OUT: dict[str, str] = {
+    "extend": '"../outside/lintrain.toml"',
+    "rules": '["../outside"]',
+    "fail-on": '"../outside/theirs.py"',
+    "max-warnings": '"../outside/theirs.py"',
     "select": '["../outside/theirs.py"]',
     "extend-select": '["../outside/theirs.py"]',
     "ignore": '["../outside/theirs.py"]',
@@ -155,7 +159,7 @@ def test_a_baseline_within_the_project_is_written(project: Path) -> None:
 
 
 def test_every_key_of_the_configuration_is_tried() -> None:
-    assert {*LEADING_OUT} == {*KEYS}
+    assert {*LEADING_OUT} == {*BY_NAME}
 
 
 @pytest.mark.parametrize("key", LEADING_OUT)

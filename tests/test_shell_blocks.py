@@ -37,6 +37,10 @@ WAITING = {
 }
 PREPARED = {
     "lintrain explain traceback.txt": ["echo \"NameError: name 'x' is not defined\" > traceback.txt"],
+    "lintrain trust": [
+        "lintrain rules new no-tracker",
+        "printf '[tool.lintrain]\\nrules = [\"lint/rules\"]\\n' >> pyproject.toml",
+    ],
     "lintrain judge": ["lintrain probe train.py --evidence evidence.json"],
     "lintrain report merge": [
         "lintrain check --output-format json --output-file check.json",
@@ -96,6 +100,7 @@ def carried_out(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "LINTRAIN_CACHE_DIR": str(folder.parent / "cache"),
+        "XDG_DATA_HOME": str(folder.parent / "data"),
     }
     return subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

@@ -19,6 +19,17 @@ OPTIONS = [each for each in command.params if isinstance(each, click.Option)]
 EVERY_WORD = [word for each in OPTIONS for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
 
 
+ACCEPTED = {
+    "--jobs": "12",
+    "--max-warnings": "3",
+    "--output-format": "json",
+    "--fail-on": "warning",
+    "--statistics-by": "folder",
+    "--color": "never",
+}
+"""A value for each option that does not take any text."""
+
+
 def read_by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> CheckOptions:
     read: list[CheckOptions] = []
     monkeypatch.setattr(lintrain.cli._check, "check", read.append)
@@ -29,9 +40,7 @@ def read_by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> CheckOpt
 def arguments_with(word: str) -> list[str]:
     if not isinstance(plain_reader().options[word][1], type):
         return [word]
-    if word == "--jobs":
-        return [word, "12"]
-    return [word, "json"] if word == "--output-format" else [word, "one,two"]
+    return [word, ACCEPTED.get(word, "one,two")]
 
 
 def test_every_option_of_click_is_known() -> None:
@@ -66,6 +75,10 @@ def test_a_value_may_stand_behind_an_equals_sign(word: str, monkeypatch: pytest.
         ["--jobs", "257"],
         ["--jobs", "9" * 5000],
         ["--jobs=two"],
+        ["--fail-on", "all"],
+        ["--statistics-by", "file"],
+        ["--color", "red"],
+        ["--max-warnings", "-1"],
         ["--", "-a.py"],
     ],
 )

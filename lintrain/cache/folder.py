@@ -55,7 +55,7 @@ def is_ours(store: str) -> bool:
     own = os.path.dirname(store)
     try:
         real = os.path.realpath(os.path.dirname(own))
-        return is_private(os.lstat(store)) and is_private(os.lstat(own)) and _is_safe(real)
+        return is_private(os.lstat(store)) and is_private(os.lstat(own)) and is_safe(real)
     except OSError:
         return False
 
@@ -67,7 +67,7 @@ def is_private(state: os.stat_result) -> bool:
     return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & WRITABLE
 
 
-def _is_safe(folder: str) -> bool:
+def is_safe(folder: str) -> bool:
     """Whether in this folder and those around it only the user and the system may rename the entries of the user."""
     if not hasattr(os, "geteuid"):
         return True

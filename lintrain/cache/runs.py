@@ -28,7 +28,17 @@ from lintrain.cache.whole_files import (
 )
 
 MAGIC = HEADS["answers"]
-VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "CI_PROJECT_DIR", "PATH", "HOME", "XDG_CACHE_HOME")
+VARIABLES = (
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "COLUMNS",
+    "TERM",
+    "CI_PROJECT_DIR",
+    "PATH",
+    "HOME",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_HOME",
+)
 PREFIXES = ("LINTRAIN_", "HF_", "HUGGINGFACE_", "PYTHON", "LC_", "LANG")
 """Environment variables that a report may depend on."""
 

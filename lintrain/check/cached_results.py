@@ -32,7 +32,8 @@ class CachedResults:
         self.request = request
         shown = ((os.path.abspath(path), path) for path in request.files)  # noqa: PTH100 - thousands of paths
         self._odd: Mapping[str, str] = {path: name for path, name in shown if name != as_shown(path)}
-        self._rules: dict[frozenset[str], str] = {}
+        self._rules: dict[tuple[frozenset[str], str], str] = {}
+        self._own = {rule.name: rule.digest for rule in request.rules if rule.digest}
 
     def find(self) -> dict[str, ReadFile]:
         """The cached results of the files, by path."""
@@ -89,10 +90,13 @@ class CachedResults:
         return {path: self._odd[path] for path in paths if path in self._odd} if self._odd else {}
 
     def _rules_of(self, path: str) -> str:
-        names = self.request.selection.of(path)
-        if names not in self._rules:
-            self._rules[names] = digest(" ".join(sorted(names)).encode()).decode("ascii")
-        return self._rules[names]
+        names = self.request.selection_of(path).of(path)
+        versions = self.request.versions_of(path)
+        key = names, repr(sorted(versions.items())) if versions else ""
+        if key not in self._rules:
+            own = "".join(f" {self._own[name]}" for name in sorted(names & self._own.keys()))
+            self._rules[key] = digest((" ".join(sorted(names)) + own + key[1]).encode()).decode("ascii")
+        return self._rules[key]
 
 
 def is_lasting(reading: Reading) -> bool:

@@ -27,7 +27,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from lintrain.check.cached_results import CachedResults
     from lintrain.check.names.ruff import Clue, NameSearch
-    from lintrain.check.selection import CheckRequest
+    from lintrain.check.selection import CheckRequest, Selection
     from lintrain.model.finding import Finding
     from lintrain.model.location import Location
     from lintrain.source.source import Source
@@ -108,7 +108,7 @@ class CheckRun:
         return start_search(paths, self.request.given)
 
     def _checks_names(self, path: str) -> bool:
-        if UNDEFINED_NAME.name not in self.request.selection.of(path):
+        if UNDEFINED_NAME.name not in self.request.selection_of(path).of(path):
             return False
         try:
             raw = self.request.load(path)
@@ -132,12 +132,13 @@ class CheckRun:
 
     def _settle(self, file: ReadFile, elsewhere: Elsewhere, looked_at_names: bool) -> FileOutcome:
         """What is left of a file's findings when selection and suppressions are applied."""
-        selected = self.request.selection.of(file.path)
+        selection = self.request.selection_of(file.path)
+        selected = selection.of(file.path)
         reading = elsewhere.joined(file.path, file.reading)
         source = file.source or elsewhere.shown.get(file.path)
         reported = [*reading.reported, *file.names]
         reported = [self._with_level(one) for one in reported if one.finding.rule in selected]
-        looked_for = self._looked_for(selected, reading, looked_at_names) if file.suppressions else NOTHING
+        looked_for = self._looked_for(selection, selected, reading, looked_at_names) if file.suppressions else NOTHING
         if source is not None and _is_part(source, reading):
             looked_for = looked_for.without(UNDEFINED_NAME.name, *self._about_whole_scripts)
         applied = apply_suppressions(reported, file.suppressions, looked_for)
@@ -158,7 +159,7 @@ class CheckRun:
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:
         """What is left of the findings in a module that was not requested: no fix, and no check of its comments."""
-        selected = self.request.selection.of(path)
+        selected = self.request.selection_of(path).of(path)
         mine = (one for one in reading.reported if one.finding.rule in selected)
         reported = [self._with_level(replace(one, fix=None)) for one in mine]
         applied = apply_suppressions(reported, source.suppressions, NOTHING)
@@ -166,7 +167,7 @@ class CheckRun:
         return FileOutcome(path, source, _ordered(remaining), silenced=applied.silenced)
 
     def _with_level(self, one: Reported) -> Reported:
-        return replace(one, finding=self.request.selection.leveled(one.finding))
+        return replace(one, finding=self.request.selection_of(one.finding.location.path).leveled(one.finding))
 
     def _with_verdicts(self, path: str, reported: Sequence[Reported]) -> Sequence[Reported]:
         if not reported or not self.request.shows_verdicts:
@@ -190,7 +191,9 @@ class CheckRun:
     def _about_whole_scripts(self) -> list[str]:
         return [rule.name for rule in self.request.rules if rule.judges_whole_script]
 
-    def _looked_for(self, selected: frozenset[str], reading: Reading, looked_at_names: bool) -> LookedFor:
+    def _looked_for(
+        self, selection: Selection, selected: frozenset[str], reading: Reading, looked_at_names: bool
+    ) -> LookedFor:
         """Which rules have judged a file: only for those can a suppression be unused."""
         silent = (
             {crash.rule for crash in reading.crashes}
@@ -201,9 +204,9 @@ class CheckRun:
             silent.update(rule.name for rule in self.request.rules)
         if not looked_at_names:
             silent.add(UNDEFINED_NAME.name)
-        known = frozenset(self.request.selection.known)
+        known = frozenset(selection.known)
         everything = (
-            selected == known - self.request.selection.in_preview
+            selected == known - selection.in_preview
             and looked_at_names
             and reading.rules_ran
             and not reading.crashes

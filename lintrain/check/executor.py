@@ -37,7 +37,11 @@ class SerialExecutor:
 
     def read(self) -> list[ReadFile]:
         """Every file, in the order of the request."""
-        return [self.reader.read(path) for path in self.paths]
+        read: list[ReadFile] = []
+        for path in self.paths:
+            read.append(self.reader.read(path))
+            self.reader.request.on_progress(len(read), len(self.paths))
+        return read
 
     def stop(self) -> None:
         """Nothing to stop."""

@@ -33,7 +33,7 @@ from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from lintrain.check.selection import CheckRequest
+    from lintrain.check.selection import CheckRequest, NearestSettings
     from lintrain.knowledge.versions import TargetVersions, VersionFinder
     from lintrain.source.source import Source
     from lintrain.source.suppression import Suppression
@@ -84,7 +84,7 @@ class FileReader:
             source = read_bytes(path, self.request.load(path))
         except UnreadableError as error:
             return ReadFile(path, Reading((Reported(unreadable(path, str(error), error.line)),), is_broken=True))
-        names = self.request.selection.of(path)
+        names = self.request.selection_of(path).of(path)
         rules = [rule for rule in self.request.rules if rule.name in names]
         notes = dict[str, None]()
         find_targets = partial(self._targets_of, source, notes)
@@ -136,20 +136,25 @@ def _shown_modules(reading: Reading) -> Mapping[str, Source]:
 class Targets:
     """The versions of the libraries that the scripts of a folder are written for; each folder is examined once.
 
-    `root` is the folder under check.
+    `root` is the folder under check. What a script is written for may be set by the configuration nearest to it.
     """
 
     settings: Settings
     root: Path | None = None
-    _finder: VersionFinder | None = None
+    by_folder: NearestSettings | None = None
+    _finders: dict[tuple[tuple[str, str], ...], VersionFinder] = field(
+        default_factory=dict[tuple[tuple[str, str], ...], "VersionFinder"]
+    )
 
     def __call__(self, folder: Path) -> TargetVersions:
         """The versions for the scripts of a folder."""
-        if self._finder is None:
+        nearest = self.by_folder.of_folder(str(folder)).settings if self.by_folder else self.settings
+        key = tuple(sorted(nearest.target_versions.items()))
+        if key not in self._finders:
             from lintrain.knowledge.versions import VersionFinder
 
-            self._finder = VersionFinder(self.settings.target_versions, self.root)
-        return self._finder.find(folder)
+            self._finders[key] = VersionFinder(nearest.target_versions, self.root)
+        return self._finders[key].find(folder)
 
 
 Question = Callable[[Project, str, str], ModuleFile | None]

@@ -166,7 +166,8 @@ class _SoFar:
                 self.spent = NO_STEPS
                 return
             except Exception as error:  # noqa: BLE001 - a rule that fails is reported, and the others still run
-                self.crashes.append(Crash(self.source.path, rule.name, f"{type(error).__name__}: {error}"))
+                text = f"{type(error).__name__}: {error}"
+                self.crashes.append(Crash(self.source.path, rule.name, text, str(rule.path) if rule.digest else ""))
             self.left.pop()
 
     def _ask_one(self, rule: RuleFile, pipeline: Pipeline) -> None:

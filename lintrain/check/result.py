@@ -55,11 +55,15 @@ FILES_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A rule (or the `reader` itself) that raised on a file: an error of lintrain, not of the file."""
+    """A rule (or the `reader` itself) that raised on a file: an error of lintrain, not of the file.
+
+    For a rule of the project's own, `rule_file` is its file.
+    """
 
     path: str
     rule: str
     error: str
+    rule_file: str = ""
 
     @property
     def message(self) -> str:
@@ -67,6 +71,8 @@ class Crash:
         return self._message_for(self.path)
 
     def _message_for(self, files: str) -> str:
+        if self.rule_file:
+            return f"`{self.rule}` failed on {files}: {self.error}; the rule is the project's own: {self.rule_file}"
         what = f"`{self.rule}` failed on {files}: {self.error}; this is a bug in lintrain"
         instead = f"; `--ignore {self.rule}` runs without the rule" if self.rule not in NO_RULES else ""
         return f"{what}: report it as an issue, with the file, reduced as far as it still fails{instead}"

@@ -1,10 +1,11 @@
-"""Which findings a run reports.
+"""What a run should do, and which findings it reports: each file has the settings of the nearest configuration."""
 
-What a run should do.
-"""
+# Every file of a run asks for its settings, and a `Path` costs ten times a string.
+# ruff: noqa: PTH100, PTH120, PTH208
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from lintrain.builtin import BUILTINS, UNCONDITIONAL
 from lintrain.model.level import Level
+from lintrain.settings.loading import CONFIGURATIONS, settings_in
 from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.bounds import is_within
 from lintrain.source.discovery import Excludes
 from lintrain.source.reading import load_bytes
 from lintrain.startup.lazy_dataclass import dataclass
@@ -91,10 +94,17 @@ def asked(
     )
 
 
-def chosen_for(settings: Settings, rules: Sequence[RuleFile], command: Choice) -> Selection:
-    """The rules that settings and command line select; raises UsageError for an unknown selector."""
+def chosen_for(
+    settings: Settings, rules: Sequence[RuleFile], command: Choice, not_trusted: Mapping[str, str] | None = None
+) -> Selection:
+    """The rules that settings and command line select; raises UsageError for an unknown selector.
+
+    Rules that are `not_trusted` are known by name and stage, and never enabled.
+    """
     in_preview = frozenset[str]() if settings.preview else frozenset(rule.name for rule in rules if rule.is_preview)
-    return choose(known_names(rules), configured(settings), command, in_preview)
+    known = known_names(rules) | dict(not_trusted or {})
+    selection = choose(known, configured(settings), command, in_preview)
+    return replace(selection, names=selection.names.difference(not_trusted)) if not_trusted else selection
 
 
 def known_names(rules: Iterable[RuleFile]) -> dict[str, str]:
@@ -191,11 +201,89 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """The settings of the files that one configuration is nearest to, and the rules of its own that may run."""
+
+    settings: Settings
+    selection: Selection
+    own: tuple[RuleFile, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def excludes(self) -> Excludes:
+        """The files and folders that the configuration excludes."""
+        return Excludes((*self.settings.exclude, *self.settings.extend_exclude), str(self.settings.root))
+
+
+@dataclass(eq=False)
+class NearestSettings:
+    """The settings by folder; `outer` are those of the run, of files with no nearer configuration.
+
+    `top` is the folder under check, at or above which the configuration of the run is. `complete` makes what the rest
+    of a run needs from the settings of a configuration. The names in `searched` folders have been read before, so that
+    a cached report depends on nothing more if they are read again.
+    """
+
+    outer: FileSettings
+    top: str
+    complete: Callable[[Settings], FileSettings]
+    searched: tuple[str, ...] = ()
+    _known: dict[str, FileSettings] = field(default_factory=dict[str, FileSettings])
+
+    def __post_init__(self) -> None:
+        self._known[self.top] = self.outer
+
+    def of(self, path: str) -> FileSettings:
+        """The settings of a file; raises UsageError if its configuration cannot be read."""
+        return self.of_folder(os.path.dirname(os.path.abspath(path)))
+
+    def of_folder(self, folder: str) -> FileSettings:
+        """The settings of the files in a folder."""
+        known = self._known.get(folder)
+        if known is None:
+            above = os.path.dirname(folder)
+            known = self._known[folder] = self._own(folder) or (
+                self.outer if above == folder else self.of_folder(above)
+            )
+        return known
+
+    def all(self, paths: Iterable[str]) -> list[FileSettings]:
+        """The settings that files of a run have, each once, those of the run first."""
+        found = {id(self.outer): self.outer}
+        for path in paths:
+            settings = self.of(path)
+            found.setdefault(id(settings), settings)
+        return list(found.values())
+
+    def _own(self, folder: str) -> FileSettings | None:
+        """The settings that a folder itself configures."""
+        names = self._configurations(folder)
+        settings = settings_in(Path(folder), names) if names else None
+        if settings is None:
+            return None
+        return self.outer if settings.file == self.outer.settings.file else self.complete(settings)
+
+    def _configurations(self, folder: str) -> Sequence[str]:
+        """The configuration files that a folder holds, or may hold if it is not one of the searched ones."""
+        if not any(is_within(folder, each) for each in self.searched):
+            return CONFIGURATIONS
+        try:
+            present = set(os.listdir(folder))
+        except OSError:
+            return ()
+        return [name for name in CONFIGURATIONS if name in present]
+
+
 def _none(_path: str) -> bool:
     return False
 
 
 def _nothing() -> None:
+    pass
+
+
+def _no_progress(_read: int, _files: int) -> None:
     pass
 
 
@@ -212,6 +300,9 @@ class CheckRequest:
     processes read at once. Results of unchanged files are taken from the `store`, and new ones are cached there.
     `packages` reads installed packages that no table covers; without it, nothing is known about them. `search_names`
     looks for undefined names, given the files and the contents of those that are not on the disk; None starts ruff.
+    `by_folder` has the settings of files with a configuration nearer than that of the run; without it, `selection`
+    counts for all. `on_progress` is called after each file, with the number of files that were read and that are to be
+    read.
     """
 
     files: Sequence[str]
@@ -228,6 +319,18 @@ class CheckRequest:
     store: Store | None = None
     packages: Packages | None = None
     search_names: Callable[[Sequence[str], Mapping[str, bytes]], NameSearch] | None = None
+    by_folder: NearestSettings | None = None
+    on_progress: Callable[[int, int], None] = _no_progress
+
+    def selection_of(self, path: str) -> Selection:
+        """The selection of the configuration that is nearest to a file."""
+        return self.selection if self.by_folder is None else self.by_folder.of(path).selection
+
+    def versions_of(self, path: str) -> Mapping[str, str]:
+        """The versions that a configuration nearer to a file than that of the run sets; empty without one."""
+        nearest = None if self.by_folder is None else self.by_folder.of(path)
+        is_outer = nearest is None or self.by_folder is None or nearest is self.by_folder.outer
+        return {} if nearest is None or is_outer else nearest.settings.target_versions
 
     def load(self, path: str) -> bytes:
         """The bytes of a file; raises UnreadableError where it may not be read."""

@@ -119,6 +119,7 @@ class Workers:
             return
         add_accesses(accesses)
         self.read_files[worker.owed.popleft()] = read
+        self.request.on_progress(len(self.read_files), len(self.paths))
         if not worker.owed:
             self._feed(worker)
 
@@ -155,8 +156,10 @@ def portions(sizes: Sequence[float], most: float) -> Iterator[range]:
 def _load_before_sharing(request: CheckRequest) -> None:
     """Load what every process needs, once: the reader, and the rules that are asked."""
     import_module("lintrain.read").load()
+    selections = [each.selection for each in request.by_folder.all(request.files)] if request.by_folder else []
+    names = request.selection.names.union(*(selection.names for selection in selections))
     for rule in request.rules:
-        if rule.name in request.selection.names and rule.reads_text:
+        if rule.name in names and rule.reads_text:
             _ = rule.rule
 
 
@@ -196,7 +199,7 @@ def _ending(code: int | None) -> str:
 def for_workers(request: CheckRequest) -> CheckRequest:
     """The part of a request that a process needs: all but what is done with the results."""
     plain = CheckRequest(request.files, request.rules, request.selection, request.find_targets)
-    return replace(plain, given=request.given, packages=request.packages)
+    return replace(plain, given=request.given, packages=request.packages, by_folder=request.by_folder)
 
 
 def work(request: CheckRequest, pipe: Connection, inherited: Sequence[Connection], is_recorded: bool = False) -> None:

@@ -11,9 +11,9 @@ from lintrain.check.baseline import Baseline, may_be_written, read_baseline
 from lintrain.check.check_run import CheckRun
 from lintrain.check.result import CheckResult, Crash
 from lintrain.check.selection import CheckRequest
-from lintrain.cli._options import CheckOptions, selection_of, settings_of
+from lintrain.cli._options import CheckOptions, settings_of, with_rules
 from lintrain.cli._output import CommandError, say, write_report
-from lintrain.cli._request import files_of, request_of
+from lintrain.cli._request import files_of, plan, request_of
 from lintrain.report.text.frame import count
 from lintrain.rulebook import RuleFileError, find_rules
 from lintrain.settings.loading import BASELINE_FILE, find_baseline
@@ -75,12 +75,23 @@ def _project(settings: Settings, file: Path) -> Path:
 def _checked(options: CheckOptions, settings: Settings) -> tuple[CheckResult, frozenset[str]]:
     """The findings of the whole project, and the rules that ran."""
     rules = find_rules()
-    selection = selection_of(options, settings, rules)
-    request = request_of(options, settings, rules, selection, files_of(options, settings))
+    outer = with_rules(options, rules, settings)
+    found = plan(options, rules, outer, files_of(options, settings))
+    for remark in found.remarks:
+        say(f"lintrain: {remark}")
+    request = request_of(options, settings, found.rules, outer.selection, found.files, found.by_folder)
     run = CheckRun(request)
     outcome = run.check()
     run.keep()
-    return outcome, selection.names
+    return outcome, everywhere(request)
+
+
+def everywhere(request: CheckRequest) -> frozenset[str]:
+    """The rules that run for every file: a finding of another one may be missing only because its rule did not run."""
+    if request.by_folder is None:
+        return request.selection.names
+    selections = [each.selection for each in request.by_folder.all(request.files)]
+    return request.selection.names.intersection(*(selection.names for selection in selections))
 
 
 def _summary(before: Baseline, after: Baseline) -> str:
@@ -100,6 +111,6 @@ def remarks(request: CheckRequest, options: CheckOptions, outcome: CheckResult) 
     folder = request.baseline.file.resolve().parent
     if options.changed_since or not any(folder.is_relative_to(os.path.realpath(path)) for path in options.searched):
         return  # a file that was not checked may still have findings in the modules that it imports
-    fixed = request.baseline.total - request.baseline.pruned(outcome, request.selection.names).total
+    fixed = request.baseline.total - request.baseline.pruned(outcome, everywhere(request)).total
     if fixed:
         yield f"{file} has {count(fixed, 'fixed finding')} (`lintrain baseline --prune` removes them)"

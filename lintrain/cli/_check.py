@@ -8,17 +8,35 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from lintrain.check.check_run import CheckRun
-from lintrain.check.result import CheckResult, Crash, Unjudged
+from lintrain.check.result import CheckResult, Crash, Reported, Unjudged
 from lintrain.check.selection import CheckRequest, Selection
-from lintrain.cli._options import CheckOptions, check_consistency, selection_of, settings_of
-from lintrain.cli._output import CommandError, say, write_document, write_for_people, write_report, write_to_stderr
-from lintrain.cli._request import files_of, request_of
-from lintrain.report.text.frame import count, statistics, statistics_json, summary
-from lintrain.report.text.style import Style, style_of, wrap
+from lintrain.cli._options import CheckOptions, check_consistency, settings_of, with_rules
+from lintrain.cli._output import (
+    CommandError,
+    Progress,
+    say,
+    write_document,
+    write_for_people,
+    write_report,
+    write_to_stderr,
+)
+from lintrain.cli._request import files_of, plan, request_of
+from lintrain.model.level import Level
+from lintrain.report.text.frame import (
+    count,
+    folder_statistics,
+    folder_statistics_json,
+    statistics,
+    statistics_json,
+    summary,
+)
+from lintrain.report.text.style import Style, choose_colours, style_of, wrap
 from lintrain.rulebook import RuleFile, RuleFileError, find_rules
 from lintrain.settings.settings import FOR_PEOPLE, Settings, UsageError
 from lintrain.source.discovery import MissingPathError
@@ -43,31 +61,46 @@ def check(options: CheckOptions) -> int:
 def _check(options: CheckOptions) -> int:
     started = time.perf_counter()
     check_consistency(options)
-    settings = settings_of(options)
+    choose_colours(options.color)
     rules = find_rules()
-    selection = selection_of(options, settings, rules)
+    outer = with_rules(options, rules, settings_of(options))
+    settings, selection = outer.settings, outer.selection
     if options.show_settings:
         from lintrain.report.text.pages import settings_text
 
         write_report(settings_text(settings, selection))
         return CLEAN
     _report_preview_rules(options, selection, rules)
-    files = files_of(options, settings)
+    progress = Progress(started, is_shown=not options.quiet)
+    files = files_of(options, settings, partial(progress.show, lambda: "searching for scripts"))
     if options.changed_since:
         from lintrain.cli._request import only_changed
 
         files = only_changed(options, options.changed_since, files)
+    progress.clear()
+    planned = plan(options, rules, outer, files)
+    files = list(planned.files)
     if options.show_files:
         write_report("".join(f"{shown(file)}\n" for file in files))
         return CLEAN
     if not files:
         changed = f" changed since {options.changed_since}" if options.changed_since else ""
         say(f"lintrain: no Python files or notebooks{changed} in {', '.join(f'`{path}`' for path in options.searched)}")
-    request = request_of(options, settings, rules, selection, files)
-    run = CheckRun(request)
-    code = _finish(options, settings, request, run.check(), started)
+    for remark in planned.remarks:
+        say(f"lintrain: {remark}")
+    request = request_of(options, settings, planned.rules, selection, files, planned.by_folder)
+    run = CheckRun(replace(request, on_progress=partial(_show_progress, progress)))
+    try:
+        outcome = run.check()
+    finally:
+        progress.clear()
+    code = _finish(options, settings, request, outcome, started)
     run.keep()
-    return code
+    return NOT_JUDGED if settings.strict and planned.remarks and code in (CLEAN, FOUND) else code
+
+
+def _show_progress(progress: Progress, read: int, files: int) -> None:
+    progress.show(lambda: f"checked {read:,} of {count(files, 'file')}")
 
 
 def _finish(
@@ -129,7 +162,22 @@ def _close(
     _write_remarks(options, outcome, time.perf_counter() - started)
     if options.verbose and request.packages and request.packages.seconds:
         say(f"read installed packages in {request.packages.seconds:.2f} s of it")
-    return _failure(settings, outcome) or (FOUND if outcome.reported and not options.exit_zero else CLEAN)
+    is_failed = not options.exit_zero and fails(outcome.reported, settings)
+    return _failure(settings, outcome) or (FOUND if is_failed else CLEAN)
+
+
+def fails(reported: Sequence[Reported], settings: Settings) -> bool:
+    """Whether findings end a check with 1: one of the level `fail_on` or worse, or too many warnings.
+
+    With `max_warnings`, warnings count by their number only, and notes only if `fail_on` says so.
+    """
+    levels = Counter(one.finding.level for one in reported)
+    most = settings.max_warnings
+    lowest = Level(settings.fail_on or (Level.NOTE if most is None else Level.ERROR))
+    failing = list(Level)[: list(Level).index(lowest) + 1]
+    if most is not None:
+        failing = [level for level in failing if level != Level.WARNING]
+    return any(levels[level] for level in failing) or (most is not None and levels[Level.WARNING] > most)
 
 
 def _failure(settings: Settings, outcome: CheckResult) -> int:
@@ -144,13 +192,15 @@ def report_text(
 ) -> str:
     """The report in the requested format, with its closing line."""
     name = format_of(options, settings)
-    if options.statistics and name == "json":
-        return statistics_json(outcome.reported) + "\n"
-    if name not in FOR_PEOPLE and not options.statistics:
+    if options.counted and name == "json":
+        as_json = folder_statistics_json if options.counted == "folder" else statistics_json
+        return as_json(outcome.reported) + "\n"
+    if name not in FOR_PEOPLE and not options.counted:
         return _program_text(name, options, settings, outcome, rules, fixed)
     style = Style() if options.output_file else style_of(sys.stdout)
-    if options.statistics:
-        blocks, between = statistics(outcome.reported, style), "\n"
+    if options.counted:
+        lines_of = folder_statistics if options.counted == "folder" else statistics
+        blocks, between = lines_of(outcome.reported, style), "\n"
     elif not outcome.reported:
         blocks, between = iter(()), ""
     else:

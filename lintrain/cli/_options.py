@@ -10,10 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lintrain.check.selection import Selection, asked, chosen_for, split
+from lintrain.check.selection import FileSettings, Selection, asked, chosen_for, split
 from lintrain.rulebook import RuleFile
 from lintrain.settings.loading import load_settings
-from lintrain.settings.settings import FORMATS, MOST_JOBS, WITH_SUPPRESSED, Settings, UsageError, checked_version
+from lintrain.settings.settings import (
+    FORMATS,
+    LEVELS,
+    MOST_JOBS,
+    WITH_SUPPRESSED,
+    Settings,
+    UsageError,
+    checked_version,
+)
 from lintrain.startup.command_line import PlainReader
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -22,6 +30,8 @@ SINGULAR = {"targets": "target"}
 SHORT = {"-q": "--quiet", "-v": "--verbose"}
 
 STATISTICS_FORMATS = ("full", "concise", "json")
+STATISTICS = ("rule", "folder")
+COLORS = ("auto", "always", "never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,7 @@ class CheckOptions:
     output_file: Path | None = None
     hide_suppressed: bool = False
     statistics: bool = False
+    statistics_by: str | None = None
     fix: bool = False
     fix_only: bool = False
     unsafe_fixes: bool = False
@@ -57,6 +68,9 @@ class CheckOptions:
     isolated: bool = False
     stdin_filename: str | None = None
     exit_zero: bool = False
+    fail_on: str | None = None
+    max_warnings: int | None = None
+    color: str | None = None
     strict: bool | None = None
     show_files: bool = False
     show_settings: bool = False
@@ -78,6 +92,11 @@ class CheckOptions:
         return self.fix or self.fix_only or self.diff
 
     @property
+    def counted(self) -> str | None:
+        """What findings are counted by, if only their numbers are shown."""
+        return self.statistics_by or ("rule" if self.statistics else None)
+
+    @property
     def searched(self) -> tuple[str, ...]:
         """The files and folders to check: the current folder if none is named."""
         return self.paths or (".",)
@@ -90,7 +109,7 @@ class CheckOptions:
 
 def check_consistency(options: CheckOptions) -> None:
     """Raise UsageError for options that contradict each other or would do nothing."""
-    if options.statistics and options.output_format not in (None, *STATISTICS_FORMATS):
+    if options.counted and options.output_format not in (None, *STATISTICS_FORMATS):
         raise UsageError(f"--statistics supports the output formats {', '.join(STATISTICS_FORMATS)}")
     if options.hide_suppressed and options.output_format not in (None, *WITH_SUPPRESSED):
         raise UsageError("--hide-suppressed needs --output-format json or sarif")
@@ -137,7 +156,11 @@ def _check_writing_options(options: CheckOptions) -> None:
 
 def settings_of(options: CheckOptions) -> Settings:
     """The project's settings, overridden by the command line; raises UsageError."""
-    settings = _configured_settings(options)
+    return overridden(options, _configured_settings(options))
+
+
+def overridden(options: CheckOptions, settings: Settings) -> Settings:
+    """The settings of a configuration, overridden by the command line; raises UsageError."""
     here = str(settings.root)
     exclude = tuple(_below(pattern, here) for pattern in split(options.exclude))
     return replace(
@@ -154,6 +177,8 @@ def settings_of(options: CheckOptions) -> Settings:
         jobs=options.jobs or settings.jobs,
         preview=settings.preview if options.preview is None else options.preview,
         strict=settings.strict if options.strict is None else options.strict,
+        fail_on=options.fail_on or settings.fail_on,
+        max_warnings=settings.max_warnings if options.max_warnings is None else options.max_warnings,
         output_format=options.output_format or settings.output_format,
         target_versions={**settings.target_versions, **_targets(options.targets)},
     )
@@ -165,10 +190,28 @@ def _configured_settings(options: CheckOptions) -> Settings:
     return load_settings(options.named, options.config)
 
 
-def selection_of(options: CheckOptions, settings: Settings, rules: Sequence[RuleFile]) -> Selection:
+def selection_of(
+    options: CheckOptions, settings: Settings, rules: Sequence[RuleFile], not_trusted: Mapping[str, str] | None = None
+) -> Selection:
     """The rules that settings and command line select; raises UsageError."""
-    per_file = _per_file(options.per_file_ignores)
-    return chosen_for(settings, rules, asked(options.select, options.ignore, options.extend_select, per_file))
+    command = asked(options.select, options.ignore, options.extend_select, _per_file(options.per_file_ignores))
+    return chosen_for(settings, rules, command, not_trusted)
+
+
+def with_rules(options: CheckOptions, rules: Sequence[RuleFile], settings: Settings) -> FileSettings:
+    """The settings with the rules that they select, some of them the project's own; raises UsageError."""
+    if not settings.rules:
+        return FileSettings(settings, selection_of(options, settings, rules))
+    from lintrain.check.own_rules import own_rules
+
+    own = own_rules(settings, rules)
+    selection = selection_of(options, settings, (*rules, *own.rules), own.not_trusted)
+    return FileSettings(settings, selection, own.rules, tuple(own.remarks))
+
+
+def with_rules_of(options: CheckOptions, rules: Sequence[RuleFile], settings: Settings) -> FileSettings:
+    """As `with_rules`, of a configuration as it is written."""
+    return with_rules(options, rules, overridden(options, settings))
 
 
 def _below(pattern: str, root: str) -> str:
@@ -215,10 +258,13 @@ def read_options(arguments: Sequence[str]) -> CheckOptions | None:
 
 
 def _accepts(given: Mapping[str, Any]) -> bool:
-    """Whether click accepts the values: a known format, a report that is not a folder, not too many processes."""
+    """Whether click accepts the values: known words, a report that is not a folder, not too many processes."""
     report = given.get("output_file")
     return (
         given.get("output_format") in (None, *FORMATS)
+        and given.get("fail_on") in (None, *LEVELS)
+        and given.get("statistics_by") in (None, *STATISTICS)
+        and given.get("color") in (None, *COLORS)
         and (given.get("jobs") or 1) <= MOST_JOBS
         and not (report and os.path.isdir(report))  # noqa: PTH112 - as it is, no `Path` method is quicker
     )

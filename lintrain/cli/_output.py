@@ -14,7 +14,8 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Generator, Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -44,6 +45,37 @@ def say(line: str) -> None:
 def write_to_stderr(text: str) -> None:
     """Write lines to stderr."""
     _write(sys.stderr, text + "\n")
+
+
+class Progress:
+    """What a long command does, in the last line of a terminal: after the first second, ten times a second at most."""
+
+    def __init__(self, started: float, *, is_shown: bool = True) -> None:
+        self._next = started + 1.0 if is_shown and sys.stderr.isatty() else float("inf")
+        self._is_on_screen = False
+
+    def show(self, text: Callable[[], str]) -> None:
+        """Show a text, which is made only if it is."""
+        now = time.perf_counter()
+        if now >= self._next:
+            self._next = now + 0.1
+            self._is_on_screen = True
+            self._put(f"{CLEAR_LINE}lintrain: {for_terminal(text())}")
+
+    def clear(self) -> None:
+        """Remove the text."""
+        if self._is_on_screen:
+            self._is_on_screen = False
+            self._put(CLEAR_LINE)
+
+    def _put(self, text: str) -> None:
+        """Write to the terminal; a cached report does not contain it."""
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+CLEAR_LINE = "\r\x1b[2K"
 
 
 def write_report(text: str, file: Path | None = None) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,15 @@ from lintrain.cache.folder import store_folder
 from lintrain.check.executor import processors
 from lintrain.check.files import Targets
 from lintrain.check.packages import Packages
-from lintrain.check.selection import CheckRequest, Selection
-from lintrain.cli._options import STDIN, CheckOptions, check_consistency, settings_of
+from lintrain.check.selection import CheckRequest, FileSettings, NearestSettings, Selection
+from lintrain.cli._options import STDIN, CheckOptions, check_consistency, settings_of, with_rules_of
 from lintrain.cli._output import CommandError, say, write_report
 from lintrain.rulebook import RuleFile, rule_folder
 from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings, UsageError
-from lintrain.source.discovery import Discovery, Excludes
+from lintrain.source.discovery import Discovery, Excludes, nothing
 from lintrain.source.reading import LARGEST_FILE
+from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text import trusted
 
 if TYPE_CHECKING:
@@ -31,8 +33,57 @@ if TYPE_CHECKING:
     from lintrain.check.baseline import Baseline
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a command is to check: the files, all rules, and the settings of the run and of files with nearer ones."""
+
+    outer: FileSettings
+    rules: Sequence[RuleFile]
+    files: Sequence[str]
+    by_folder: NearestSettings | None = None
+
+    @property
+    def remarks(self) -> list[str]:
+        """Which rules of the project's own are not trusted."""
+        settings = self.by_folder.all(self.files) if self.by_folder else [self.outer]
+        return list(dict.fromkeys(remark for each in settings for remark in each.remarks))
+
+
+def plan(options: CheckOptions, rules: Sequence[RuleFile], outer: FileSettings, files: Sequence[str]) -> Plan:
+    """The plan for files that were found with the settings of the run; raises UsageError.
+
+    A file has the settings of the nearest configuration, which may exclude it, too. A file on the command line is
+    checked, however.
+    """
+    if options.config or options.isolated:
+        return Plan(outer, (*rules, *outer.own), files)
+    searched = tuple(os.path.abspath(path) for path in options.searched)  # noqa: PTH100 - as in the search
+    top = str(common_folder(options.named))
+    by_folder = NearestSettings(outer, top, partial(with_rules_of, options, rules), searched)
+    named = {os.path.abspath(path) for path in options.named}  # noqa: PTH100 - as in the search
+    left = [path for path in files if not _is_excluded(path, named, by_folder.of(path), outer)]
+    own = [rule for settings in by_folder.all(left) for rule in settings.own]
+    paths: dict[str, Path] = {}
+    for rule in own:
+        if paths.setdefault(rule.name, rule.path) != rule.path:
+            raise UsageError(f"{rule.path}: another rule has the name `{rule.name}`: {paths[rule.name]}")
+    return Plan(outer, (*rules, *{rule.path: rule for rule in own}.values()), left, by_folder)
+
+
+def _is_excluded(path: str, named: Collection[str], nearest: FileSettings, outer: FileSettings) -> bool:
+    """Whether a nearer configuration than that of the run excludes a file."""
+    if nearest is outer or (os.path.abspath(path) in named and not outer.settings.force_exclude):  # noqa: PTH100
+        return False
+    return nearest.excludes.leave_out_within(path)
+
+
 def request_of(
-    options: CheckOptions, settings: Settings, rules: Sequence[RuleFile], selection: Selection, files: Sequence[str]
+    options: CheckOptions,
+    settings: Settings,
+    rules: Sequence[RuleFile],
+    selection: Selection,
+    files: Sequence[str],
+    by_folder: NearestSettings | None = None,
 ) -> CheckRequest:
     """The request; raises UsageError if the project's baseline cannot be read.
 
@@ -42,16 +93,22 @@ def request_of(
         files,
         rules,
         selection,
-        Targets(settings, common_folder(options.named)),
+        Targets(settings, common_folder(options.named), by_folder),
         {files[0]: read_stdin()} if options.reads_stdin and files else {},
-        excludes_of(settings).leave_out_within,
+        partial(_leaves_out, by_folder) if by_folder else excludes_of(settings).leave_out_within,
         reports_modules=not options.reads_stdin,
         shows_verdicts=not options.no_cache,
         baseline=baseline_of(options, settings),
         jobs=options.jobs or min(settings.jobs or processors(), processors()),
         store=store_of(options, settings) if len(files) > 1 and not options.no_cache else None,
         packages=Packages(None if options.no_cache else store_folder("packages", options.cache_dir)),
+        by_folder=by_folder,
     )
+
+
+def _leaves_out(by_folder: NearestSettings, path: str) -> bool:
+    """Whether the configuration nearest to a file, or that of the run, excludes it."""
+    return by_folder.outer.excludes.leave_out_within(path) or by_folder.of(path).excludes.leave_out_within(path)
 
 
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:
@@ -109,11 +166,12 @@ def excludes_of(settings: Settings) -> Excludes:
     return Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
 
 
-def files_of(options: CheckOptions, settings: Settings) -> list[str]:
-    """The files to check; raises UsageError and MissingPathError."""
+def files_of(options: CheckOptions, settings: Settings, on_folder: Callable[[], None] = nothing) -> list[str]:
+    """The files to check; raises UsageError and MissingPathError. `on_folder` is called in each folder."""
     excludes = excludes_of(settings)
     if not options.reads_stdin:
-        return Discovery(excludes, settings.respect_gitignore, settings.force_exclude).find(options.searched)
+        search = Discovery(excludes, settings.respect_gitignore, settings.force_exclude, on_folder)
+        return search.find(options.searched)
     if len(options.paths) > 1:
         raise UsageError("`-` (standard input) cannot be combined with other paths")
     name = options.stdin_filename or STDIN

@@ -15,16 +15,16 @@ import click
 
 from lintrain.cache.runs import keep_answer
 from lintrain.cache.watch import Watch
-from lintrain.cli._options import CheckOptions, read_options
+from lintrain.cli._options import COLORS, STATISTICS, CheckOptions, read_options
 from lintrain.cli._output import record_output
 from lintrain.cli.completion import complete_selectors
 from lintrain.rulebook import rule_folder
-from lintrain.settings.settings import FORMATS, MOST_JOBS
+from lintrain.settings.settings import FORMATS, LEVELS, MOST_JOBS
 
 EXIT_CODES = """\b
 Exit codes:
   0  no findings
-  1  findings of any level
+  1  findings of any level; with --fail-on or --max-warnings, of some
   2  wrong usage or configuration, a missing file, or a crash of lintrain"""
 
 
@@ -57,6 +57,7 @@ def _rules_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callab
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Also exit with 1 if a file was fixed.")
 @click.option("--add-ignores", metavar="REASON", help="Suppress each finding by a comment with this reason.")
 @click.option("--statistics", is_flag=True, help="Show only the number of findings per rule.")
+@click.option("--statistics-by", type=click.Choice(STATISTICS), help="Show only the number of findings by this.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Paths to skip; replaces the configured patterns.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Paths to skip, in addition to --exclude.")
 @click.option("--force-exclude/--no-force-exclude", default=None, help="Skip excluded files even if they are named.")
@@ -68,6 +69,11 @@ def _rules_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callab
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("--stdin-filename", metavar="NAME", help="File name of the code on standard input (PATHS is `-`).")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--fail-on", type=click.Choice(LEVELS), help="Exit with 1 only for findings of this level or worse.")
+@click.option(
+    "--max-warnings", type=click.IntRange(0), metavar="N", help="Exit with 1 for errors, and for more than N warnings."
+)
+@click.option("--color", type=click.Choice(COLORS), help="Whether to use colors (default: auto, on a terminal).")
 @click.option("--strict/--no-strict", default=None, help="Exit with 3 if a file was not judged by every rule.")
 @click.option("--show-files", is_flag=True, help="List the files that would be checked.")
 @click.option("--show-settings", is_flag=True, help="Show the settings that would be used.")

@@ -38,15 +38,20 @@ def command(rule: str, output_format: str) -> None:
     """
     import json
 
+    from lintrain.check.own_rules import project_rules
     from lintrain.check.selection import nearest
     from lintrain.cli._output import CommandError, write_report
     from lintrain.report.text.pages import address_of, as_plain_page, page_text, pages, pages_about
     from lintrain.report.text.style import style_of
-    from lintrain.rulebook import load_rules
+    from lintrain.rulebook import RuleFileError
     from lintrain.settings.loading import load_settings
     from lintrain.settings.settings import UsageError
 
-    all_pages = pages(load_rules())
+    try:
+        settings = load_settings(["."])
+        all_pages = pages(project_rules(settings))
+    except (UsageError, RuleFileError) as error:
+        raise CommandError(str(error)) from error
     by_name = {page.name: page for page in all_pages}
     page = by_name.get(rule.strip().lower().replace("_", "-"))
     about = pages_about(rule, all_pages)
@@ -66,10 +71,7 @@ def command(rule: str, output_format: str) -> None:
     if page is None:
         hint = f"did you mean `{near}`?" if near else "`lintrain rules` lists all rules"
         raise CommandError(f"unknown rule `{rule}` ({hint})")
-    try:
-        address = address_of(page.name, load_settings(["."]).documentation)
-    except UsageError as error:
-        raise CommandError(str(error)) from error
+    address = address_of(page.name, settings.documentation)
     if output_format == "json":
         write_report(json.dumps(as_plain_page(page, address), indent=2) + "\n")
     else:

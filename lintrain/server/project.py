@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from lintrain.check.baseline import Baseline, read_baseline
-from lintrain.check.selection import Choice, Selection, choose, configured, known_names
+from lintrain.check.own_rules import own_rules, rule_files, trust_file
+from lintrain.check.selection import Choice, Selection, chosen_for
 from lintrain.knowledge.versions import TargetVersions, find_versions
-from lintrain.rulebook import RuleFile, load_rules
+from lintrain.rulebook import RuleFile, RuleFileError, load_rules
 from lintrain.settings.loading import BASELINE_FILE, OWN_FILES, PROJECT_FILE, find_baseline, load_settings
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Excludes
@@ -127,6 +128,7 @@ class EffectiveConfiguration:
     baseline: Baseline | None = None
     problem: str = ""
     documentation: str | None = None
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -150,12 +152,10 @@ class Projects:
         named = client.configuration
         files = [*([named] if named else []), *_candidates(folder, CONFIGURATION_FILES)]
         known = self._known.get(key)
-        baseline = known[1].baseline if known else None
-        stamp = _stamp([*files, str(baseline.file)] if baseline else files)
+        stamp = _stamp([*files, *_read_besides(known[1])] if known else files)
         if known is None or known[0] != stamp:
             in_force = _read(folder, client, known[1] if known else None)
-            if in_force.baseline:
-                stamp = _stamp([*files, str(in_force.baseline.file)])
+            stamp = _stamp([*files, *_read_besides(in_force)])
             self._known[key] = known = stamp, in_force
         return known[1]
 
@@ -172,6 +172,11 @@ class Projects:
         """Read everything again."""
         self._known.clear()
         self._targets.clear()
+
+
+def _read_besides(in_force: EffectiveConfiguration) -> tuple[str, ...]:
+    """The files that an effective configuration depends on, besides those that every folder may have."""
+    return (*in_force.sources, *([str(in_force.baseline.file)] if in_force.baseline else []))
 
 
 def _candidates(folder: str, names: tuple[str, ...]) -> list[str]:
@@ -202,8 +207,9 @@ def _read(folder: str, client: ClientSettings, before: EffectiveConfiguration | 
     try:
         settings = load_settings([folder], Path(client.configuration) if client.configuration else None)
         file = find_baseline(settings, Path(folder))
-        return replace(_chosen(rules, settings, client), baseline=read_baseline(file) if file else None)
-    except UsageError as error:
+        chosen = _chosen(rules, settings, client)
+        return replace(chosen, baseline=read_baseline(file) if file else None)
+    except (UsageError, RuleFileError) as error:
         problem = str(error)
     if before is not None:
         return replace(before, problem=problem)
@@ -219,9 +225,24 @@ def _chosen(rules: tuple[RuleFile, ...], settings: Settings, client: ClientSetti
         "the editor's settings", str(settings.root), client.select, list(client.extend_select), list(client.ignore)
     )
     preview = settings.preview if client.preview is None else client.preview
-    in_preview = frozenset[str]() if preview else frozenset(rule.name for rule in rules if rule.is_preview)
-    selection = choose(known_names(rules), configured(settings), editor, in_preview)
+    own = own_rules(settings, rules)
+    rules = *rules, *own.rules
+    selection = chosen_for(replace(settings, preview=preview), rules, editor, own.not_trusted)
     excludes = Excludes((*settings.exclude, *settings.extend_exclude), str(settings.root))
     return EffectiveConfiguration(
-        rules, selection, excludes, settings.target_versions, documentation=settings.documentation
+        rules,
+        selection,
+        excludes,
+        settings.target_versions,
+        problem=" ".join(own.remarks),
+        documentation=settings.documentation,
+        sources=_sources(settings),
     )
+
+
+def _sources(settings: Settings) -> tuple[str, ...]:
+    """The files besides the usual ones that a configuration depends on: extended ones, own rules, and their trust."""
+    rules = rule_files(settings) if settings.rules else []
+    folders = {path.parent for path in rules}
+    trust = [trust_file()] if settings.rules else []
+    return tuple(str(path) for path in (*settings.sources, *rules, *folders, *trust))

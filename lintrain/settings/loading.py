@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from lintrain.settings.settings import Settings, UsageError
+from lintrain.source.bounds import is_within, project_around
 from lintrain.source.reading import read_plain_text
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 OWN_FILES = (".lintrain.toml", "lintrain.toml")
 PROJECT_FILE = "pyproject.toml"
+CONFIGURATIONS = (*OWN_FILES, PROJECT_FILE)
+"""The configuration files, the first of a folder counts."""
 BASELINE_FILE = "lintrain-baseline.json"
 LARGEST_FILE = 1024 * 1024
+MOST_EXTENDED = 10
+"""The most configurations that may extend one another."""
 DEEPEST_KEY = 100
 DEEP_KEY = lazy_pattern(
     rf"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.){{0,300}}"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST_KEY}}}"""
@@ -37,11 +42,24 @@ def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
         return _settings(found, table)
     folder = common_folder(paths)
     for parent in (folder, *folder.parents):
-        for name in (*OWN_FILES, PROJECT_FILE):
-            table = _table_of(parent / name) if (parent / name).is_file() else None
-            if table is not None:
-                return _settings(parent / name, table)
+        if (nearest := _configuration_in(parent, CONFIGURATIONS)) is not None:
+            return _settings(*nearest)
     return Settings(root=Path.cwd())
+
+
+def settings_in(folder: Path, names: Collection[str]) -> Settings | None:
+    """The settings that a folder with these files configures; None if it configures none. Raises UsageError."""
+    found = _configuration_in(folder, [name for name in CONFIGURATIONS if name in names])
+    return None if found is None else _settings(*found)
+
+
+def _configuration_in(folder: Path, names: Iterable[str]) -> tuple[Path, Mapping[str, object]] | None:
+    """The configuration file of a folder with its table: the first of these that has one."""
+    for name in names:
+        table = _table_of(folder / name) if (folder / name).is_file() else None
+        if table is not None:
+            return folder / name, table
+    return None
 
 
 def common_folder(paths: Iterable[str]) -> Path:
@@ -106,12 +124,94 @@ def _parse(file: Path, text: str) -> dict[str, object]:
 
 
 def _settings(file: Path, written: Mapping[str, object]) -> Settings:
+    read = [file]
+    # The table has checked every type, which the checker of this code cannot see.
+    values = {name: cast(Any, _frozen(value)) for name, value in _values(file, written, read).items()}
+    return Settings(root=file.parent, file=file, sources=tuple(read), **values)
+
+
+def _values(file: Path, written: Mapping[str, object], read: list[Path]) -> dict[str, object]:
+    """The settings of a table with those of the configuration that it extends, which is added to the files `read`."""
     from lintrain.settings.table import read_table
 
     named = f"{_shown(file)} [tool.lintrain]" if file.name == PROJECT_FILE else _shown(file)
-    # The table has checked every type, which the checker of this code cannot see.
-    values = {name: cast(Any, _frozen(value)) for name, value in read_table(written, named).items()}
-    return Settings(root=file.parent, file=file, **values)
+    values = read_table(written, named)
+    extended = values.pop("extend", None)
+    if not isinstance(extended, str):
+        return values
+    base = _extended(file, extended, f"{named}: `extend`: `{extended}`")
+    if base in read or len(read) > MOST_EXTENDED:
+        chain = " extends ".join(_shown(each) for each in (*read, base))
+        raise UsageError(f"{named}: `extend`: {chain}; a chain may have {MOST_EXTENDED} files, each once")
+    table = _table_of(base)
+    if table is None:
+        raise UsageError(f"{named}: `extend`: `{extended}` has no table `[tool.lintrain]`")
+    read.append(base)
+    return _joined(_moved(_values(base, table, read), base.parent, file.parent), values)
+
+
+def _extended(file: Path, extended: str, named: str) -> Path:
+    """The configuration that another one extends; raises UsageError if it is missing or outside of the repository.
+
+    A configuration is text of the repository under check, and what it extends is shown in messages.
+    """
+    base = Path(os.path.realpath(file.parent / extended))
+    if not is_within(str(base), os.path.realpath(_repository_around(file.parent))):
+        raise UsageError(f"{named} is outside of the repository")
+    if not base.is_file():
+        raise UsageError(f"{named} does not exist")
+    return base
+
+
+def _repository_around(folder: Path) -> str:
+    """The folder of the git repository around a folder; without one, the outermost that is marked as a project."""
+    found = str(folder)
+    while not os.path.lexists(os.path.join(found, ".git")):  # noqa: PTH118 - a string for `project_around`
+        above = project_around(os.path.dirname(found))  # noqa: PTH120
+        if above is None or above == found:
+            break
+        found = above
+    return found
+
+
+def _moved(values: dict[str, object], base: Path, root: Path) -> dict[str, object]:
+    """Settings of a configuration in the folder `base`, with their paths relative to `root`."""
+    moved = dict(values)
+    for name in ("exclude", "extend_exclude"):
+        if name in values:
+            moved[name] = [_relative(pattern, base, root) for pattern in cast(list[str], values[name])]
+    if "per_file_ignores" in values:
+        ignores = cast(dict[str, list[str]], values["per_file_ignores"])
+        moved["per_file_ignores"] = {_relative(pattern, base, root): names for pattern, names in ignores.items()}
+    if "rules" in values:
+        moved["rules"] = [os.path.relpath(base / path, root) for path in cast(list[str], values["rules"])]
+    if "baseline" in values:
+        moved["baseline"] = os.path.relpath(base / cast(str, values["baseline"]), root)
+    return moved
+
+
+def _relative(pattern: str, base: Path, root: Path) -> str:
+    """A pattern relative to another folder; a name without a folder matches everywhere."""
+    if "/" not in pattern.rstrip("/") or os.path.isabs(pattern):  # noqa: PTH117 - a pattern, not a path
+        return pattern
+    return os.path.relpath(base / pattern, root).replace(os.sep, "/")
+
+
+ADDED = frozenset({"extend_select", "extend_exclude", "rules"})
+"""Lists that add to those of the extended configuration; tables add their entries too, everything else replaces."""
+
+
+def _joined(base: dict[str, object], own: dict[str, object]) -> dict[str, object]:
+    joined = {**base, **own}
+    for name in base.keys() & own.keys():
+        match base[name], own[name]:
+            case dict() as first, dict() as second:
+                joined[name] = {**cast(dict[str, object], first), **cast(dict[str, object], second)}
+            case list() as first, list() as second if name in ADDED:
+                joined[name] = [*cast(list[object], first), *cast(list[object], second)]
+            case _:
+                pass
+    return joined
 
 
 def _frozen(value: object) -> object:

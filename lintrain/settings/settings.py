@@ -22,11 +22,12 @@ class UsageError(Exception):
 class Settings:
     """Which rules to run on which files, and how to report; path patterns are relative to `root`.
 
-    `file` is the configuration file, or None.
+    `file` is the configuration file, or None; `sources` are all files that were read: this one and those it extends.
     """
 
     root: Path
     file: Path | None = None
+    sources: tuple[Path, ...] = ()
     select: tuple[str, ...] = ("ALL",)
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -38,11 +39,14 @@ class Settings:
     output_format: str | None = None
     preview: bool = False
     strict: bool = False
+    fail_on: str | None = None
+    max_warnings: int | None = None
     jobs: int | None = None
     baseline: str | None = None
     documentation: str | None = None
     levels: Mapping[str, str] = field(default_factory=dict[str, str])
     target_versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    rules: tuple[str, ...] = ()
 
 
 def checked_address(text: str) -> str:
@@ -91,6 +95,9 @@ Format = Literal[
     "agent",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
+
+LEVELS = ("error", "warning", "note")
+"""The levels of findings, the worst first."""
 
 FOR_PEOPLE = frozenset[str]({"concise", "full", "grouped"})
 """Formats for a terminal; every other one is UTF-8."""

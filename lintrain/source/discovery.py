@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -91,13 +91,18 @@ def _by_signs(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...
     return frozenset(literal), tuple(wild)
 
 
+def nothing() -> None:
+    """Do nothing, in each folder of a search that is not observed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """How files are searched for."""
+    """How files are searched for; `on_folder` is called in each folder."""
 
     excludes: Excludes = field(default_factory=Excludes)
     respect_gitignore: bool = True
     force_exclude: bool = False
+    on_folder: Callable[[], None] = nothing
 
     def find(self, paths: Iterable[str]) -> list[str]:
         """The files to read, in order of their paths, each once; raises MissingPathError."""
@@ -128,6 +133,7 @@ class Discovery:
 
     def _walk(self, folder: str, ignores: Ignores | None, bounds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """The Python files below a folder; folders behind symbolic links are not entered, so there are no loops."""
+        self.on_folder()
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from lintrain.cache.folder import store_folder
 from lintrain.check.check_run import CheckRun
 from lintrain.check.files import Targets
+from lintrain.check.own_rules import own_rules
 from lintrain.check.packages import Packages
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.selection import CheckRequest, Selection, asked, chosen_for
@@ -105,8 +106,11 @@ def _own_source(script: str) -> dict[str, Source]:
 def _chosen(
     path: str, select: Sequence[str], ignore: Sequence[str], config: Path | None
 ) -> tuple[tuple[RuleFile, ...], Settings, Selection]:
-    rules, settings = load_rules(), load_settings((path,), config)
-    return rules, settings, chosen_for(settings, rules, asked(select, ignore))
+    settings = load_settings((path,), config)
+    shipped = load_rules()
+    own = own_rules(settings, shipped)
+    rules = *shipped, *own.rules
+    return rules, settings, chosen_for(settings, rules, asked(select, ignore), own.not_trusted)
 
 
 def _in_force(rules: Sequence[RuleFile], selection: Selection, path: str) -> tuple[RuleFile, ...]:

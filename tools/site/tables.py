@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_versions
+from lintrain.settings.table import KEYS, Choice, Count, Flag, Key, Names, Table
 from tools.site.example import report_of
 from tools.site.rule_pages import rule_tables
 
@@ -27,6 +28,9 @@ PURPOSES = {
     "lsp": "`lintrain server`, for editors",
 }
 """What the extras for users are for; the others are for work on lintrain itself."""
+
+MOST_NAMED = 5
+"""Values of a key that its line lists; output formats have a page of their own."""
 
 TRAINING = ("torch", "transformers", "datasets", "accelerate", "trl", "peft", "lightning", "keras")
 PINNED = re.compile(r"([\w-]+)(?:\[[\w,]*\])?(==|>=)([\w.]+)")
@@ -98,10 +102,42 @@ def needed() -> str:
     return _table(("library", "from"), ((name, version) for name, _, version in _pins("probe")))
 
 
+def settings() -> str:
+    """The keys of the configuration that count for files, and those that count for a run."""
+    return "\n\n".join(
+        f"{title}\n\n{_table(('key', 'holds', 'if missing', 'does'), map(_row, keys))}"
+        for title, keys in (
+            ("### Of each file", [key for key in KEYS if key.for_files]),
+            ("### Of the run", [key for key in KEYS if not key.for_files]),
+        )
+    )
+
+
+def _row(key: Key) -> tuple[str, str, str, str]:
+    return f"`{key.name}`", f"{_kind(key.kind)}, such as `{key.example}`", key.missing, key.does
+
+
+def _kind(kind: object) -> str:
+    match kind:
+        case Flag():
+            return "a boolean"
+        case Count():
+            return "a number"
+        case Names():
+            return "a list"
+        case Table():
+            return "a table"
+        case Choice(values=values) if len(values) < MOST_NAMED:
+            return "one of " + ", ".join(f'`"{value}"`' for value in values)
+        case _:
+            return "a string"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "extras": extras,
     "needed": needed,
     "rules": rule_tables,
+    "settings": settings,
     "tested": tested,
     "versions": versions,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lintrain.model.level import Level
@@ -168,6 +169,34 @@ def statistics_json(reported: Sequence[Reported]) -> str:
     ]
     import json
 
+    return json.dumps(entries, indent=2)
+
+
+def folder_counts(reported: Sequence[Reported]) -> dict[str, Counter[Level]]:
+    """The number of findings by level in the files of each folder, the most findings first."""
+    counts: dict[str, Counter[Level]] = {}
+    for one in reported:
+        counts.setdefault(str(Path(one.finding.location.path).parent), Counter())[one.finding.level] += 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1].total(), item[0])))
+
+
+def folder_statistics(reported: Sequence[Reported], style: Style) -> Iterator[str]:
+    """A line per folder with its counts by level; the most findings first."""
+    counts = folder_counts(reported)
+    digits = max((len(str(each.total())) for each in counts.values()), default=1)
+    for folder, levels in counts.items():
+        parts = (style.level(level, count(levels[level], level.value)) for level in Level if levels[level])
+        yield f"{levels.total():>{digits}}  {shown(folder)}  ({', '.join(parts)})"
+
+
+def folder_statistics_json(reported: Sequence[Reported]) -> str:
+    """The counts by folder as JSON."""
+    import json
+
+    entries = [
+        {"folder": folder, "count": levels.total(), **{level.value: levels[level] for level in Level}}
+        for folder, levels in folder_counts(reported).items()
+    ]
     return json.dumps(entries, indent=2)
 
 

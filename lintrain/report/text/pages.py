@@ -40,6 +40,26 @@ class Page:
     manual: Manual
     preview: bool = False
 
+    @property
+    def frameworks(self) -> list[str]:
+        """The libraries that its examples use; the built-in findings are about every file."""
+        code = "".join(each for heading in ("Bad", "Good") for each in self.manual.examples(heading))
+        return [name for name, words in FRAMEWORKS.items() if re.search(words, code)]
+
+
+FRAMEWORKS = {
+    "transformers": r"\b(?:transformers|Trainer|TrainingArguments|DataCollator|Auto[A-Z])|okenizer|chat_template",
+    "trl": r"\btrl\b|\b(?:SFT|DPO|GRPO|PPO|Reward|KTO|ORPO|CPO)[A-Z]\w*",
+    "peft": r"\bpeft\b|\b(?:Lora|PromptTuning|PrefixTuning)\w*Config\b",
+    "accelerate": r"\baccelerate\b|\bAccelerator\b|\baccelerator\b",
+    "datasets": r"\bdatasets\b|\bload_dataset\b|\bDatasetDict\b",
+    "lightning": r"\blightning\b|\bL\.|\bLightning[A-Z]",
+    "keras": r"\bkeras\b",
+    "torch": r"\btorch\b|\bnn\.|\bF\.|\.backward\(|\bDataLoader\b|\boptimizer\b",
+    "sklearn": r"\bsklearn\b|\btrain_test_split\b",
+}
+"""The words by which an example shows which library it uses."""
+
 
 OPTIONS_OF = {
     "safe": "`--fix`",
@@ -147,6 +167,7 @@ def as_plain(page: Page) -> dict[str, object]:
         "probe": page.probe,
         "fix": page.fix,
         "preview": page.preview,
+        "frameworks": page.frameworks,
         "title": page.manual.title,
     }
 
@@ -221,7 +242,7 @@ def settings_text(settings: Settings, selection: Selection) -> str:
     lines = [f"# from {settings.file}" if settings.file else "# no configuration file, defaults only"]
     tables: list[str] = []
     for field in fields(settings):
-        if field.name in ("root", "file"):
+        if field.name in ("root", "file", "sources"):
             continue
         key, value = field.name.replace("_", "-"), getattr(settings, field.name)
         if isinstance(value, Mapping):

@@ -84,8 +84,18 @@ def style_of(stream: TextIO) -> Style:
     return Style(width_of(stream), has_colours(stream), unicode)
 
 
+_CHOSEN: list[bool] = []
+
+
+def choose_colours(choice: str | None) -> None:
+    """Use colours `always` or `never` from now on; otherwise the stream and the environment decide."""
+    _CHOSEN[:] = {"always": [True], "never": [False]}.get(choice or "", [])
+
+
 def has_colours(stream: TextIO) -> bool:
     """Whether to use colours on a stream."""
+    if _CHOSEN:
+        return _CHOSEN[0]
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false"):
