@@ -83,6 +83,8 @@ class Rule(_HasClaims[ClaimT]):
     """True for a new rule, which runs only with `--preview`."""
     judges_whole_script: ClassVar[bool] = False
     """True for a rule about what a script nowhere does: of a piece of a script, the rest may do it."""
+    judges_configurations: ClassVar[bool] = False
+    """True for a rule that also applies to configuration files, read as what their tool runs."""
     keywords: ClassVar[str] = ""
     """What a script, or a module read for it, must contain for the rule to run; parts of longer words count.
 

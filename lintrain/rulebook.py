@@ -25,6 +25,7 @@ NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
 JUDGES_NETWORKS = b"\n    judges_networks = True\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
 JUDGES_WHOLE_SCRIPT = b"\n    judges_whole_script = True\n"
+JUDGES_CONFIGURATIONS = b"\n    judges_configurations = True\n"
 """How the text of a rule file tells, without importing it, which files the rule applies to; tests enforce the form."""
 
 
@@ -46,6 +47,7 @@ class _Summary(NamedTuple):
     judges_networks: bool
     matters_in_tests: bool
     judges_whole_script: bool
+    judges_configurations: bool
 
     @classmethod
     def of(cls, rule: Rule) -> _Summary:
@@ -57,6 +59,7 @@ class _Summary(NamedTuple):
             rule.judges_networks,
             rule.matters_in_tests,
             rule.judges_whole_script,
+            rule.judges_configurations,
         )
 
     @classmethod
@@ -72,6 +75,7 @@ class _Summary(NamedTuple):
             JUDGES_NETWORKS in text,
             MATTERS_IN_TESTS in text,
             JUDGES_WHOLE_SCRIPT in text,
+            JUDGES_CONFIGURATIONS in text,
         )
 
 
@@ -156,6 +160,11 @@ class RuleFile:
     def judges_whole_script(self) -> bool:
         """Whether the rule says nothing about a piece of a script."""
         return self._summary.judges_whole_script
+
+    @property
+    def judges_configurations(self) -> bool:
+        """Whether the rule applies to configuration files."""
+        return self._summary.judges_configurations
 
     @property
     def reads_evidence(self) -> bool:

@@ -35,7 +35,8 @@ def test_a_missing_file_is_an_error(project: Path, capsys: pytest.CaptureFixture
 def test_a_folder_without_python_says_so_and_is_no_error(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "docs").mkdir()
     (project / "docs" / "a.md").write_text("x")
-    assert check(capsys, "docs") == (0, [], "lintrain: no Python files or notebooks in `docs`\n")
+    said = "lintrain: no Python files, notebooks or training configurations in `docs`\n"
+    assert check(capsys, "docs") == (0, [], said)
 
 
 @pytest.mark.parametrize(

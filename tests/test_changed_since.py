@@ -90,7 +90,8 @@ def test_a_branch_is_compared_with_where_it_left(repository: Path, capsys: pytes
 
 def test_nothing_changed_is_clean_and_said(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--changed-since", "HEAD"]) == 0
-    assert capsys.readouterr().err == "lintrain: no Python files or notebooks changed since HEAD in `.`\n"
+    nothing = "no Python files, notebooks or training configurations changed since HEAD in `.`"
+    assert capsys.readouterr().err == f"lintrain: {nothing}\n"
 
 
 def test_an_unknown_revision_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import lintrain.check.one_file
-from lintrain.knowledge.plain_yaml import NotPlainError, read_yaml
+from lintrain.configurations.document import NotReadError
+from lintrain.knowledge.settings_files import read_yaml
 from lintrain.runtime.parent.record import EvidenceFileError, read_record
 from lintrain.server.positions import Units, changed, line_edits, split_lines
 from lintrain.settings.loading import load_settings
@@ -126,7 +127,7 @@ def test_any_configuration_is_read_or_refused(tmp_path_factory: pytest.TempPathF
 def test_any_yaml_is_settings_or_not_plain(text: str) -> None:
     try:
         read_yaml(text, numbers_without_point=True)
-    except NotPlainError:
+    except NotReadError:
         assume(False)
 
 

@@ -22,7 +22,7 @@ HOOK = {
             "name": "lintrain",
             "entry": "lintrain check --force-exclude",
             "language": "system",
-            "types_or": ["python", "jupyter"],
+            "types_or": ["python", "jupyter", "yaml", "json"],
             "require_serial": True,
         }
     ],

@@ -12,9 +12,11 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tools.api_tables.comparison import differences_from_installed
+from tools.api_tables.configurations import CONFIGURED, Configured, configured_snapshot
 from tools.api_tables.package_tree import PackageTree
 from tools.api_tables.packages import COVERED, Covered, snapshot
 from tools.api_tables.published import fetch, last_patches
@@ -26,13 +28,14 @@ TABLES = Path(__file__).parent.parent / "lintrain" / "knowledge" / "tables"
 def main() -> int:
     """The exit code: 1 when `--check` finds a difference."""
     parser = argparse.ArgumentParser(description="Makes the tables of names and signatures.")
-    parser.add_argument("package", nargs="*", choices=[[], *(each.package for each in COVERED)])
+    parser.add_argument("package", nargs="*", choices=[[], *(each.package for each in (*COVERED, *CONFIGURED))])
     parser.add_argument("--packages", type=Path, help="keep fetched packages in this folder")
     parser.add_argument("--check", action="store_true", help="compare the tables with the installed packages")
     options = parser.parse_args()
-    chosen = [each for each in COVERED if not options.package or each.package in options.package]
+    chosen = [each for each in (*COVERED, *CONFIGURED) if not options.package or each.package in options.package]
     if options.check:
-        differences = [line for covered in chosen for line in differences_from_installed(covered)]
+        libraries = [each for each in chosen if isinstance(each, Covered)]
+        differences = [line for covered in libraries for line in differences_from_installed(covered)]
         print("\n".join(differences) or "the tables agree with the installed packages")
         return 1 if differences else 0
     with tempfile.TemporaryDirectory() as passing:
@@ -45,12 +48,17 @@ def main() -> int:
     return 0
 
 
-def _read(covered: Covered, version: str, folder: Path) -> Snapshot:
+def _read(covered: Covered | Configured, version: str, folder: Path) -> Snapshot:
     print(f"reading {covered.package} {version}", file=sys.stderr)
-    return snapshot(covered, version, PackageTree.of_file(covered.package, fetch(covered.package, version, folder)))
+    path = fetch(covered.package, version, folder)
+    tree = PackageTree.of_file(covered.package, path)
+    if isinstance(covered, Covered):
+        return snapshot(covered, version, tree)
+    beside = PackageTree.of_file(covered.beside, path).sources if covered.beside else {}
+    return configured_snapshot(covered, version, replace(tree, sources={**tree.sources, **beside}))
 
 
-def _write_tables(covered: Covered, snapshots: Sequence[Snapshot]) -> None:
+def _write_tables(covered: Covered | Configured, snapshots: Sequence[Snapshot]) -> None:
     TABLES.mkdir(exist_ok=True)
     for kind, table in (("names", names_table(snapshots)), ("signatures", signatures_table(snapshots))):
         (TABLES / f"{covered.key}.{kind}.json").write_text(written(table), encoding="utf-8")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lintrain.knowledge.api import State, keyword_state, signature
 from lintrain.knowledge.renames import takes_calls
+from lintrain.knowledge.tables import holds_keys
 from lintrain.knowledge.target import Target
+from lintrain.knowledge.trainers import is_training_arguments
 from lintrain.knowledge.versions import exactly
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import AddArgument, Fix, RemoveArgument
@@ -17,6 +19,7 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
+from lintrain.source.configuration import Configuration
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -52,6 +55,9 @@ class KeywordArgument(NamedTuple):
 
 def keyword_arguments(pipeline: Pipeline) -> Iterator[KeywordArgument]:
     """Every keyword argument, once; without those of calls in a `try` or in code that checks the version."""
+    if isinstance(pipeline.source, Configuration):
+        yield from _keys(pipeline)
+        return
     seen = set[Location]()
     for call in pipeline.calls:
         if call.is_guarded or not call.arguments or requires_version(pipeline, call.location, call.path):
@@ -61,6 +67,61 @@ def keyword_arguments(pipeline: Pipeline) -> Iterator[KeywordArgument]:
             if location is not None and location not in seen:
                 seen.add(location)
                 yield KeywordArgument(call, name, argument, location)
+
+
+def _keys(pipeline: Pipeline) -> Iterator[KeywordArgument]:
+    """The keys of a configuration that nothing takes which it is passed to, each with the call to judge it by.
+
+    Several calls may get all keys: one class of a tool takes these, another one those.
+    """
+    takers: dict[Location, list[KeywordArgument]] = {}
+    for call in pipeline.calls:
+        for name, argument in call.arguments.items():
+            if argument.keyword is not None:
+                taker = KeywordArgument(call, name, argument, argument.keyword)
+                takers.setdefault(argument.keyword, []).append(taker)
+    for keys in takers.values():
+        if (judged := _judged_by(keys, pipeline)) is not None:
+            yield judged
+
+
+def _judged_by(keys: list[KeywordArgument], pipeline: Pipeline) -> KeywordArgument | None:
+    owners = [key for key in keys if holds_keys(key.call.path)]
+    states = [(key, keyword_state(key.call.path, key.name, pipeline.targets).state) for key in owners or keys]
+    if keys[0].name.startswith("_") or any(state == "present" for _, state in states):
+        return None
+    # The class of the library comes before the tool that passes keys on to it: its successors are known.
+    gone = [key for key, state in states if state == "gone"]
+    gone = [*(key for key in keys if gone and key not in owners and _is_gone(key, pipeline)), *gone]
+    # A file of the project's own script has keys of its own: only a misspelt one is certain there.
+    never = [key for key, state in states if state == "never"]
+    misspelt = [key for key in never if not takes_others(key.call) or is_misspelt(key, pipeline)]
+    later = [key for key, state in states if state == "not_yet"]
+    return next(iter([*gone, *later, *misspelt]), None)
+
+
+def _is_gone(key: KeywordArgument, pipeline: Pipeline) -> bool:
+    return keyword_state(key.call.path, key.name, pipeline.targets).state == "gone"
+
+
+LEAST_ALIKE = 0.9
+
+SCRIPTS_OWN = frozenset({"trl.ScriptArguments", "trl.ModelConfig"})
+"""Classes that a script fills from one file together with its own."""
+
+
+def takes_others(call: LibraryCall) -> bool:
+    """Whether a file may have more keys than the call accepts: those of the script's own classes."""
+    return call.is_open or call.path in SCRIPTS_OWN or is_training_arguments(call.path)
+
+
+def is_misspelt(key: KeywordArgument, pipeline: Pipeline) -> bool:
+    """Whether a key differs from a name that the call accepts, and that the file does not have, in a letter or two."""
+    from difflib import get_close_matches
+
+    known = signature(key.call.path, pipeline.targets)
+    names = [each.name for each in known.parameters if each.name not in key.call.arguments] if known else []
+    return bool(get_close_matches(key.name, names, n=1, cutoff=LEAST_ALIKE))
 
 
 WITHOUT_ARGUMENTS = {

@@ -21,7 +21,7 @@ from lintrain.check.result import CheckResult, FileOutcome, Reported, Silenced
 from lintrain.check.selection import nearest
 from lintrain.check.tiers import names_library
 from lintrain.source.pasted import is_pasted
-from lintrain.source.reading import UnreadableError, holds_too_much, read_bytes
+from lintrain.source.reading import CONFIGURED, UnreadableError, holds_too_much, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class CheckRun:
         return start_search(paths, self.request.given)
 
     def _checks_names(self, path: str) -> bool:
-        if UNDEFINED_NAME.name not in self.request.selection_of(path).of(path):
+        if UNDEFINED_NAME.name not in self.request.selection_of(path).of(path) or path.endswith(CONFIGURED):
             return False
         try:
             raw = self.request.load(path)

@@ -28,6 +28,7 @@ from lintrain.check.packages import Readable, foreign_packages
 from lintrain.check.result import Reported
 from lintrain.model.location import Location
 from lintrain.settings.settings import Settings
+from lintrain.source.configuration import Configuration
 from lintrain.source.project import ModuleFile, Project
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
@@ -115,6 +116,8 @@ class FileReader:
 
     def _with_installed(self, source: Source, targets: TargetVersions) -> TargetVersions:
         """The versions with what is known about imported packages that the tables do not cover."""
+        if isinstance(source, Configuration):
+            return targets  # its tree names packages that the file itself does not import
         tops = [top for top in foreign_packages(source, targets.outside) if self.project.find(source.path, top) is None]
         if self.request.packages is None or not tops:
             return targets

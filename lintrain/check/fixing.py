@@ -20,6 +20,7 @@ from lintrain.check.result import CheckResult, FileOutcome, Reported
 from lintrain.check.selection import CheckRequest
 from lintrain.model.fixes import Fix
 from lintrain.model.location import Location
+from lintrain.source.configuration import Configuration
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import MIXED, Source
 from lintrain.source.writing import CellsBrokenError, editable_text, edited_text, file_bytes
@@ -147,8 +148,11 @@ class TextEdits:
 
     def _differences(self, source: Source, fix: Fix) -> Sequence[TextEdit]:
         """What a fix changes: of a script in the statement that it touches, else in the whole text."""
-        from lintrain.fix import apply_to, changed_statement
+        from lintrain.fix import apply, apply_to, changed_statement
 
+        if isinstance(source, Configuration):
+            after = apply(editable_text(source), [fix])
+            return list(_edits(source.path, _lines(source.file_text), _lines(after)))
         tree, lines = self._read(source)
         changed = changed_statement(tree, fix) if source.notebook is None else None
         if changed is not None:

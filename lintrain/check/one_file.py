@@ -15,6 +15,7 @@ from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import rules_concerned
 from lintrain.model.claims import plain_claim
 from lintrain.model.level import Level
+from lintrain.source.configuration import Configuration
 from lintrain.source.newer_grammar import NOT_READ, NewerGrammarError
 from lintrain.source.pasted import is_pasted
 from lintrain.source.source import LARGEST_CODE
@@ -142,7 +143,9 @@ class _SoFar:
         from lintrain.read import read_pipeline
 
         try:
-            pipeline = read_pipeline(self.source, targets, project, check_cancelled)
+            # What a configuration names is the library's, not a module of the project of that name.
+            known = None if isinstance(self.source, Configuration) else project
+            pipeline = read_pipeline(self.source, targets, known, check_cancelled)
         except Exception as error:  # noqa: BLE001 - a file that the reader fails on is reported, and the others are still read
             self.crashes, self.left = [Crash(self.source.path, READER, f"{type(error).__name__}: {error}")], []
             return None
@@ -215,6 +218,9 @@ def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFi
     texts = [" ".join([source.text, *meanings(source).values()]) for source in pipeline.sources.values()]
     is_contained: dict[tuple[str, ...], bool] = {}
     is_partial = pipeline.source.is_partial
+    if isinstance(pipeline.source, Configuration):
+        yield from rules  # the words of a configuration are not those of Python
+        return
     for rule in rules:
         if is_partial and rule.judges_whole_script:
             continue
@@ -249,6 +255,8 @@ def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
     for finding in assumptions.findings(rule.rule, pipeline):
         # The places of a fix are looked up in a text that parses.
         fix: Fix | None = None if source.is_repaired else rule.rule.fix(finding)
+        if fix is not None and isinstance(source, Configuration) and not source.takes(fix):
+            fix = None
         if fix is not None and finding.with_role(assumptions.ROLE):
             # With another value of the option a correct run could come out different.
             fix = replace(fix, safe=False)

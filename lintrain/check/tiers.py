@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from lintrain.source.configuration import Configuration
 from lintrain.source.pasted import may_be_pasted
 from lintrain.source.project import Project
 from lintrain.source.source import Source
@@ -36,6 +37,8 @@ def rules_concerned(
     Of a file that trains, or imports a module of its project that does, these are all. Of others, and of unit tests,
     they are those that need no training and find their keywords in the file.
     """
+    if isinstance(source, Configuration):
+        return [rule for rule in rules if rule.judges_configurations] if source.parts else ()
     text = source.text
     is_ours = names_library(text.encode(errors="replace"))
     if not rules or (not is_ours and (project is None or not IMPORTS.search(text))):

@@ -85,7 +85,8 @@ def _check(options: CheckOptions) -> int:
         return CLEAN
     if not files:
         changed = f" changed since {options.changed_since}" if options.changed_since else ""
-        say(f"lintrain: no Python files or notebooks{changed} in {', '.join(f'`{path}`' for path in options.searched)}")
+        searched = ", ".join(f"`{path}`" for path in options.searched)
+        say(f"lintrain: no Python files, notebooks or training configurations{changed} in {searched}")
     for remark in planned.remarks:
         say(f"lintrain: {remark}")
     request = request_of(options, settings, planned.rules, selection, files, planned.by_folder)

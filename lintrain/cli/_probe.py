@@ -28,6 +28,7 @@ from lintrain.cli._output import (
     write_named,
     write_report,
 )
+from lintrain.configurations.kind import Kind
 from lintrain.report.text.frame import count
 from lintrain.report.text.judgement import judgement_page
 from lintrain.report.text.stages import open_checklist
@@ -42,7 +43,8 @@ from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import Record, record_json
 from lintrain.settings.settings import FOR_PEOPLE
-from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
+from lintrain.source.configuration import Configuration
+from lintrain.source.reading import CONFIGURED, UnreadableError, load_bytes, read_bytes, read_file
 from lintrain.source.writing import file_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text import read_size
@@ -105,9 +107,10 @@ def probe(options: ProbeOptions) -> int:
     except NoInterpreterError as error:
         say(f"lintrain: could not judge: {error}")
         return NOT_JUDGED
-    entry = _entry(started, python)
+    configuration = started.script if started.script and started.script.endswith(CONFIGURED) else None
+    entry = _entry(_of_configuration(configuration, python) if configuration else started, python)
     with as_command_errors():
-        checked = start_check(str(entry.script), options.select, options.ignore, options.config)
+        checked = start_check(configuration or str(entry.script), options.select, options.ignore, options.config)
     repairs = Repairs(str(entry.script), checked)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
         try:
@@ -154,6 +157,32 @@ def _started(options: ProbeOptions) -> Launched:
         return read_launch(command) or Launched(command[0], None, tuple(command[1:]))
     except LaunchError as error:
         raise CommandError(str(error)) from error
+
+
+def _of_configuration(path: str, python: str) -> Launched:
+    """What starts the tool that a configuration is for, where it is installed; raises CommandError with what to do."""
+    source = read_file(path)
+    parts = source.parts if isinstance(source, Configuration) else []
+    if not parts:
+        raise CommandError(f"{path}: neither a script nor a training configuration that lintrain knows")
+    kind = parts[0].kind
+    if not kind.module:
+        raise CommandError(f"{path}: {kind.title}, not a script; {_how_to_start(kind, path)}")
+    try:
+        file_of_module(python, kind.module[0])
+    except NoEntryError as error:
+        command = f"{kind.start} {path}"
+        raise CommandError(
+            f"{path}: {kind.title}, which `{command}` starts; {kind.package} is not installed for {python}: "
+            f"`pip install {kind.package}`, then probe it again"
+        ) from error
+    return Launched(None, kind.module[0], (*kind.module[1:], path))
+
+
+def _how_to_start(kind: Kind, path: str) -> str:
+    if kind.start:
+        return f"`{kind.start} {path}` needs the script: `lintrain probe train.py`"
+    return f"probe the script that reads it: `lintrain probe train.py -- {path}`"
 
 
 def _entry(started: Launched, python: str) -> Entry:

@@ -16,7 +16,8 @@ import click
 
 from lintrain.check.tiers import names_library
 from lintrain.cli._output import CommandError, write_contents, write_report
-from lintrain.knowledge.plain_yaml import NotPlainError, read_yaml
+from lintrain.configurations.document import NotReadError
+from lintrain.knowledge.settings_files import read_yaml
 from lintrain.report.text.frame import count
 from lintrain.settings.loading import LARGEST_FILE, OWN_FILES, PROJECT_FILE, has_table
 from lintrain.settings.settings import UsageError
@@ -248,7 +249,7 @@ ENTRY = """\
       name: lintrain
       entry: lintrain check --force-exclude
       language: system
-      types_or: [python, jupyter]
+      types_or: [python, jupyter, yaml, json]
       require_serial: true
 """
 """The hook runs lintrain in the project's environment, which has the library versions of the scripts."""
@@ -289,7 +290,7 @@ def _lists_it_last(text: str) -> bool:
     """Whether the list in the new file ends with our entry; YAML that we cannot read is assumed to."""
     try:
         read = read_yaml(text)
-    except NotPlainError:
+    except NotReadError:
         return True
     repositories = cast(dict[str, object], read).get("repos") if isinstance(read, dict) else None
     last = cast(list[object], repositories)[-1] if isinstance(repositories, list) and repositories else None

@@ -1,6 +1,6 @@
 """Apply fixes to a text.
 
-Replaces an expression, an argument or a statement.
+Relocations an expression, an argument or a statement.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from lintrain.configurations.editing import NotEditableError, edited
 from lintrain.fix.arguments import argument_step, parameter_step
 from lintrain.fix.comma_list import fitting, read_expression, within_parentheses
 from lintrain.fix.imports import with_import, without_import
@@ -35,6 +36,7 @@ from lintrain.model.fixes import (
     WrapInWith,
 )
 from lintrain.source.parsing import parse
+from lintrain.source.reading import CONFIGURED
 from lintrain.startup.lazy_dataclass import dataclass
 
 _MARK = "\ufeff"
@@ -48,8 +50,20 @@ def apply(text: str, fixes: Sequence[Fix]) -> str:
     """
     if not fixes:
         return text
+    if path := _configuration_of(fixes):
+        try:
+            return edited(path, text, fixes)
+        except NotEditableError as error:
+            raise FixError(str(error)) from error
     mark = _MARK if text.startswith(_MARK) else ""
     return mark + apply_to(read_tree(text.removeprefix(_MARK)), fixes)
+
+
+def _configuration_of(fixes: Sequence[Fix]) -> str:
+    """The configuration file that fixes are for; empty for Python."""
+    edits = [edit for fix in fixes for edit in fix.edits]
+    locations = [getattr(edit, "location", None) or getattr(edit, "call", None) for edit in edits]
+    return next((each.path for each in locations if each is not None and each.path.endswith(CONFIGURED)), "")
 
 
 def apply_to(tree: Tree, fixes: Sequence[Fix]) -> str:
@@ -262,7 +276,7 @@ def _change_of(tree: Tree, node: cst.CSTNode, code: str) -> Change | None:
 
 
 def _is_expression(node: cst.CSTNode, code: cst.BaseExpression | None) -> bool:
-    """Whether an expression replaces another one that is a statement of its own."""
+    """Whether an expression relocations another one that is a statement of its own."""
     match node:
         case cst.SimpleStatementLine(body=[cst.Expr()]):
             return code is not None

@@ -17,6 +17,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
 from lintrain.pipeline.values.installed import NOTHING, InstalledName
 from lintrain.pipeline.values.python import Library, Unknown, Value
+from lintrain.source.configuration import Configuration
 from lintrain.source.project import ModuleFile
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -183,6 +184,8 @@ def library(path: str) -> Value:
 def _imported(reader: Reader, path: str) -> Value:
     """What an import of a library binds: of an installed package without tables what was read of its source."""
     value, installed = library(path), reader.record.targets.installed
+    if isinstance(reader.source, Configuration):
+        return Library(canonical(path))  # whichever tool the file is for
     facts = installed.of(path)
     if not isinstance(value, Unknown) or (facts is None and installed.version(path) is None):
         return value

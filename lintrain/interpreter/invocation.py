@@ -325,9 +325,12 @@ def _add_expanded(call: Call, value: Value, location: Location, *, is_as_written
         return
     call.is_open = call.is_open or not value.is_complete
     call.reader.spend(len(value.entries))
+    here = call.reader.source.path
     for name, item in value.entries.items():
         if isinstance(name, str):
-            named_at = value.written.get(name) if is_as_written else None
+            written = value.written.get(name)
+            # What comes from a settings file has its keys there, whatever else the script does with them.
+            named_at = written if is_as_written or (written is not None and written.path != here) else None
             # A keyword that was written out wins over one of `**options`. In Python both together are a
             # TypeError, and that is not a mistake of training.
             call.keywords.setdefault(name, Argument(item, location, named_at=named_at))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lintrain.cache.noted import note, note_asked, note_listed
-from lintrain.knowledge.tables import COVERED_PACKAGES
+from lintrain.knowledge.tables import PACKAGES
 from lintrain.source.reading import read_plain_text
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -231,7 +231,7 @@ PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightnin
 TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tensorflow_gpu")
 """The packages whose version decides about `tf.keras`."""
 
-_NAMES = "|".join(sorted((*COVERED_PACKAGES, *PUBLISHED_AS, *TENSORFLOWS), key=len, reverse=True))
+_NAMES = "|".join(sorted((*PACKAGES, *PUBLISHED_AS, *TENSORFLOWS), key=len, reverse=True))
 _CLAUSE = r"(?:===?|[~!<>]=|[<>=])\s*v?\d[\w.*+!]*"
 _PINNED = lazy_pattern(
     rf"(?<![\w./-])(?P<name>{_NAMES})(?:\[[^\]]*\])?\s*(?P<specifier>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", re.IGNORECASE

@@ -30,6 +30,18 @@ COVERED_PACKAGES = (
     "trl",
 )
 
+CONFIGURED_PACKAGES = ("axolotl", "deepspeed", "llamafactory", "torchtune")
+"""Tools that are started with a configuration file; their tables hold its keys."""
+
+PACKAGES = (*COVERED_PACKAGES, *CONFIGURED_PACKAGES)
+
+
+def holds_keys(path: str) -> bool:
+    """Whether a callable of the tables stands for a configuration file of a tool, or a section of one."""
+    package, _, rest = path.partition(".")
+    return rest.partition(".")[0] == "config" and (package in CONFIGURED_PACKAGES or package == "accelerate")
+
+
 _FOLDER = Path(__file__).parent / "tables"
 _LEADING = lazy_pattern(r"v?(\d+)(?:\.(\d+))?")
 
@@ -37,7 +49,7 @@ _LEADING = lazy_pattern(r"v?(\d+)(?:\.(\d+))?")
 @cache
 def covered_versions(package: str) -> tuple[Version, ...]:
     """The versions in the tables of a package, oldest first; empty for a package without tables."""
-    if package not in COVERED_PACKAGES:
+    if package not in PACKAGES:
         return ()
     with (_FOLDER / f"{package}.signatures.json").open(encoding="utf-8") as file:
         file.readline()

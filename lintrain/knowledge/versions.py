@@ -24,7 +24,7 @@ from pathlib import Path
 from lintrain.cache.noted import Memory, note_asked
 from lintrain.installed.facts import Installed
 from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
-from lintrain.knowledge.tables import COVERED_PACKAGES, covered_version, covered_versions
+from lintrain.knowledge.tables import CONFIGURED_PACKAGES, PACKAGES, covered_version, covered_versions
 from lintrain.knowledge.target import NEWEST_KNOWN, Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -76,7 +76,7 @@ class _Requirements:
 
     @classmethod
     def of(cls, folder: Path) -> _Requirements:
-        reader = Reader(folder, (*COVERED_PACKAGES, *TENSORFLOWS))
+        reader = Reader(folder, (*PACKAGES, *TENSORFLOWS))
         files = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.setup())
         statements = tuple(each for file in (*files, reader.environment(), reader.installs()) for each in file)
         return cls(tuple(with_keras(statements)), frozenset(reader.own_packages()), tuple(reader.notes))
@@ -134,7 +134,8 @@ def _outside(targets: Mapping[str, Target], statements: Iterable[Statement]) -> 
     for each in statements:
         target = targets.get(each.package)
         is_beside_us = each.source == INTERPRETER and each.package in found  # it need not be the project's
-        if (target is None or target.is_beyond) and not is_beside_us:
+        is_read = target is None or target.is_beyond or each.package in CONFIGURED_PACKAGES
+        if is_read and not is_beside_us:
             found[each.package] = (*found.get(each.package, ()), each.specifier)
     return found
 
@@ -154,7 +155,7 @@ def allows(folder: Path, distribution: str, version: str) -> bool:
 
 
 def _installed_beside_us() -> tuple[Statement, ...]:
-    return tuple(Reader(Path(), COVERED_PACKAGES).installed(interpreter_folders(), INTERPRETER))
+    return tuple(Reader(Path(), PACKAGES).installed(interpreter_folders(), INTERPRETER))
 
 
 def _begins_at(folder: Path) -> bool:
@@ -179,7 +180,7 @@ def _decided_of_all(statements: Iterable[Statement]) -> TargetVersions:
     by_package: dict[str, list[Statement]] = {}
     for statement in statements:
         by_package.setdefault(statement.package, []).append(statement)
-    targets = {package: decided(package, by_package.get(package, [])) for package in COVERED_PACKAGES}
+    targets = {package: decided(package, by_package.get(package, [])) for package in PACKAGES}
     return TargetVersions({package: target for package, target in targets.items() if target is not None})
 
 

@@ -21,7 +21,7 @@ from lintrain.interpreter.core.registry import (
     unpacked,
 )
 from lintrain.interpreter.functions import attribute_default
-from lintrain.knowledge.plain_yaml import read_yaml_settings
+from lintrain.knowledge.settings_files import read_yaml_settings
 from lintrain.libraries.stdlib.paths import as_value, path_of, settings_in
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import Default

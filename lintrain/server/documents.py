@@ -13,7 +13,7 @@ from lsprotocol import types as lsp
 from lintrain.model.location import Location
 from lintrain.server.open_text import Disk, Document, OpenText, TextRange, change_text
 from lintrain.server.positions import Units, file_of, lsp_range, name_of, split_lines
-from lintrain.source.discovery import SUFFIXES
+from lintrain.source.discovery import CONFIGURED, SUFFIXES
 from lintrain.source.reading import UnreadableError, read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -152,7 +152,7 @@ class Script:
         """The document that a client opens; one without a file is treated as a file in the folder `home`."""
         path = file_of(item.uri) or os.path.join(home, name_of(item.uri))  # noqa: PTH118 - paths are strings here
         is_json = path.endswith(NOTEBOOK_SUFFIX) and item.text.lstrip()[:1] in ("", "{")
-        if not is_json and not path.endswith(".py"):
+        if not is_json and not path.endswith((".py", *CONFIGURED)):
             path += ".py"  # Python under another name, or the cells of a notebook as one text
         return cls(OpenText(item.uri, item.version, item.text), path)
 
@@ -245,5 +245,5 @@ class OpenDocuments:
 
 
 def is_ours(item: lsp.TextDocumentItem) -> bool:
-    """Whether a document is Python or a notebook."""
-    return item.language_id == "python" or item.uri.endswith(SUFFIXES)
+    """Whether a document is Python or a notebook, or may be a training configuration."""
+    return item.language_id == "python" or item.uri.endswith((*SUFFIXES, *CONFIGURED))

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".py", ".ipynb")
 
+CONFIGURED = (".yaml", ".yml", ".json")
+"""Files of these kinds are read if their keys are those of a training configuration."""
+
+TEXTS = (".txt", ".md", ".rst", ".toml", ".cfg", ".ini", ".csv", ".tsv", ".log", ".html", ".xml", ".lock", ".jsonl")
+"""Files that are not Python, even if they are named."""
+
+LARGEST_CONFIGURED = 64 * 1024
+
 DEFAULT_EXCLUDES = (
     "*{{*}}*",  # a template's file or folder, before cookiecutter names it
     ".bzr",
@@ -119,7 +127,8 @@ class Discovery:
         if self.force_exclude and self.excludes.leave_out_within(path):
             return
         if not os.path.isdir(path):
-            yield os.path.realpath(path), path
+            if not path.endswith((*CONFIGURED, *TEXTS)) or (path.endswith(CONFIGURED) and _is_configuration(path)):
+                yield os.path.realpath(path), path
         elif self.respect_gitignore:
             from lintrain.source.gitignore import Ignores
 
@@ -143,16 +152,34 @@ class Discovery:
         absolute, real = os.path.abspath(folder), os.path.realpath(folder)
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not (entry.name.endswith(SUFFIXES) and _is_ours(entry, bounds)):
+            is_script = entry.name.endswith(SUFFIXES)
+            if not is_folder and not ((is_script or entry.name.endswith(CONFIGURED)) and _is_ours(entry, bounds)):
                 continue
             path = os.path.join(absolute, entry.name)
             if self.excludes.names(path) or (ignores and ignores.leave_out(path, is_folder)):
                 continue
             if is_folder:
                 yield from self._walk(entry.path, ignores, bounds)
-            else:
+            elif is_script or _is_configuration(path):
                 is_link = entry.is_symlink()
                 yield os.path.realpath(path) if is_link else os.path.join(real, entry.name), entry.path
+
+
+def _is_configuration(path: str) -> bool:
+    """Whether a YAML or JSON file is a training configuration; the keys of most tell without parsing them."""
+    from lintrain.configurations.kinds import may_configure
+    from lintrain.source.reading import UnreadableError, read_bytes, read_start
+
+    try:
+        raw = read_start(path, LARGEST_CONFIGURED + 1)
+        if len(raw) > LARGEST_CONFIGURED or not may_configure(raw):
+            return False
+        source = read_bytes(path, raw)
+    except (OSError, UnreadableError):
+        return False
+    from lintrain.source.configuration import Configuration
+
+    return isinstance(source, Configuration) and bool(source.parts)
 
 
 def _is_ours(entry: os.DirEntry[str], bounds: tuple[str, ...]) -> bool:

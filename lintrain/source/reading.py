@@ -25,6 +25,10 @@ LARGEST_FILE = 256 * 1024 * 1024
 """The largest file, with the outputs of a notebook: a larger one is not a script that a person wrote."""
 
 
+CONFIGURED = (".yaml", ".yml", ".json")
+"""The files that may be training configurations; whether one is, its keys decide."""
+
+
 class UnreadableError(Exception):
     """A file without readable text, with the line (from 1) of the problem."""
 
@@ -52,6 +56,10 @@ def read_bytes(path: str, raw: bytes) -> Source:
     text, writing = _decode(raw)
     if "\0" in text:
         raise UnreadableError("null byte in the file", text.count("\n", 0, text.index("\0")) + 1)
+    if path.endswith(CONFIGURED):
+        from lintrain.source.configuration import Configuration
+
+        return Configuration(path, text, writing=writing)
     if not path.endswith(".ipynb"):
         return Source(path, text, writing=writing)
     from lintrain.source.notebook import NotebookError, join_cells

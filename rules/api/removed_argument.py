@@ -69,6 +69,7 @@ class RemovedArgument(Rule[Claim]):
     level = Level.ERROR
     needs_training = False
     matters_in_tests = True
+    judges_configurations = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return prescreen.may_pass_keyword(source, targets, "gone")

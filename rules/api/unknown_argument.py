@@ -70,7 +70,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis import library_arguments, prescreen
-from lintrain.knowledge import api
+from lintrain.knowledge import api, tables
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -103,6 +103,7 @@ class UnknownArgument(Rule[Claim]):
     level = Level.ERROR
     needs_training = False
     matters_in_tests = True
+    judges_configurations = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return prescreen.may_pass_keyword(source, targets, "never", "not_yet")
@@ -211,10 +212,21 @@ def _verdict_on_surplus(claim: Claim, location: Location, evidence: Evidence) ->
 
 
 def _message(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:
+    if tables.holds_keys(keyword.call.path):
+        return _message_about_key(keyword, known, version)
     called = keyword.call.path.rpartition(".")[2]
     if known.state == "not_yet":
         return f"`{keyword.name}` of `{called}` needs {known.package} {known.first_with} (here: {version})"
     return f"`{called}` of {known.package} {version} has no argument `{keyword.name}`"
+
+
+def _message_about_key(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:
+    """The message about a key of a configuration file; those of a section name it."""
+    section = keyword.call.path.partition(".config.")[2]
+    owner = f"`{section}` of " if section else ""
+    if known.state == "not_yet":
+        return f"the key `{keyword.name}` needs {known.package} {known.first_with} (here: {version})"
+    return f"{owner}{known.package} {version} has no key `{keyword.name}`"
 
 
 def _help(known: api.Known, near: str) -> str:

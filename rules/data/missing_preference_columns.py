@@ -56,6 +56,7 @@ READ = {
 
 class MissingPreferenceColumns(Rule):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "DPOTrainer|CPOTrainer|ORPOTrainer|RewardTrainer|KTOTrainer|GRPOTrainer|RLOOTrainer|OnlineDPOTrainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -147,6 +147,7 @@ MESSAGES = {
 
 class TrainDataInEval(Rule):
     level = Level.WARNING
+    judges_configurations = True
     keywords = "Trainer|DataLoader|fit"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

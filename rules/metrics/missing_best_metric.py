@@ -101,6 +101,7 @@ class Claim:
 
 class MissingBestMetric(Rule[Claim]):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -80,6 +80,7 @@ class Claim:
 
 class MissingEvalDataset(Rule[Claim]):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

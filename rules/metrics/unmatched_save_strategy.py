@@ -102,6 +102,7 @@ class Claim:
 
 class UnmatchedSaveStrategy(ArgumentsRule[Claim]):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "Arguments|Config"
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

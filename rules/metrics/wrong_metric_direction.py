@@ -96,6 +96,7 @@ class Claim:
 
 class WrongMetricDirection(ArgumentsRule[Claim]):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "Arguments|Config"
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

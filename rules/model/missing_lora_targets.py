@@ -101,6 +101,7 @@ class Claim:
 
 class MissingLoraTargets(Rule[Claim]):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

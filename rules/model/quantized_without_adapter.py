@@ -122,6 +122,7 @@ class Claim:
 
 class QuantizedWithoutAdapter(Rule[Claim]):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -162,6 +162,7 @@ class Claim:
 
 class HighLearningRate(Rule[Claim]):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "optim|Adam|Adafactor|Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -74,6 +74,7 @@ class Claim:
 
 class IgnoredWarmup(Rule[Claim]):
     level = Level.WARNING
+    judges_configurations = True
     keywords = "constant & warmup"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -97,6 +97,7 @@ class Claim:
 
 class WarmupExceedsTraining(Rule[Claim]):
     level = Level.WARNING
+    judges_configurations = True
     keywords = "Arguments|Config|sched"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

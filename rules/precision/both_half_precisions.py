@@ -71,6 +71,7 @@ RAISED = ("At most one of fp16 and bf16 can be True",)
 
 class BothHalfPrecisions(ArgumentsRule):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "Arguments|Config"
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding]:

@@ -109,6 +109,7 @@ class Claim:
 
 class Fp16OverflowProneModel(Rule[Claim]):
     level = Level.WARNING
+    judges_configurations = True
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -110,6 +110,7 @@ class Claim:
 
 class HalfPrecisionWeights(Rule[Claim]):
     level = Level.WARNING
+    judges_configurations = True
     keywords = "Trainer|backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -63,6 +63,7 @@ CONVERSATIONS = frozenset({"messages", "prompt", "completion", "conversations"})
 
 class UnmarkedAssistantTurns(Rule):
     level = Level.ERROR
+    judges_configurations = True
     keywords = "assistant_only_loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tools.api_tables.configurations import accelerate_keys
 from tools.api_tables.exports import exports, open_endings
 from tools.api_tables.package_tree import PackageTree
 from tools.api_tables.published import Release
@@ -135,6 +136,7 @@ def snapshot(covered: Covered, version: str, tree: PackageTree) -> Snapshot:
     """What one version of a package offers, as far as it is covered."""
     names = {module: exports(tree, module) for module in sorted(tree.sources) if _is_listed(covered, module)}
     callables = dict(_callables(covered, tree))
+    callables |= dict(accelerate_keys(tree)) if covered.package == "accelerate" else {}
     if covered.alias:
         names = {module.replace(covered.package, f"{covered.alias}.pytorch", 1): each for module, each in names.items()}
         callables = {f"{covered.alias}.{name.rpartition('.')[2]}": items for name, items in callables.items()}

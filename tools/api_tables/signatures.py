@@ -84,7 +84,7 @@ def method_items(tree: PackageTree, module: str, name: str) -> Iterator[tuple[st
     """The public methods of a class, inherited ones too, with their signatures."""
     found = tree.find(module, name)
     seen: set[str] = set()
-    for part in _lineage(tree, found) if found is not None else ():
+    for part in lineage_of(tree, found) if found is not None else ():
         for node in part.node.body if isinstance(part.node, ast.ClassDef) else ():
             if isinstance(node, ast.FunctionDef) and node.name not in seen and not _is_attribute(node):
                 seen.add(node.name)
@@ -93,7 +93,7 @@ def method_items(tree: PackageTree, module: str, name: str) -> Iterator[tuple[st
 
 
 def _class_items(tree: PackageTree, found: Found) -> Items | None:
-    lineage = _lineage(tree, found)
+    lineage = lineage_of(tree, found)
     items = _constructor_items(lineage)
     nodes = [part.node for part in lineage if isinstance(part.node, ast.ClassDef)]
     wrapped = any(not set(_decorators(node)) <= TRANSPARENT_DECORATORS for node in nodes)
@@ -135,13 +135,13 @@ def _is_wrapped(constructors: list[ast.FunctionDef]) -> bool:
     return not set(_decorators(constructors[0])) <= TRANSPARENT_DECORATORS
 
 
-def _lineage(tree: PackageTree, found: Found) -> list[Found]:
+def lineage_of(tree: PackageTree, found: Found) -> list[Found]:
     """A class and its bases, nearest first; of a base that is met twice the last meeting counts, as in Python."""
     order = [found]
     if isinstance(found.node, ast.ClassDef):
         for base in found.node.bases:
             part = _base(tree, found.module, base)
-            order += _lineage(tree, part) if part != found else []
+            order += lineage_of(tree, part) if part != found else []
     return [part for position, part in enumerate(order) if part not in order[position + 1 :]]
 
 
@@ -194,9 +194,9 @@ def _field_item(name: str, value: ast.expr | None) -> str | None:
         if isinstance(unused := options.get("init"), ast.Constant) and unused.value is False:
             return None
         if "default" in options:
-            return f"{name}={_literal(options['default'])}"
+            return f"{name}={literal_text(options['default'])}"
         return f"{name}=?" if "default_factory" in options else name
-    return f"{name}={_literal(value)}"
+    return f"{name}={literal_text(value)}"
 
 
 def _function_items(node: ast.FunctionDef, bound: bool) -> Items:
@@ -238,10 +238,10 @@ def _text(value: ast.expr | None) -> str:
 
 
 def _item(name: str, default: ast.expr | None) -> str:
-    return name if default is None else f"{name}={_literal(default)}"
+    return name if default is None else f"{name}={literal_text(default)}"
 
 
-def _literal(value: ast.expr) -> str:
+def literal_text(value: ast.expr) -> str:
     try:
         return repr(ast.literal_eval(value))
     except ValueError:

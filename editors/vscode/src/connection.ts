@@ -10,7 +10,10 @@ import { ProbeProgress } from "./progress.ts";
 import { absolute } from "./settings.ts";
 import type { Status } from "./status.ts";
 
-const SELECTOR = ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({ scheme, language: "python" }));
+const SELECTOR = [
+  ...["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({ scheme, language: "python" })),
+  ...["yaml", "json", "jsonc"].map((language) => ({ scheme: "file", language })),
+];
 const RESTARTS = 3;
 
 export class Connection implements vscode.Disposable {

@@ -10,7 +10,7 @@ from lintrain.interpreter.core.arithmetic import LONGEST
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, element_of, function, method, operated
-from lintrain.knowledge.plain_yaml import UNREAD, read_json_settings, read_yaml_settings
+from lintrain.knowledge.settings_files import UNREAD, key_locations, read_json_settings, read_yaml_settings
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.columns import Column, Kind
@@ -30,6 +30,7 @@ from lintrain.pipeline.values.python import (
     constant,
     text_of,
 )
+from lintrain.source.reading import UnreadableError, read_file
 
 READING = {"r", "rt", "tr", "rb", "br"}
 
@@ -235,22 +236,37 @@ def _yaml(call: Call) -> Value:
 
 def settings_in(call: Call, path: FilePath, read: Read) -> Value:
     """The values in a file; Unknown if it is missing or not understood."""
-    content = read_near(call.reader, path.text, read)
+    content, file = read_near(call.reader, path.text, read)
     # A second mention of the name may be the line that writes the file, so its values can differ when the
     # script runs.
     uncertain = UNCERTAIN if _is_named_twice(call.reader, path.text) else None
-    return as_value(call, content, default=path.default or uncertain)
+    value = as_value(call, content, default=path.default or uncertain)
+    if isinstance(value, Mapping) and file is not None and value.is_complete:
+        value.written = _written(call.reader, file)
+    return value
 
 
-def read_near(reader: Reader, text: str, read: Read) -> object:
-    """The content of a file, seen from the script's folder and those above it, else from where lintrain runs."""
+def _written(reader: Reader, file: Path) -> dict[Literal, Location]:
+    """Where the keys of a file are written; it becomes one of the sources, so that findings can be in it."""
+    try:
+        source = read_file(str(file))
+    except UnreadableError:
+        return {}
+    reader.record.sources.setdefault(source.path, source)
+    found = key_locations(source.path, source.text)
+    written: dict[Literal, Location] = {key: found[key] for key in found}
+    return written
+
+
+def read_near(reader: Reader, text: str, read: Read) -> tuple[object, Path | None]:
+    """The content of a file and its path, from the script's folder and those above it, else from the working one."""
     folder = Path(os.path.dirname(reader.source.path))  # noqa: PTH120
     # People start scripts from the folder of the repository, so that is as likely as the script's own.
     for above in (folder, *_up_to_root(folder), Path()):
         content = read(above / text)
         if content is not UNREAD:
-            return content
-    return UNREAD
+            return content, above / text
+    return UNREAD, None
 
 
 MOST_FOLDERS = 8

@@ -23,11 +23,13 @@ from lintrain.interpreter.core.registry import (
     method_of,
     stored_attribute_of,
 )
-from lintrain.knowledge.plain_yaml import read_json_settings, read_yaml_settings
+from lintrain.knowledge.settings_files import read_json_settings, read_yaml_settings
 from lintrain.knowledge.trainers import TRAINING_ARGUMENTS, is_training_arguments
 from lintrain.libraries.stdlib.argparse_options import option_value
 from lintrain.libraries.stdlib.paths import path_of, settings_in
 from lintrain.model.location import Location
+from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -237,8 +239,19 @@ def _filled(call: Call, given: Mapping | None) -> list[Value]:
         if given is not None and isinstance(each, TrainingArguments) and len(own) == len(made) - 1:
             rest = {str(key): value for key, value in given.entries.items() if key not in claimed}
             each.values.update(rest)
+            _note_keys(call, each, given, rest)
             each.is_complete = given.is_complete and not any(_may_change(value) for value in each.values.values())
     return made
+
+
+def _note_keys(call: Call, made: TrainingArguments, given: Mapping, rest: dict[str, Value]) -> None:
+    """Note that a class gets the keys of a file, each at its place there: the parser refuses those that none has."""
+    locations = {name: given.written[name] for name in rest if name in given.written}
+    made.locations.update(locations)
+    arguments = {name: Argument(rest[name], location, named_at=location) for name, location in locations.items()}
+    if arguments:
+        noted = LibraryCall(made.path, call.location, arguments, 0, call.reader.guards > 0, False, made.text)
+        call.reader.record.calls.append(noted)
 
 
 def _is_own(kind: Value) -> bool:

@@ -1,0 +1,305 @@
+"""Configuration files are read as what their tool runs: findings at their keys, fixes that keep their layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lintrain.cli import run
+from lintrain.configurations.document import NotReadError, Section, plain, read_document
+from lintrain.source.configuration import Configuration
+
+AXOLOTL = """\
+# a run of ours
+base_model: NousResearch/Meta-Llama-3-8B
+datasets:
+  - path: mhenrichsen/alpaca_2k_test
+    type: alpaca
+sequence_len: 2048
+micro_batch_size: 2
+num_epochs: 1
+learning_rate: 2e-5   # as in the paper
+optimizer: adamw_torch
+lr_scheduler: cosine
+output_dir: ./out
+bf16: true
+"""
+FACTORY = """\
+model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
+stage: sft
+do_train: true
+finetuning_type: full
+template: llama3
+dataset: identity
+cutoff_len: 2048
+output_dir: saves
+per_device_train_batch_size: 1
+learning_rate: 1.0e-5
+lr_scheduler_type: cosine
+bf16: true
+"""
+TRL = """\
+model_name_or_path: gpt2
+dataset_name: trl-lib/Capybara
+output_dir: out
+learning_rate: 2e-5
+per_device_train_batch_size: 4
+num_train_epochs: 1
+packing: true
+"""
+ARGUMENTS = """\
+output_dir: out
+learning_rate: 2.0e-5
+per_device_train_batch_size: 8
+num_train_epochs: 3
+seed_of_ours: 3
+"""
+TUNE = """\
+model:
+  _component_: torchtune.models.llama3_2.lora_llama3_2_1b
+  lora_attn_modules: ['q_proj']
+  apply_lora_to_mlp: True
+  lora_rank: 64
+tokenizer:
+  _component_: torchtune.models.llama3.llama3_tokenizer
+  path: /tmp/tokenizer.model
+optimizer:
+  _component_: torch.optim.AdamW
+  weight_decay: 0.01
+  lr: 3e-4
+batch_size: 4
+epochs: 1
+"""
+HYDRA = """\
+optimizer:
+  _target_: torch.optim.Adam
+  _partial_: true
+  lr: 0.001
+trainer:
+  _target_: lightning.pytorch.trainer.Trainer
+  max_epochs: 10
+"""
+LIGHTNING = """\
+seed_everything: 1
+trainer:
+  accelerator: gpu
+  max_epochs: 10
+model:
+  class_path: mine.Model
+optimizer:
+  class_path: torch.optim.AdamW
+  init_args:
+    lr: 0.001
+"""
+ACCELERATE = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: FSDP
+fsdp_config:
+  fsdp_offload_params: false
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+"""
+DEEPSPEED = """\
+{
+\t"fp16": {"enabled": "auto", "loss_scale": 0},
+\t"zero_optimization": {
+\t\t"stage": 2,
+\t\t"offload_optimizer": {"device": "cpu"}
+\t},
+\t"gradient_clipping": 1.0
+}
+"""
+ADAPTER = '{"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["c_attn"]}\n'
+CORRECT = {
+    "axolotl.yaml": AXOLOTL,
+    "factory.yaml": FACTORY,
+    "trl.yaml": TRL,
+    "arguments.yaml": ARGUMENTS,
+    "tune.yaml": TUNE,
+    "hydra.yaml": HYDRA,
+    "lightning.yaml": LIGHTNING,
+    "accelerate.yaml": ACCELERATE,
+    "ds.json": DEEPSPEED,
+    "adapter_config.json": ADAPTER,
+}
+KINDS = [
+    *("axolotl", "llamafactory", "trl-sft", "transformers", "torchtune"),
+    *("hydra", "lightning", "accelerate", "deepspeed", "adapter"),
+]
+
+FOREIGN = {
+    "workflow.yml": "on: push\njobs:\n  a:\n    env:\n      learning_rate: 1\n      output_dir: x\n      seed: 3\n",
+    "compose.yaml": "services:\n  train:\n    command: [--learning_rate, '1']\n",
+    "chart.yaml": "apiVersion: v2\nkind: Chart\nlearning_rate: {{ .Values.rate }}\noutput_dir: x\n",
+    "config.json": '{"architectures": ["GPT2"], "learning_rate": 1, "output_dir": "x", "num_train_epochs": 1}',
+    "trainer_state.json": '{"log_history": [], "num_train_epochs": 3, "learning_rate": 1, "max_steps": 3}',
+    "data.json": '[{"learning_rate": 1}]',
+    "mergekit.yaml": "base_model: a\nmodels:\n  - model: b\nmerge_method: ties\n",
+    "broken.yaml": "base_model: a\n  datasets: [\nsequence_len: 1\nmicro_batch_size: 1\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """`file:line rule` of each finding."""
+    run(["check", "--no-cache", "--output-format", "json", *arguments])
+    document = json.loads(capsys.readouterr().out or "{}")
+    findings = [each for file in document.get("files", [document]) for each in file.get("findings", [])]
+    return [f"{_place(each)} {each['rule']}" for each in findings]
+
+
+def _place(finding: dict[str, object]) -> str:
+    where = finding.get("location", finding)
+    assert isinstance(where, dict)
+    return f"{where.get('path', where.get('file'))}:{where['line']}"
+
+
+@pytest.mark.parametrize(("name", "kind"), list(zip(CORRECT, KINDS, strict=True)))
+def test_a_kind_is_recognised_by_its_keys(name: str, kind: str) -> None:
+    assert [part.kind.name for part in Configuration(name, CORRECT[name]).parts] == [kind]
+
+
+def test_correct_configurations_have_no_findings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in CORRECT.items():
+        (folder / name).write_text(text)
+    assert found(capsys, ".") == []
+    run(["check", "--no-cache", "."])
+    assert f"no findings in {len(CORRECT)} files" in capsys.readouterr().out
+
+
+def test_files_of_other_kinds_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in FOREIGN.items():
+        (folder / name).write_text(text)
+        assert Configuration(name, text).parts == []
+    assert run(["check", "--no-cache", "."]) == 0
+    assert "no Python files, notebooks or training configurations" in capsys.readouterr().err
+
+
+def test_a_text_that_is_named_is_not_read_as_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "notes.txt").write_text("import torch\nx = (\n")
+    (folder / "services.yaml").write_text("services: {}\n")
+    assert run(["check", "--no-cache", "notes.txt", "services.yaml"]) == 0
+    assert "training configurations in `notes.txt`" in capsys.readouterr().err
+
+
+MISTAKES = [
+    ("axolotl.yaml", "micro_batch_size:", "micro_batch_sise:", 7, "unknown-argument"),
+    ("axolotl.yaml", "    type: alpaca", "    tpye: alpaca", 5, "unknown-argument"),
+    ("axolotl.yaml", "bf16: true", "bf16: true\nfp16: true", 14, "both-half-precisions"),
+    ("axolotl.yaml", "2e-5 ", "2e-2 ", 9, "high-learning-rate"),
+    ("axolotl.yaml", "lr_scheduler: cosine", "lr_scheduler: constant\nwarmup_steps: 9", 12, "ignored-warmup"),
+    ("factory.yaml", "cutoff_len", "cutof_len", 7, "unknown-argument"),
+    ("factory.yaml", "1.0e-5", "1.0e-2", 10, "high-learning-rate"),
+    ("factory.yaml", "bf16: true", "eval_strategy: steps", 12, "missing-eval-dataset"),
+    ("factory.yaml", "bf16: true", "quantization_bitt: 4", 12, "unknown-argument"),
+    ("trl.yaml", "learning_rate", "lerning_rate", 4, "unknown-argument"),
+    ("trl.yaml", "packing: true", "packing: true\nmax_seq_length: 9", 8, "removed-argument"),
+    ("trl.yaml", "dataset_name", "datset_name", 2, "unknown-argument"),
+    ("arguments.yaml", "num_train_epochs: 3", "evaluation_strategy: epoch", 4, "removed-argument"),
+    ("arguments.yaml", "num_train_epochs", "num_train_epoch", 4, "unknown-argument"),
+    ("arguments.yaml", "num_train_epochs: 3", "max_steps: 10\nwarmup_steps: 50", 5, "warmup-exceeds-training"),
+    ("tune.yaml", "lora_rank", "lora_rnak", 5, "unknown-argument"),
+    ("tune.yaml", "  weight_decay", "  weight_decya", 11, "unknown-argument"),
+    ("tune.yaml", "batch_size: 4", "batch_sise: 4", 13, "unknown-argument"),
+    ("hydra.yaml", "  lr: 0.001", "  learning_rate: 0.001", 4, "unknown-argument"),
+    ("hydra.yaml", "max_epochs", "max_epoch", 7, "unknown-argument"),
+    ("lightning.yaml", "max_epochs", "max_epoch", 4, "unknown-argument"),
+    ("lightning.yaml", "    lr: 0.001", "    learn_rate: 0.001", 10, "unknown-argument"),
+    ("accelerate.yaml", "num_machines", "num_machine", 6, "unknown-argument"),
+    ("accelerate.yaml", "fsdp_offload_params", "fsdp_offload_param", 4, "unknown-argument"),
+    ("ds.json", "loss_scale", "loss_scal", 2, "unknown-argument"),
+    ("ds.json", "offload_optimizer", "offload_optimiser", 5, "unknown-argument"),
+    ("ds.json", "gradient_clipping", "gradient_clip", 7, "unknown-argument"),
+    ("adapter_config.json", "lora_alpha", "lora_alhpa", 1, "unknown-argument"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "line", "rule"), MISTAKES)
+def test_a_mistake_is_found_at_its_key(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str, line: int, rule: str
+) -> None:
+    assert CORRECT[name].count(old) == 1
+    (folder / name).write_text(CORRECT[name].replace(old, new))
+    assert found(capsys, name) == [f"{name}:{line} {rule}"]
+
+
+def test_a_fix_keeps_comments_and_layout(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "axolotl.yaml"
+    file.write_text(AXOLOTL.replace("learning_rate:", "lerning_rate:"))
+    run(["check", "--no-cache", "--fix", "--unsafe-fixes", "."])
+    assert file.read_text() == AXOLOTL
+
+
+def test_a_fix_of_json_keeps_tabs_and_quotes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "ds.json"
+    file.write_text(DEEPSPEED.replace("gradient_clipping", "gradient_cliping"))
+    run(["check", "--no-cache", "--fix", "--unsafe-fixes", "."])
+    assert file.read_text() == DEEPSPEED
+
+
+def test_a_fix_that_names_an_argument_of_the_library_is_not_offered_for_other_names(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.yaml").write_text(AXOLOTL.replace("bf16: true", "bf16: true\nfp16: true"))
+    run(["check", "--no-cache", "--diff", "--unsafe-fixes", "."])
+    assert "+" not in "".join(line[:1] for line in capsys.readouterr().out.splitlines() if "per_device" in line)
+
+
+def test_a_comment_suppresses_a_finding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "seed_of: 3  # lintrain: ignore[unknown-argument] -- read by our launcher\n"
+    (folder / "a.yaml").write_text(AXOLOTL + line)
+    assert found(capsys, ".") == []
+
+
+def test_a_probe_names_what_starts_a_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.yaml").write_text(AXOLOTL)
+    assert run(["probe", "a.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "`axolotl train a.yaml` starts" in said
+    assert "pip install axolotl" in said
+
+
+def test_a_probe_does_not_run_other_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.yaml").write_text("open('ran', 'w')\n")
+    assert run(["probe", "a.yaml"]) == 2
+    assert "neither a script nor a training configuration" in capsys.readouterr().err
+    assert not (folder / "ran").exists()
+
+
+def test_values_are_those_of_yaml_1_1_with_merged_keys() -> None:
+    text = "a: &a {x: on}\nb:\n  <<: *a\n  rate: 1e-4\nc: '1'\nd: |\n  two\n  lines\n"
+    assert plain(read_document("a.yaml", text)) == {
+        "a": {"x": True},
+        "b": {"x": True, "rate": 1e-4},
+        "c": "1",
+        "d": "two\nlines\n",
+    }
+
+
+def test_a_key_that_an_alias_brings_in_is_not_the_sections_own() -> None:
+    document = read_document("a.yaml", "a: &a {x: 1}\nb:\n  <<: *a\n")
+    assert isinstance(document, Section)
+    section = document.get("b")
+    assert isinstance(section, Section)
+    assert [each.is_own for each in section.entries] == [False]
+
+
+@pytest.mark.parametrize("text", ["a: [\n", "a: 1\n---\nb: 2\n", "? [a]\n: 1\n", "x" * 70_000])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(NotReadError):
+        read_document("a.yaml", text)
+
+
+def test_aliases_do_not_fill_the_memory() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
+    with pytest.raises(NotReadError):
+        read_document("a.yaml", "\n".join(lines))
