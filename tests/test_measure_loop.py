@@ -155,8 +155,8 @@ def schedule_use(make: Any, *, steps: int = 3) -> ScheduleUse:
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
     schedules = Schedules()
     schedule = make(optimizer)
-    schedules.on_schedule(schedule)
-    schedules.on_schedule(schedule)  # a class above its own tells of it once more
+    schedules.on_schedule(schedule, ())
+    schedules.on_schedule(schedule, ())  # a class above its own tells of it once more
     for done in range(steps):
         optimizer.step()
         schedules.on_schedule_step(schedule, optimizer_steps=done + 1, is_training=True)
@@ -190,7 +190,7 @@ def test_length_and_peak_are_told_where_a_schedule_has_them(make: Any, length: i
 def test_steps_before_the_optimizer_and_outside_of_training_are_told() -> None:
     schedules, optimizer = Schedules(), torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
-    schedules.on_schedule(schedule)
+    schedules.on_schedule(schedule, ())
     schedules.on_schedule_step(schedule, optimizer_steps=0, is_training=True)
     schedules.on_schedule_step(schedule, optimizer_steps=1, is_training=False)
     schedules.on_schedule_step(object(), optimizer_steps=1, is_training=True)
