@@ -65,6 +65,22 @@ Taking fewer steps than the schedule has raises no error, and a length may be un
             cycle.step()
             other.step()
 
+A loop may end with the schedule:
+
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=4)
+    done = 0
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+            cycle.step()
+            done += 1
+            if done == 4:
+                break
+        if done == 4:
+            break
+
 ## Fix
 
 Asks first: a longer schedule changes the learning rate of every step. There is no fix if `total_steps` is not an
@@ -144,10 +160,12 @@ class OverrunOneCycle(Rule[Claim]):
             return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules is a `OneCycleLR` that was stepped")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
         text = f"`OneCycleLR` has {schedule.length} steps, and takes {per_epoch} per epoch"
+        if loop.is_cut_short:
+            return Verdict.inconclusive(f"{text}, if the loop is not left before")
         if schedule.length < per_epoch or (loop.came_round and schedule.length == per_epoch):
             second = ", and a second epoch starts" if loop.came_round else ""
             return Verdict.confirmed(f"{text}{second}", length=schedule.length, per_epoch=per_epoch)
-        epochs = finding.claim.epochs if finding.claim else None
+        epochs = finding.claim.epochs if finding.claim else loop.rounds_planned
         if loop.came_round and epochs is None:
             return Verdict.inconclusive(f"{text}; the number of epochs is unknown")
         if epochs is not None and schedule.length < epochs * per_epoch:
