@@ -303,7 +303,7 @@ class Schedules:
     def __init__(self) -> None:
         self._made: list[Following] = []
 
-    def on_schedule(self, schedule: Any, before: tuple[float, ...]) -> None:
+    def on_schedule(self, schedule: Any, before: tuple[float, ...] = ()) -> None:
         """A schedule is created, and the rates were these before; its steps are counted from now on."""
         if all(each.schedule is not schedule for each in self._made):
             rates = (before, rates_of(getattr(schedule, "optimizer", None)))

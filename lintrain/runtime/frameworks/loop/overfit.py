@@ -86,10 +86,10 @@ class FirstBatch:
                     _compare(recipe)
                 answers: list[Any] = []
                 descents.descend(partial(self._take_step, recipe, answers), partial(self._classes, recipe, answers))
-            self._descend_from_start(recipe, descents)
+            self._descend_with_new_optimizers(recipe, descents)
         self._run.measured(overfit=descents.evidence(max(self._rates, default=0.0), recipe.rows))
 
-    def _descend_from_start(self, recipe: Recipe, descents: Descents) -> None:
+    def _descend_with_new_optimizers(self, recipe: Recipe, descents: Descents) -> None:
         """The same with other optimizers, which hold every weight that trains, where the script's own fails."""
         weights = list({id(weight): weight for module in recipe.modules for weight in module.parameters()}.values())
         others = [(weight, weight.detach().clone()) for weight in weights]
