@@ -167,7 +167,9 @@ def schedule_use(make: Any, *, steps: int = 3) -> ScheduleUse:
 
 def test_a_schedule_is_counted_once_and_step_by_step() -> None:
     use = schedule_use(lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10))
-    assert dataclasses.replace(use, made_at=None) == ScheduleUse("StepLR", 3, 0, 3, length=None, peak=None)
+    rates = ((), (0.1,))
+    expected = ScheduleUse("StepLR", 3, 0, 3, length=None, peak=None, group_rates=rates)
+    assert dataclasses.replace(use, made_at=None) == expected
     assert use.made_at is not None
     assert use.made_at.path.endswith("test_measure_loop.py")
 
