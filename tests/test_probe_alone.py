@@ -68,7 +68,10 @@ CLASSIFIER = """
 CASES = {
     "rows of the training in the evaluation of a loop": (
         "train-data-in-eval",
-        "held_out = DataLoader(TensorDataset(features[:48].clone(), targets[:48].clone()), batch_size=16)" + LOOP,
+        """
+    held_out = DataLoader(TensorDataset(features[:48].clone(), targets[:48].clone()), batch_size=16)
+    """
+        + LOOP,
         """
     train_loader = DataLoader(TensorDataset(features[48:], targets[48:]), batch_size=16, shuffle=True)
     held_out = DataLoader(TensorDataset(features[:48].clone(), targets[:48].clone()), batch_size=16)
