@@ -11,7 +11,7 @@ from the prompts, sees no end of text in the long examples, and later does not k
     def tokenize_examples(batch):
         pairs = zip(batch["premise"], batch["hypothesis"])
         texts = [f"{premise} -> {hypothesis}{lm_tokenizer.eos_token}" for premise, hypothesis in pairs]
-        return lm_tokenizer(texts, truncation=True, max_length=28)  # <- cut-answers
+        return lm_tokenizer(texts, truncation=True, max_length=42)  # <- cut-answers
 
     examples = raw.map(tokenize_examples, batched=True, remove_columns=raw["train"].column_names)
     lm_collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
@@ -84,6 +84,6 @@ class CutAnswers(EvidenceRule):
             # Where no row is whole, an end of text is not known either.
             is_known = edges.ends_with_eos > NEARLY_ALL * edges.rows
             return (Verdict.refuted if is_known else Verdict.inconclusive)(text, **numbers)
-        is_cut = edges.longest_with_eos == 0 and edges.are_longest > max(LEAST_CUT - 1, MANY * edges.rows)
+        is_cut = numbers["cut"] >= max(LEAST_CUT, MANY * edges.rows)
         ends = f"{text}, all but {shorter - ended} of the {shorter} shorter ones do"
         return (Verdict.confirmed if is_cut else Verdict.refuted)(ends, **numbers)

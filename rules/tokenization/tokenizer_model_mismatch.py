@@ -132,8 +132,10 @@ class TokenizerModelMismatch(Rule):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         tokenizer, model = evidence.tokenizer, evidence.model
-        # One that encoded nothing may belong to another model.
-        if tokenizer is not None and model is not None and model.checkpoint and tokenizer.made_ids:
+        # One that encoded nothing may belong to another model; a table of its size was made for it.
+        if tokenizer is None or model is None or model.embedding_rows == tokenizer.tokens:
+            return
+        if model.checkpoint and tokenizer.made_ids:
             yield self.finding(
                 evidence.location,
                 f"the tokenizer is not that of `{model.checkpoint}`, on which its ids are trained",
