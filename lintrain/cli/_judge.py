@@ -99,8 +99,10 @@ def format_of(*, as_json: bool, output_format: str | None) -> str:
     return "json" if as_json else output_format or "full"
 
 
-def write_judgement(judgement: Judgement, name: str, file: Path | None) -> None:
+def write_judgement(judgement: Judgement, name: str, file: Path | None, *, with_calls: bool = False) -> None:
     """Write the report to a file or to standard output; raises CommandError if it cannot be written."""
-    text = judgement_in_format(judgement, name, style_of(sys.stdout) if file is None else Style())
+    text = judgement_in_format(
+        judgement, name, style_of(sys.stdout) if file is None else Style(), with_calls=with_calls
+    )
     write = write_for_people if name in FOR_PEOPLE else write_document
     write(text, file)

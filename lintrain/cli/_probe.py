@@ -87,6 +87,7 @@ class ProbeOptions:
     quiet: bool = False
     verbose: bool = False
     until_stdin_ends: bool = False
+    with_calls: bool = False
 
 
 def probe(options: ProbeOptions) -> int:
@@ -135,7 +136,7 @@ def _report(options: ProbeOptions, name: str, record: Record, static: StaticFind
     judgement = judge_record(record, static)
     if not options.no_cache and (problem := keep_verdicts(record, judgement.pairs)):
         say(f"lintrain: {problem}")
-    write_judgement(judgement, name, options.output_file)
+    write_judgement(judgement, name, options.output_file, with_calls=options.with_calls)
     if options.html:
         write_page(judgement, options.html)
     if options.write_tests:

@@ -64,6 +64,7 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the output of the script.")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)  # for the language server, which may be killed
+@click.option("--with-calls", is_flag=True, hidden=True)  # for the server of agents: the next steps as its tools
 def command(**given: Any) -> int:  # Any: click passes the options above, ProbeOptions types them
     """Run SCRIPT, a file or a notebook, up to its training call and judge the findings on real batches.
 

@@ -7,6 +7,7 @@ a `|`, and the first line of the report says so.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections import Counter
@@ -67,6 +68,14 @@ def _fix_command(path: str, unsafe: bool) -> str:
 
 
 COMMANDS = NextSteps(_fix_command, lambda path: f"`lintrain probe {shlex.quote(path)}`")
+
+
+def _fix_call(path: str, unsafe: bool) -> str:
+    return f"call fix(path={json.dumps(path)}{', unsafe=true' if unsafe else ''})"
+
+
+CALLS = NextSteps(_fix_call, lambda path: f"call probe(path={json.dumps(path)})")
+"""The next steps as calls of the tools of `lintrain mcp`."""
 
 
 def agent_report(report: CheckReport, find_source: FindSource, steps: NextSteps = COMMANDS) -> str:

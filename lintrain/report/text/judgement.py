@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lintrain.report.machine.document import CheckReport
 
 
-def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
-    """The report in a format."""
+def judgement_in_format(judgement: Judgement, name: str, style: Style, *, with_calls: bool = False) -> str:
+    """The report in a format; with calls of tools as the next steps of an agent, or with commands."""
     match name:
         case "full":
             return judgement_text(judgement, style)
@@ -30,9 +30,10 @@ def judgement_in_format(judgement: Judgement, name: str, style: Style) -> str:
         case "html":
             return judgement_page(judgement)
         case "agent":
-            from lintrain.report.machine.agent import agent_judgement
+            from lintrain.report.machine.agent import CALLS, COMMANDS, agent_judgement
 
-            return for_terminal(agent_judgement(judgement, check_report(judgement)))
+            steps = CALLS if with_calls else COMMANDS
+            return for_terminal(agent_judgement(judgement, check_report(judgement), steps))
         case name if name in FOR_PEOPLE:
             return _list(judgement, name, style)
         case _:

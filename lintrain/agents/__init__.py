@@ -1,0 +1,1 @@
+"""What coding agents talk to: a server of the Model Context Protocol."""
