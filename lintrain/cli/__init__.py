@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+PACKAGES = {"libcst": "libcst", "pydantic": "pydantic", "pydantic_core": "pydantic"}
+"""The packages that some commands need, by the module that is imported."""
+
 INTERRUPTED = 130
 """The exit code that a shell gives to a program that SIGINT ended."""
 
@@ -74,3 +77,11 @@ def _run(arguments: list[str]) -> int:
     except CommandError as error:
         error.show()
         return error.exit_code
+    except ModuleNotFoundError as error:  # the zipapp and the extension bring no compiled package
+        from lintrain.cli._output import how_to_install
+
+        package = PACKAGES.get(error.name or "")
+        if package is None:
+            raise
+        CommandError(f"this needs {package}, which is not installed: {how_to_install(package)}").show()
+        return CommandError.exit_code

@@ -37,6 +37,36 @@ class CommandError(Exception):
             say(f"lintrain: {line}")
 
 
+def how_to_install(package: str) -> str:
+    """The command that installs a package that lintrain may need into the Python that runs it, in backticks.
+
+    It names that package itself: one of lintrain's name in a public index would not be ours.
+    """
+    import shlex
+
+    return f"`{shlex.quote(sys.executable)} -m pip install {shlex.quote(_requirement(package))}`"
+
+
+def _requirement(package: str) -> str:
+    """What lintrain requires of a package: its name with the versions."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        stated = requires("lintrain") or []
+    except PackageNotFoundError:  # a checkout that is not installed
+        return package
+    for each in stated:
+        try:
+            requirement = Requirement(each)
+        except InvalidRequirement:
+            continue
+        if requirement.name == package and "==" not in str(requirement.specifier):  # not that of our own tests
+            return f"{requirement.name}{requirement.specifier}"
+    return package
+
+
 def say(line: str) -> None:
     """Write a line to stderr; a line break in it comes from untrusted text and is escaped."""
     write_to_stderr(line.replace("\n", "\\n"))

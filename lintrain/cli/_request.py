@@ -19,7 +19,7 @@ from lintrain.check.files import Targets
 from lintrain.check.packages import Packages
 from lintrain.check.selection import CheckRequest, FileSettings, NearestSettings, Selection
 from lintrain.cli._options import STDIN, CheckOptions, check_consistency, settings_of, with_rules_of
-from lintrain.cli._output import CommandError, say, write_report
+from lintrain.cli._output import CommandError, how_to_install, say, write_report
 from lintrain.rulebook import RuleFile, rule_folder
 from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings, UsageError
@@ -199,7 +199,7 @@ def watch(options: CheckOptions, check: Callable[[], int]) -> int:
     try:
         from watchfiles import watch as watch_files
     except ImportError as error:
-        raise CommandError('--watch needs watchfiles: `pip install "lintrain[watch]"`') from error
+        raise CommandError(f"--watch needs watchfiles: {how_to_install('watchfiles')}") from error
     try:
         check_consistency(options)
         settings = settings_of(options)

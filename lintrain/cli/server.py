@@ -11,14 +11,14 @@ import click
 def command(*, stdio: bool, verbose: bool) -> None:  # noqa: ARG001 - editors pass --stdio, the only transport
     """Run the language server (LSP): findings while you type, fixes, rule documentation, and probes on request.
 
-    It needs `pip install "lintrain[lsp]"`.
+    It needs the package pygls.
     """
-    from lintrain.cli._output import CommandError
+    from lintrain.cli._output import CommandError, how_to_install
 
     try:
         from lintrain.server.features import serve
     except ModuleNotFoundError as error:
         if error.name not in ("pygls", "lsprotocol"):
             raise
-        raise CommandError('the server needs pygls: `pip install "lintrain[lsp]"`') from error
+        raise CommandError(f"the server needs pygls: {how_to_install('pygls')}") from error
     serve(verbose=verbose)

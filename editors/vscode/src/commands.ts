@@ -5,8 +5,10 @@ import { promisify } from "node:util";
 import * as vscode from "vscode";
 
 import type { Connection } from "./connection.ts";
-import { commandOf } from "./finding.ts";
+import { commandOf, type Server } from "./finding.ts";
 
+const PATH = "Set Its Path";
+const LOG = "Show Log";
 const run = promisify(execFile);
 const FIX_ALL = vscode.CodeActionKind.SourceFixAll.append("lintrain");
 
@@ -20,7 +22,9 @@ interface Rule {
 export async function probeThisRun(connection: Connection): Promise<void> {
   const uri = inFront();
   if (!uri) return tell("open the script or notebook that trains");
-  if (!connection.server) return tell("the server is not running");
+  const { server } = connection;
+  if (!server) return noServer();
+  if (server.missing.includes("pydantic")) return lacks(server, "pydantic", "probes no script");
   // The server's own command, as its code lens gives it.
   await vscode.commands.executeCommand("lintrain.probe", uri.toString());
 }
@@ -29,7 +33,9 @@ export async function probeThisRun(connection: Connection): Promise<void> {
 export async function fixAll(connection: Connection): Promise<void> {
   const text = textInFront();
   if (!text) return tell("open a script or notebook");
-  if (!connection.server) return tell("the server is not running");
+  const { server } = connection;
+  if (!server) return noServer();
+  if (server.missing.includes("libcst")) return lacks(server, "libcst", "writes no fixes");
   const all = new vscode.Range(0, 0, text.lineCount, 0);
   const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>(
     "vscode.executeCodeActionProvider",
@@ -46,7 +52,7 @@ export async function fixAll(connection: Connection): Promise<void> {
 /** Show the page of a rule; those found in the text in front come first. */
 export async function explainRule(connection: Connection): Promise<void> {
   const server = connection.server;
-  if (!server) return tell("the server is not running");
+  if (!server) return noServer();
   const { command, args } = commandOf(server, "rules", "--json");
   const listed = run(command, args, { maxBuffer: 1 << 24 }).then(({ stdout }) => choices(JSON.parse(stdout) as Rule[]));
   const chosen = await vscode.window.showQuickPick(listed, { placeHolder: "Which rule?", matchOnDescription: true });
@@ -61,7 +67,6 @@ export async function menu(connection: Connection): Promise<void> {
     { label: "$(debug-restart) Restart Server", command: "lintrain.restart" },
   ];
   if (server) items.push({ label: "$(book) Explain Rule…", command: "lintrain.explainRule" });
-  else items.push({ label: "$(cloud-download) Install the Server…", command: "lintrain.install" });
   const placeHolder = server ? `lintrain ${server.version}, ${server.program}` : "lintrain: no server is running";
   const chosen = await vscode.window.showQuickPick(items, { placeHolder });
   if (chosen?.command) await vscode.commands.executeCommand(chosen.command);
@@ -90,6 +95,26 @@ function textInFront(): vscode.TextDocument | undefined {
   const cells = notebook.notebook.getCells();
   const selected = cells[notebook.selection.start];
   return [...(selected ? [selected] : []), ...cells].find((cell) => cell.document.languageId === "python")?.document;
+}
+
+/** Say that no server runs, and offer the setting that names one. */
+function noServer(): Promise<void> {
+  return offerPath("the server is not running; the log says why, and `lintrain.path` names another one");
+}
+
+/** Say which package the server lacks for a command, and offer the setting that names another one. */
+function lacks(server: Server, name: string, effect: string): Promise<void> {
+  const where = server.isInterpreter ? `\`${server.program}\`` : "its Python";
+  return offerPath(
+    `the server from ${server.origin} ${effect}, since ${where} has no ${name}; install it there, ` +
+      "or let `lintrain.path` name a Python with lintrain",
+  );
+}
+
+async function offerPath(text: string): Promise<void> {
+  const chosen = await vscode.window.showWarningMessage(`lintrain: ${text}`, PATH, LOG);
+  if (chosen === PATH) await vscode.commands.executeCommand("workbench.action.openSettings", "lintrain.path");
+  if (chosen === LOG) await vscode.commands.executeCommand("lintrain.showLog");
 }
 
 function tell(text: string): void {

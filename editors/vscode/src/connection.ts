@@ -24,13 +24,13 @@ export class Connection implements vscode.Disposable {
   private readonly log: vscode.LogOutputChannel;
   private readonly status: Status;
   private readonly interpreters: Interpreters;
-  private readonly ownEnvironment: string;
+  private readonly bundle: string;
 
-  constructor(log: vscode.LogOutputChannel, status: Status, interpreters: Interpreters, ownEnvironment: string) {
+  constructor(log: vscode.LogOutputChannel, status: Status, interpreters: Interpreters, bundle: string) {
     this.log = log;
     this.status = status;
     this.interpreters = interpreters;
-    this.ownEnvironment = ownEnvironment;
+    this.bundle = bundle;
   }
 
   get server(): Server | undefined {
@@ -117,7 +117,7 @@ export class Connection implements vscode.Disposable {
       path: path && absolute(path, folders[0]),
       interpreters: this.interpreters.all(),
       folders,
-      ownEnvironment: this.ownEnvironment,
+      bundle: this.bundle,
       isTrusted: vscode.workspace.isTrusted,
       searchPath: process.env["PATH"] ?? "",
       platform: process.platform,

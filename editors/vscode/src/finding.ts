@@ -13,8 +13,8 @@ export interface Surroundings {
   interpreters: string[];
   /** The workspace's folders. */
   folders: string[];
-  /** The environment that this extension creates on request. */
-  ownEnvironment: string;
+  /** The program of the server that this extension brings, which any Python runs. */
+  bundle: string;
   /** In an untrusted workspace, no program of the workspace is run. */
   isTrusted: boolean;
   /** The variable PATH. */
@@ -22,16 +22,18 @@ export interface Surroundings {
   platform: NodeJS.Platform;
 }
 
-/** A possible server; `isInterpreter` tells a Python from the program itself. */
+/** A possible server; `isInterpreter` tells a Python from the program itself, which then runs `bundle` if there is one. */
 export interface Candidate {
   origin: string;
   program: string;
   isInterpreter: boolean;
+  bundle?: string;
 }
 
-/** A server that can be started. */
+/** A server that can be started; `missing` are the packages that it lacks. */
 export interface Server extends Candidate {
   version: string;
+  missing: string[];
 }
 
 /** A candidate that cannot serve, and why. */
@@ -53,13 +55,19 @@ export interface Answer {
   stderr: string;
 }
 
+/** Where the server of this extension is from, as messages name it. */
+export const BUNDLED = "the extension itself";
+const PYTHONS = ["python3.14", "python3.13", "python3.12", "python3.11", "python3", "python"];
+const OLDEST = [3, 11] as const;
+const VERSION = /^lintrain (\S+)\s*$/;
+
 export type Run = (program: string, given: string[]) => Promise<Answer>;
 
 /** The command line of a candidate's server, or of another lintrain command. */
 export function commandOf(candidate: Candidate, ...given: string[]): { command: string; args: string[] } {
   // With -P, no module of the workspace is imported instead of lintrain's.
-  const args = candidate.isInterpreter ? ["-P", "-m", "lintrain", ...given] : given;
-  return { command: candidate.program, args };
+  const lintrain = candidate.bundle ? [candidate.bundle] : ["-m", "lintrain"];
+  return { command: candidate.program, args: candidate.isInterpreter ? ["-P", ...lintrain, ...given] : given };
 }
 
 /** The candidates in order; the setting `lintrain.path` excludes all others. */
@@ -76,18 +84,23 @@ export function candidates(around: Surroundings, exists: (file: string) => boole
       if (exists(python)) found.push(interpreter("the workspace's `.venv`", python));
     }
   }
-  found.push(...onSearchPath(around, exists));
-  const own = interpreterIn(around.ownEnvironment, around.platform);
-  if (exists(own)) found.push(interpreter("the extension's own environment", own));
-  return found.filter((each, at) => found.findIndex((other) => other.program === each.program) === at);
+  found.push(...onSearchPath(around, exists, "lintrain").map((program) => ({ origin: "PATH", program, isInterpreter: false })));
+  if (exists(around.bundle)) {
+    const selected = around.isTrusted ? around.interpreters : [];
+    const pythons = [...selected, ...PYTHONS.flatMap((name) => onSearchPath(around, exists, name))];
+    found.push(...pythons.map((program) => ({ ...interpreter(BUNDLED, program), bundle: around.bundle })));
+  }
+  const same = (one: Candidate, other: Candidate) => one.program === other.program && one.bundle === other.bundle;
+  return found.filter((each, at) => found.findIndex((other) => same(each, other)) === at);
 }
 
 /** Try the candidates in turn; the first that can serve is the server. */
 export async function findServer(tried: Candidate[], run: Run = runProgram): Promise<Search> {
   const misses: Miss[] = [];
   for (const candidate of tried) {
-    const { version, reason } = await (candidate.isInterpreter ? askInterpreter : askProgram)(candidate.program, run);
-    if (version) return { server: { ...candidate, version }, misses };
+    const ask = candidate.bundle ? askBundle : candidate.isInterpreter ? askInterpreter : askProgram;
+    const { version, missing, reason } = await ask(candidate, run);
+    if (version) return { server: { ...candidate, version, missing: missing ?? [] }, misses };
     misses.push({ origin: candidate.origin, program: candidate.program, reason: reason ?? "" });
   }
   return { misses };
@@ -116,41 +129,60 @@ export function runProgram(program: string, given: string[]): Promise<Answer> {
 const QUESTION = `
 import sys
 sys.path = [entry for entry in sys.path if entry]
-import importlib.metadata as metadata, json
+import importlib.metadata as metadata, importlib.util, json
 def version(name):
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-print(json.dumps({"python": sys.version_info[:2], "lintrain": version("lintrain"), "pygls": version("pygls")}))
+missing = [name for name in ("libcst", "pydantic", "ruff") if importlib.util.find_spec(name) is None]
+found = {"python": sys.version_info[:2], "lintrain": version("lintrain"), "pygls": version("pygls"), "missing": missing}
+print(json.dumps(found))
 `;
 
 interface Installed {
   python: [number, number];
   lintrain: string | null;
   pygls: string | null;
+  missing: string[];
 }
 
-type Verdict = { version?: string; reason?: string };
+type Verdict = { version?: string; missing?: string[]; reason?: string };
 
-async function askInterpreter(program: string, run: Run): Promise<Verdict> {
+async function askInterpreter({ program }: Candidate, run: Run): Promise<Verdict> {
+  const installed = await packagesOf(program, run);
+  if ("reason" in installed) return installed;
+  if (!installed.lintrain) return { reason: "it has no lintrain" };
+  if (!installed.pygls) return { reason: `it has lintrain but not pygls; \`${program} -m pip install pygls\` brings that` };
+  return { version: installed.lintrain, missing: installed.missing };
+}
+
+/** The server of this extension, which runs on any Python that is new enough. */
+async function askBundle(candidate: Candidate, run: Run): Promise<Verdict> {
+  const installed = await packagesOf(candidate.program, run);
+  if ("reason" in installed) return installed;
+  const [major, minor] = installed.python;
+  if (major !== OLDEST[0] || minor < OLDEST[1]) return { reason: `it is Python ${major}.${minor}; 3.11 is needed` };
+  const { command, args } = commandOf(candidate, "--version");
+  const answer = await run(command, args);
+  const version = VERSION.exec(answer.stdout)?.[1];
+  return version ? { version, missing: installed.missing } : { reason: `it does not start (${lastLine(answer)})` };
+}
+
+async function packagesOf(program: string, run: Run): Promise<Installed | { reason: string }> {
   const answer = await run(program, ["-c", QUESTION]);
   if (answer.code !== 0) return { reason: `it cannot be run (${lastLine(answer)})` };
-  let installed: Installed;
   try {
-    installed = JSON.parse(answer.stdout) as Installed;
+    return JSON.parse(answer.stdout) as Installed;
   } catch {
     return { reason: "it is no Python" };
   }
-  if (!installed.lintrain) return { reason: "it has no lintrain" };
-  if (!installed.pygls) return { reason: 'it has lintrain but not its server; `pip install "lintrain[lsp]"` brings that' };
-  return { version: installed.lintrain };
 }
 
 /** A server ends at once if its input is closed: a program whose server does so can serve. */
-async function askProgram(program: string, run: Run): Promise<Verdict> {
+async function askProgram({ program }: Candidate, run: Run): Promise<Verdict> {
   const [about, served] = await Promise.all([run(program, ["--version"]), run(program, ["server"])]);
-  const version = /^lintrain (\S+)\s*$/.exec(about.stdout)?.[1];
+  const version = VERSION.exec(about.stdout)?.[1];
   if (!version) return { reason: about.code === 0 ? "it is no lintrain" : `it cannot be run (${lastLine(about)})` };
   if (served.code !== 0) return { reason: `its server does not start (${lastLine(served)})` };
   return { version };
@@ -165,12 +197,13 @@ function interpreter(origin: string, program: string): Candidate {
   return { origin, program, isInterpreter: true };
 }
 
-function onSearchPath(around: Surroundings, exists: (file: string) => boolean): Candidate[] {
-  const name = around.platform === "win32" ? "lintrain.exe" : "lintrain";
+/** The programs of a name on PATH; in a workspace that is not trusted, none of the workspace. */
+function onSearchPath(around: Surroundings, exists: (file: string) => boolean, program: string): string[] {
+  const name = around.platform === "win32" ? `${program}.exe` : program;
   const separator = around.platform === "win32" ? ";" : ":";
   const mayRun = (folder: string) => path.isAbsolute(folder) && (around.isTrusted || !isInside(folder, around.folders));
   const programs = around.searchPath.split(separator).filter(mayRun).map((folder) => path.join(folder, name));
-  return programs.filter(exists).map((program) => ({ origin: "PATH", program, isInterpreter: false }));
+  return programs.filter(exists);
 }
 
 function isInside(folder: string, workspace: string[]): boolean {

@@ -45,6 +45,6 @@ function words(state: State): [text: string, tooltip: string] {
     case "stopped":
       return ["$(warning) lintrain", `lintrain: the server has stopped (${state.reason})`];
     case "missing":
-      return ["$(warning) lintrain", "lintrain: no server found"];
+      return ["$(warning) lintrain", "lintrain: no Python 3.11 or newer found for the server"];
   }
 }

@@ -7,13 +7,13 @@ const AROUND: Surroundings = {
   path: "",
   interpreters: ["/envs/chosen/bin/python"],
   folders: ["/project", "/other"],
-  ownEnvironment: "/storage/environment",
+  bundle: "/extension/server/run.py",
   isTrusted: true,
   searchPath: "/usr/bin:tools:/project/bin",
   platform: "linux",
 };
 
-const everywhere = () => true;
+const everywhere = (_file: string) => true;
 const programs = (around: Partial<Surroundings>, exists = everywhere) =>
   candidates({ ...AROUND, ...around }, exists).map((each) => each.program);
 
@@ -21,7 +21,7 @@ const answers = (given: Record<string, Partial<Answer>>) => (program: string, as
   Promise.resolve({ code: 0, stdout: "", stderr: "", ...(given[`${program} ${asked[0]}`] ?? given[program]) });
 
 const installed = (lintrain: string | null, pygls: string | null) => ({
-  stdout: JSON.stringify({ python: [3, 12], lintrain, pygls }),
+  stdout: JSON.stringify({ python: [3, 12], lintrain, pygls, missing: [] }),
 });
 
 test("the places are tried in the order that the manual tells", () => {
@@ -31,7 +31,11 @@ test("the places are tried in the order that the manual tells", () => {
     "/other/.venv/bin/python",
     "/usr/bin/lintrain",
     "/project/bin/lintrain",
-    "/storage/environment/bin/python",
+    "/envs/chosen/bin/python",
+    ...["python3.14", "python3.13", "python3.12", "python3.11", "python3", "python"].flatMap((name) => [
+      `/usr/bin/${name}`,
+      `/project/bin/${name}`,
+    ]),
   ]);
 });
 
@@ -41,11 +45,12 @@ test("what is not there is not tried, a selected interpreter is", () => {
 
 test("an interpreter that is selected and the workspace's own is tried once", () => {
   const found = programs({ interpreters: ["/project/.venv/bin/python"], searchPath: "" });
-  assert.deepEqual(found, ["/project/.venv/bin/python", "/other/.venv/bin/python", "/storage/environment/bin/python"]);
+  assert.deepEqual(found, ["/project/.venv/bin/python", "/other/.venv/bin/python", "/project/.venv/bin/python"]);
 });
 
 test("in a workspace that is not trusted nothing of it is tried", () => {
-  assert.deepEqual(programs({ isTrusted: false }), ["/usr/bin/lintrain", "/storage/environment/bin/python"]);
+  const only = (file: string) => ["lintrain", "python3", "run.py"].some((name) => file.endsWith(`/${name}`));
+  assert.deepEqual(programs({ isTrusted: false }, only), ["/usr/bin/lintrain", "/usr/bin/python3"]);
 });
 
 test("the setting leaves no other place, and may name a Python", () => {
@@ -72,11 +77,27 @@ test("the first that can serve is taken, and each miss says why", async () => {
     misses.map((miss) => miss.reason),
     [
       "it has no lintrain",
-      'it has lintrain but not its server; `pip install "lintrain[lsp]"` brings that',
+      "it has lintrain but not pygls; `/project/.venv/bin/python -m pip install pygls` brings that",
       "it cannot be run (no module named encodings)",
       "its server does not start (lintrain: the server needs pygls)",
     ],
   );
+});
+
+test("the extension's own server runs on the first Python that is new enough", async () => {
+  const bundle = "/extension/server/run.py";
+  const python = (minor: number) => ({ stdout: JSON.stringify({ python: [3, minor], missing: ["libcst"] }) });
+  const run = answers({
+    "/usr/bin/python3 -c": python(9),
+    "/usr/bin/python -c": python(12),
+    "/usr/bin/python -P": { stdout: "lintrain 0.1.0\n" },
+  });
+  const around = { ...AROUND, interpreters: [], folders: [], searchPath: "/usr/bin" };
+  const exists = (file: string) => [bundle, "/usr/bin/python3", "/usr/bin/python"].includes(file);
+  const { server, misses } = await findServer(candidates(around, exists), run);
+  assert.deepEqual(misses.map((miss) => miss.reason), ["it is Python 3.9; 3.11 is needed"]);
+  assert.deepEqual([server?.version, server?.missing], ["0.1.0", ["libcst"]]);
+  assert.deepEqual(commandOf(server!, "server"), { command: "/usr/bin/python", args: ["-P", bundle, "server"] });
 });
 
 test("another program of the name is no server", async () => {

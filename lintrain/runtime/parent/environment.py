@@ -168,7 +168,7 @@ def choose_interpreter(asked: str | None, script: Path) -> str:
             return str(candidate)
     raise NoInterpreterError(
         f"{sys.executable}: {_problem(sys.executable, needed)}; give the project's Python with `--python PATH`, "
-        "or install `lintrain[probe]`"
+        "or install what is missing"
     )
 
 
