@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -231,6 +233,31 @@ def test_a_rule_is_explained_in_a_message_where_no_document_can_be_shown(connect
     assert "```" not in message
 
 
+def test_fixes_are_offered_for_the_diagnostics_that_a_client_names(connect: Connect, tmp_path: Path) -> None:
+    client = connect()
+    uri = client.open(written(tmp_path))
+    (diagnostic,) = client.diagnostics(uri)
+    line = diagnostic["range"]["start"]["line"]
+    start = {"start": {"line": line, "character": 0}, "end": {"line": line, "character": 0}}
+    assert diagnostic["range"]["start"]["character"] > 0
+    titles = [action["title"] for action in client.actions(uri, start, shown=[diagnostic])]
+    assert "lintrain: explain `missing-zero-grad`" in titles
+    assert any("zero_grad" in title and "explain" not in title for title in titles)
+    of_another = {**diagnostic, "source": "ruff"}
+    assert client.actions(uri, start, ["quickfix"], shown=[of_another]) == []
+    assert client.actions(uri, start, ["quickfix"]) == []
+
+
+def test_without_libcst_no_fix_is_offered(connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lintrain.server.actions.can_write", lambda: False)
+    client = connect()
+    uri = client.open(written(tmp_path))
+    assert [action["title"] for action in client.actions(uri, everything(LOOP))] == [
+        "lintrain: ignore `missing-zero-grad` here",
+        "lintrain: explain `missing-zero-grad`",
+    ]
+
+
 def test_a_hover_has_the_short_page_and_not_what_the_diagnostic_says(connect: Connect, tmp_path: Path) -> None:
     client = connect(MARKDOWN)
     uri = client.open(written(tmp_path))
@@ -240,10 +267,14 @@ def test_a_hover_has_the_short_page_and_not_what_the_diagnostic_says(connect: Co
     assert hover["contents"]["kind"] == "markdown"
     text = hover["contents"]["value"]
     assert text.startswith("**missing-zero-grad**: Gradients are not cleared")
-    assert "\n\n**When it is fine**\n\n" in text
+    (link,) = re.findall(r"\n\n\[Examples, and when it is fine\]\((file://.+/missing-zero-grad\.md)\)$", text)
+    page = Path(urlsplit(link).path).read_text()
+    assert "## When it is fine" in page
+    assert "loss.backward()" in page
+    assert len(text) < 500
     (diagnostic,) = client.diagnostics(uri)
     assert [line for line in diagnostic["message"].splitlines() if line in text] == []
-    assert "loss.backward()" not in text.partition("**When it is fine**")[0]
+    assert "loss.backward()" not in text
     assert client.ask("textDocument/hover", {**here, "position": {"line": 0, "character": 0}}) is None
 
 
@@ -251,7 +282,18 @@ def test_a_hover_over_a_rule_in_a_comment_has_its_page(connect: Connect, tmp_pat
     client = connect()
     uri = client.open(written(tmp_path, "import torch  # lintrain: ignore[raw-dataset] -- 🙂\n"))
     here = {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 36}}
-    assert "**raw-dataset**: " in client.ask("textDocument/hover", here)["contents"]["value"]
+    text = client.ask("textDocument/hover", here)["contents"]["value"]
+    assert "**raw-dataset**: " in text
+    assert text.endswith("\n\n`lintrain explain raw-dataset` shows examples, and when it is fine.")
+
+
+def test_a_hover_links_to_the_site_of_the_project(connect: Connect, tmp_path: Path) -> None:
+    client = connect(MARKDOWN)
+    written(tmp_path, 'documentation = "https://docs.example.org/lintrain"\n', "lintrain.toml")
+    uri = client.open(written(tmp_path))
+    here = {"textDocument": {"uri": uri}, "position": {"line": 6, "character": 6}}
+    text = client.ask("textDocument/hover", here)["contents"]["value"]
+    assert text.endswith("(https://docs.example.org/lintrain/rules/missing-zero-grad.html)")
 
 
 def test_a_lens_stands_over_each_place_where_training_starts(connect: Connect, tmp_path: Path) -> None:

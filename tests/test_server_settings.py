@@ -38,8 +38,8 @@ def test_every_setting_is_read() -> None:
     [
         ({"selct": []}, "`lintrain.selct` is unknown (did you mean `select`?)"),
         ({"probe": {"pyton": ""}}, "`lintrain.probe.pyton` is unknown (did you mean `python`?)"),
-        ({"enable": "yes"}, "`lintrain.enable` must be a boolean"),
-        ({"ignore": "raw-dataset"}, "`lintrain.ignore` must be a list"),
+        ({"enable": "yes"}, "`lintrain.enable`: must be a boolean, not"),
+        ({"ignore": "raw-dataset"}, "`lintrain.ignore`: must be a list, not"),
         ([1], "`lintrain`: must be a table, not `[1]`"),
     ],
 )
@@ -157,3 +157,52 @@ def test_a_diagnostic_links_to_its_page_where_the_project_names_the_site(connect
     client = connect()
     (linked,) = client.diagnostics(client.open(file))
     assert linked["codeDescription"]["href"] == f"https://docs.example.org/lintrain/rules/{linked['code']}.html"
+
+
+def test_a_setting_of_a_wrong_type_is_told_with_what_it_is_and_the_others_count(
+    connect: Connect, tmp_path: Path
+) -> None:
+    wrong = {"select": "data", "codeLens": "no", "ignore": ["loop"], "probe": {"timeout": 0, "tiemout": 3}}
+    client = connect(options=wrong)
+    assert client.diagnostics(client.open(written(tmp_path))) == []
+    (message,) = client.messages()
+    assert message.removeprefix("lintrain: ").split("; ") == [
+        'the editor\'s setting `lintrain.select`: must be a list, not `"data"`',
+        'the editor\'s setting `lintrain.codeLens`: must be a boolean, not `"no"`',
+        "the editor's setting `lintrain.probe.timeout`: must be a number above 0, not `0`",
+        "the editor's setting `lintrain.probe.tiemout` is unknown (did you mean `timeout`?)",
+    ]
+
+
+def test_an_extended_configuration_that_changes_is_read_again(connect: Connect, tmp_path: Path) -> None:
+    written(tmp_path, 'extend = "base.toml"\n', "lintrain.toml")
+    written(tmp_path, "", "pyproject.toml")
+    base = written(tmp_path, 'ignore = ["loop"]\n', "base.toml")
+    client = connect()
+    uri = client.open(written(tmp_path))
+    assert client.diagnostics(uri) == []
+    base.write_text('ignore = ["data", "metrics"]\n')
+    client.change(uri, 2, {"text": f"{LOOP}\n"})
+    assert rules(client.diagnostics(uri, 2)) == ["missing-zero-grad"]
+
+
+def test_own_rules_run_in_an_editor_once_they_are_trusted(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lintrain.cli import run
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    run(["rules", "new", "no-tracker"])
+    written(tmp_path, 'rules = ["lint/rules"]\n', "lintrain.toml")
+    script = "from transformers import TrainingArguments\nTrainingArguments('out', report_to='none')\n"
+    client = connect()
+    uri = client.open(written(tmp_path, script))
+    assert client.diagnostics(uri) == []
+    (message,) = client.messages()
+    assert "is not trusted and did not run" in message
+    run(["trust"])
+    client.change(uri, 2, {"text": f"{script}\n"})
+    assert rules(client.diagnostics(uri, 2)) == ["no-tracker"]
+    here = {"textDocument": {"uri": uri}, "position": {"line": 1, "character": 30}}
+    assert "A run is reported to no tracker." in client.ask("textDocument/hover", here)["contents"]["value"]

@@ -23,21 +23,15 @@ WITHIN_PARAGRAPH = lazy_pattern(r"(?<=\S)\n(?=\S)(?![-*+|>#]|\d+[.)] )")
 """A line end within a paragraph: no list item and no table row begins after it."""
 
 
-BRIEF = ("When it is fine",)
-"""The sections of the short page, which has no examples."""
-
-
 def markdown(page: Page) -> str:
     """The whole page with its title, its examples as fenced code."""
     sections = (f"## {heading}\n\n{flowing(text)}" for heading, text in page.manual.sections.items())
     return "\n\n".join([f"# {page.name}: {page.manual.title}", flowing(page.manual.why), *sections])
 
 
-def brief_markdown(page: Page) -> str:
-    """The page for a hover: the mistake, its consequence, and when it is fine."""
-    texts = page.manual.sections
-    sections = (f"**{heading}**\n\n{flowing(texts[heading])}" for heading in BRIEF if heading in texts)
-    return "\n\n".join([f"**{page.name}**: {page.manual.title}", flowing(page.manual.why), *sections])
+def brief_markdown(page: Page, link: str) -> str:
+    """The page for a hover: the mistake, its consequence, and where the whole page is."""
+    return "\n\n".join([f"**{page.name}**: {page.manual.title}", flowing(page.manual.why), link])
 
 
 def escaped_markdown(text: str) -> str:

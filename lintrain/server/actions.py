@@ -8,13 +8,13 @@ from typing import Any, cast
 
 from lsprotocol import types as lsp
 
-from lintrain.check.fixing import fix_files
+from lintrain.check.fixing import can_write, fix_files
 from lintrain.check.ignoring import BEYOND_COMMENTS, Comments
 from lintrain.check.result import Reported
 from lintrain.check.selection import CheckRequest
 from lintrain.model.verdict import Outcome
 from lintrain.server.checking import Checked, Urgency, request_of
-from lintrain.server.editor_session import EditorSession
+from lintrain.server.editor_session import SOURCE, EditorSession
 from lintrain.server.open_text import Document
 from lintrain.server.positions import Units, line_edits
 from lintrain.source.writing import CellsBrokenError, editable_text, file_bytes
@@ -47,7 +47,7 @@ async def code_actions(session: EditorSession, given: lsp.CodeActionParams) -> l
     if document is None or checked is None or not session.settings_for(document.path).enable:
         return []
     wanted = _Wanted(tuple(map(_text, given.context.only or ())))
-    near = list(_near(session, checked, uri, given.range))
+    near = list(_near(session, checked, given))
     actions: list[lsp.CodeAction] = []
     for number, one in near:
         shown = [each for each in given.context.diagnostics if each.code == one.finding.rule]
@@ -56,7 +56,7 @@ async def code_actions(session: EditorSession, given: lsp.CodeActionParams) -> l
         if wanted.takes(lsp.CodeActionKind.QuickFix.value):
             actions.append(_explain(one.finding.rule, shown))
     kind = wanted.fix_all(is_on=session.settings_for(document.path).fix_all)
-    if kind and any(one.fix and one.fix.safe for one in checked.file.reported):
+    if kind and can_write() and any(one.fix and one.fix.safe for one in checked.file.reported):
         offer = Offer("fix-all", "lintrain: apply all safe fixes", kind)
         actions.append(await _action(session, document, offer, []))
     return [action for action in actions if action.edit or action.data or action.command]
@@ -84,12 +84,18 @@ def _text(kind: object) -> str:
     return str(getattr(kind, "value", kind))
 
 
-def _near(session: EditorSession, checked: Checked, uri: str, where: lsp.Range) -> Iterator[tuple[int, Reported]]:
-    """The findings that touch a range, with their indexes."""
+def _near(session: EditorSession, checked: Checked, given: lsp.CodeActionParams) -> Iterator[tuple[int, Reported]]:
+    """The findings that touch the range, or that the client names, with their indexes.
+
+    A client may name all diagnostics of a line while its cursor is at the start of the line.
+    """
     viewer = session.viewer
+    named = {(each.code, _point(each.range.start)) for each in given.context.diagnostics if each.source == SOURCE}
     for number, one in enumerate(checked.file.reported):
         at = viewer.locate(checked, one.finding.location)
-        if at and at.uri == uri and _touch(at.range, where):
+        if at is None or at.uri != given.text_document.uri:
+            continue
+        if _touch(at.range, given.range) or (one.finding.rule, _point(at.range.start)) in named:
             yield number, one
 
 
@@ -103,7 +109,7 @@ def _point(at: lsp.Position) -> tuple[int, int]:
 
 def _offers(number: int, one: Reported) -> Iterator[Offer]:
     quick = lsp.CodeActionKind.QuickFix.value
-    if one.fix:
+    if one.fix and can_write():
         warning = "" if one.fix.safe else " (unsafe fix)"
         yield Offer("fix", f"lintrain: {one.fix.title}{warning}", quick, number, one.fix.safe)
     if one.finding.rule not in BEYOND_COMMENTS:

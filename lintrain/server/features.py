@@ -163,7 +163,7 @@ class Features:
 
     def explain(self, rule: str) -> str | None:
         """Show the page of a rule, and return it."""
-        page, client = page_of(rule), self.session.client
+        page, client = page_of(self.session, rule), self.session.client
         if page is None:
             client.say(f"unknown rule `{rule}`", lsp.MessageType.Warning)
             return None

@@ -16,11 +16,11 @@ from lsprotocol import types as lsp
 from lintrain.cache.folder import is_ours, store_folder
 from lintrain.cache.whole_files import HEADS, make_folder, put
 from lintrain.check.result import Reported
-from lintrain.report.markdown import brief_markdown, escaped_markdown
-from lintrain.report.text.pages import Page, pages
+from lintrain.report.markdown import brief_markdown, escaped_markdown, markdown
+from lintrain.report.text.pages import Page, address_of, pages
 from lintrain.rulebook import load_rules
 from lintrain.server.editor_session import EditorSession
-from lintrain.server.positions import file_of, split_lines
+from lintrain.server.positions import file_of, split_lines, uri_of
 from lintrain.source.source import MARK
 from lintrain.source.training_syntax import runs_itself
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -42,7 +42,7 @@ async def hover(session: EditorSession, given: lsp.HoverParams) -> lsp.Hover | N
         for one in reported:
             location = viewer.locate(source, one.finding.location)
             if location and location.uri == uri and _holds(location.range, at):
-                texts += _of_finding(one)
+                texts += _of_finding(session, document.path, one)
                 where = where or location.range
     if named := _named(session, uri, at):
         texts.append(named)
@@ -52,12 +52,23 @@ async def hover(session: EditorSession, given: lsp.HoverParams) -> lsp.Hover | N
     return lsp.Hover(contents=lsp.MarkupContent(kind=kind, value="\n\n---\n\n".join(dict.fromkeys(texts))), range=where)
 
 
-def _of_finding(one: Reported) -> Iterator[str]:
-    """The last verdict, and the rule's page."""
+def _of_finding(session: EditorSession, path: str, one: Reported) -> Iterator[str]:
+    """The last verdict, and the short page of the rule."""
     if one.verdict:
         yield f"**{one.verdict.outcome.value}** by the last probe: {escaped_markdown(one.verdict.reason)}"
-    if page := page_of(one.finding.rule):
-        yield brief_markdown(page)
+    if page := page_of(session, one.finding.rule):
+        yield brief_markdown(page, _link(session, path, page))
+
+
+def _link(session: EditorSession, path: str, page: Page) -> str:
+    """A link to the whole page: on the project's documentation site, else in a file; its command in a plain text."""
+    documentation = session.projects.of(path, session.settings_for(path)).documentation
+    if session.client.reads_markdown:
+        file = "" if documentation else written_page(page.name, markdown(page))
+        address = address_of(page.name, documentation) or (uri_of(file) if file else "")
+        if address:
+            return f"[Examples, and when it is fine]({address})"
+    return f"`lintrain explain {page.name}` shows examples, and when it is fine."
 
 
 def _holds(location: lsp.Range, at: lsp.Position) -> bool:
@@ -74,13 +85,14 @@ def _named(session: EditorSession, uri: str, at: lsp.Position) -> str | None:
         return None
     column = session.client.units.characters(lines[at.line], at.character)
     word = next((each[0] for each in RULE_NAME.finditer(lines[at.line]) if each.start() <= column <= each.end()), "")
-    page = page_of(word)
-    return brief_markdown(page) if page else None
+    page = page_of(session, word)
+    return brief_markdown(page, _link(session, document.path, page)) if document and page else None
 
 
-def page_of(name: str) -> Page | None:
-    """The page of a rule or built-in finding."""
-    return _by_name().get(name)
+def page_of(session: EditorSession, name: str) -> Page | None:
+    """The page of a rule, which may be of a project's own, or of a built-in finding."""
+    own = session.projects.own_rule(name)
+    return next(iter(pages([own]))) if own else _by_name().get(name)
 
 
 def written_page(name: str, text: str) -> str | None:

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from lsprotocol import types as lsp
@@ -65,7 +66,13 @@ class Probes:
         """Probe a script, or show why that is not possible."""
         client, document = self.session.client, self.session.documents.find(uri)
         name = os.path.basename(document.path) if document else uri  # noqa: PTH119 - paths are strings here
-        if document is None or not os.path.isfile(document.path):  # noqa: PTH113 - as above
+        if find_spec("pydantic") is None:
+            client.say(
+                f"a probe needs pydantic, which {sys.executable} does not have; install it there, or let the editor "
+                "start a lintrain that is installed in your environment",
+                lsp.MessageType.Warning,
+            )
+        elif document is None or not os.path.isfile(document.path):  # noqa: PTH113 - as above
             client.say(f"{name} is not saved as a file; a probe runs the file", lsp.MessageType.Warning)
         elif self.consent.is_trusted is False:
             client.say("a probe runs the script, and this workspace is not trusted", lsp.MessageType.Warning)

@@ -5,13 +5,12 @@ The settings of the editor, which override the project's configuration.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from collections.abc import Mapping
+from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.own_rules import own_rules, rule_files, trust_file
@@ -20,6 +19,7 @@ from lintrain.knowledge.versions import TargetVersions, find_versions
 from lintrain.rulebook import RuleFile, RuleFileError, load_rules
 from lintrain.settings.loading import BASELINE_FILE, OWN_FILES, PROJECT_FILE, find_baseline, load_settings
 from lintrain.settings.settings import Settings, UsageError
+from lintrain.settings.table import Flag, Kind, Names, Number, Text
 from lintrain.source.discovery import Excludes
 from lintrain.source.parsing import LatestTree
 from lintrain.startup.lazy_dataclass import dataclass
@@ -33,15 +33,14 @@ def camel(name: str) -> str:
     return first + "".join(word.title() for word in rest)
 
 
-CONFIG: dict[str, Any] = {"extra": "forbid", "alias_generator": camel, "strict": True}
-"""The configuration for pydantic, which is imported when a client has settings."""
+def snake(name: str) -> str:
+    """The field of a name in camel case."""
+    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
     """The options that the code lens passes to `lintrain probe`."""
-
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = CONFIG
 
     python: str | None = None
     arguments: list[str] = field(default_factory=list[str])
@@ -54,8 +53,6 @@ class ProbeSettings:
 class ClientSettings:
     """The settings; `configuration` is a file that replaces the project's configuration."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = CONFIG
-
     enable: bool = True
     configuration: str | None = None
     select: list[str] | None = None
@@ -67,37 +64,62 @@ class ClientSettings:
     probe: ProbeSettings = field(default_factory=ProbeSettings)
 
 
+KINDS: Mapping[str, Kind] = {
+    "enable": Flag(),
+    "configuration": Text(),
+    "select": Names(),
+    "extendSelect": Names(),
+    "ignore": Names(),
+    "preview": Flag(),
+    "fixAll": Flag(),
+    "codeLens": Flag(),
+}
+PROBE_KINDS: Mapping[str, Kind] = {
+    "python": Text(),
+    "arguments": Names(),
+    "also": Names(),
+    "timeout": Number(),
+    "offline": Flag(),
+}
+"""What the settings may hold, by the names that clients write."""
+
+
 def read_client_settings(given: object) -> tuple[ClientSettings, list[str]]:
     """The settings that a client sends, and their errors; wrong settings are ignored."""
     if not given:
         return ClientSettings(), []
     if not isinstance(given, Mapping):
         return ClientSettings(), [f"the editor's settings `{SECTION}`: must be a table, not `{given}`"]
-    from pydantic import TypeAdapter, ValidationError
-
-    # As JSON, since a strict dataclass accepts no Python object but its own instances.
-    read: Callable[[str], ClientSettings] = TypeAdapter(ClientSettings).validate_json
-    table = {name: value for name, value in cast("Mapping[str, object]", given).items() if value is not None}
+    table = dict(cast("Mapping[str, object]", given))
     problems: list[str] = []
-    while True:
-        try:
-            return read(json.dumps(table)), problems
-        except ValidationError as error:
-            for each in error.errors():
-                path = [str(part) for part in each["loc"]]
-                problems.append(_describe(path, each["type"], each["msg"]))
-                table.pop(path[0], None)
+    probe = table.pop("probe", None)
+    values = _accepted(table, KINDS, SECTION, problems)
+    if isinstance(probe, Mapping):
+        wanted = dict(cast("Mapping[str, object]", probe))
+        values["probe"] = ProbeSettings(**_accepted(wanted, PROBE_KINDS, f"{SECTION}.probe", problems))
+    elif probe is not None:
+        problems.append(f"the editor's setting `{SECTION}.probe`: must be a table, not `{probe}`")
+    return ClientSettings(**values), problems
 
 
-def _describe(path: list[str], kind: str, message: str) -> str:
-    name = ".".join((SECTION, *path))
-    if kind == "unexpected_keyword_argument":
-        table = ProbeSettings if len(path) > 1 else ClientSettings
-        near = get_close_matches(path[-1], [camel(each.name) for each in fields(table)], n=1, cutoff=0.5)
-        return f"the editor's setting `{name}` is unknown" + (f" (did you mean `{near[0]}`?)" if near else "")
-    reason = message.replace("Input should be a valid", "must be a").replace("Input should be", "must be")
-    reason = reason.replace("must be a array", "must be a list")  # the term of TOML and YAML
-    return f"the editor's setting `{name}` {reason}"
+def _accepted(
+    given: Mapping[str, object], kinds: Mapping[str, Kind], section: str, problems: list[str]
+) -> dict[str, Any]:  # Any: each kind has checked its value
+    """The settings of the right type by field; the others are added to the problems. None counts as missing."""
+    accepted: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        kind = kinds.get(name)
+        if kind is None:
+            near = get_close_matches(name, [*kinds, "probe"], n=1, cutoff=0.5)
+            hint = f" (did you mean `{near[0]}`?)" if near else ""
+            problems.append(f"the editor's setting `{section}.{name}` is unknown{hint}")
+        elif found := list(kind.problems(f"{section}.{name}", value)):
+            problems += [f"the editor's setting {problem}" for problem in found]
+        else:
+            accepted[snake(name)] = value
+    return accepted
 
 
 CONFIGURATION_FILES = (*OWN_FILES, PROJECT_FILE, BASELINE_FILE)
@@ -167,6 +189,11 @@ class Projects:
         if known is None or known[0] != stamp:
             self._targets[key] = known = stamp, find_versions(folder, in_force.target_versions)
         return known[1]
+
+    def own_rule(self, name: str) -> RuleFile | None:
+        """The rule of that name that a project brings itself and that is trusted."""
+        rules = (rule for _, in_force in self._known.values() for rule in in_force.rules)
+        return next((rule for rule in rules if rule.digest and rule.name == name), None)
 
     def forget(self) -> None:
         """Read everything again."""

@@ -58,6 +58,20 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Number:
+    """A number above zero."""
+
+    def problems(self, key: str, value: object) -> Problems:
+        """As in Flag."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            yield f"`{key}`: must be a number above 0, not {_as_toml(value)}"
+
+    def schema(self) -> Schema:
+        """As in Flag."""
+        return {"type": "number", "exclusiveMinimum": 0}
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A string; `check` raises ValueError for one that is not accepted."""
 
@@ -139,6 +153,9 @@ class Table:
         return {"type": "object", "additionalProperties": self.values.schema(), "maxProperties": MOST_ENTRIES}
 
 
+Kind = Flag | Count | Number | Text | Choice | Names | Table
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key: what it may hold, its value if it is missing, what it does, and an example in TOML.
@@ -147,7 +164,7 @@ class Key:
     """
 
     name: str
-    kind: Flag | Count | Text | Choice | Names | Table
+    kind: Kind
     missing: str
     does: str
     example: str
