@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from lintrain._version import __version__
@@ -54,6 +57,30 @@ def test_it_is_bundled_with_the_licences_of_what_is_bundled() -> None:
     bundled = {line.partition(" ")[0] for line in notices.splitlines() if line.endswith(("(MIT)", "(ISC)", "-1.0.0)"))}
     assert bundled >= {"vscode-languageclient", "vscode-jsonrpc", "vscode-languageserver-protocol", "semver"}
     assert (EXTENSION / "dist" / "extension.cjs").stat().st_size > 100_000
+
+
+def test_it_is_built_outside_of_a_checkout(tmp_path: Path) -> None:
+    needs_packages(EXTENSION)
+    listed = subprocess.run(["git", "ls-files"], cwd=EXTENSION, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.splitlines()):
+        if (EXTENSION / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(EXTENSION / name, tmp_path / name)
+    (tmp_path / "node_modules").symlink_to((EXTENSION / "node_modules").resolve())
+    subprocess.run([NODE, "build.mjs"], cwd=tmp_path, check=True)
+    assert (tmp_path / "dist" / "extension.cjs").stat().st_size > 100_000
+    done = subprocess.run([NODE, "build.mjs", "--package"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "the folder `server` is missing: `python -m tools.bundle WHEEL editors/vscode` writes it" in done.stderr
+
+
+def test_it_has_the_licence_of_lintrain() -> None:
+    assert (EXTENSION / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_it_starts_no_pip_and_brings_its_server() -> None:
+    code = "".join(path.read_text() for path in (EXTENSION / "src").glob("*.ts"))
+    assert re.findall(r'"pip"|-m", "venv"|ensurepip', code) == []
+    assert "server" in manifest()["files"]
 
 
 def test_its_settings_are_those_that_the_server_reads() -> None:

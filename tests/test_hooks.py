@@ -76,7 +76,38 @@ def test_the_manifest_is_one_that_pre_commit_takes(runner: str) -> None:
     command = [runner, "validate-manifest", str(MANIFEST)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
-    assert [hook["id"] for hook in HOOKS] == ["lintrain", "lintrain-fix"]
+    assert [hook["id"] for hook in HOOKS] == ["lintrain", "lintrain-fix", "lintrain-probe"]
+
+
+LOOP = """\
+import torch
+
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(10):
+    loss = torch.nn.functional.cross_entropy(net(torch.randn(8, 4)), torch.randint(0, 3, (8,)))
+CLEAR    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.libraries
+def test_the_probe_runs_on_request_only_and_fails_on_a_confirmed_mistake(runner: str, tmp_path: Path) -> None:
+    (hook,) = [each for each in HOOKS if each["id"] == "lintrain-probe"]
+    mine = {**hook, "language": "system", "entry": f"{sys.executable} -m {hook['entry']}", "args": ["train.py"]}
+    files = {
+        "train.py": LOOP.replace("CLEAR", ""),
+        ".pre-commit-config.yaml": yaml.safe_dump({"repos": [{"repo": "local", "hooks": [mine]}]}),
+    }
+    write(tmp_path, files)
+    assert "Failed" not in ran(runner, tmp_path)[1]
+    manual = ("--hook-stage", "manual", "--all-files")
+    code, text = ran(runner, tmp_path, *manual, name="lintrain-probe")
+    assert (code, "missing-zero-grad" in text) == (1, True), text
+    (tmp_path / "train.py").write_text(LOOP.replace("CLEAR", "    optimizer.zero_grad()\n"))
+    code, text = ran(runner, tmp_path, *manual, name="lintrain-probe")
+    assert code == 0, text
 
 
 @pytest.mark.slow
