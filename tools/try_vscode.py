@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     with editor(write_project, package, server) as address:
         look(address, pictures, work)
     with editor(write_project, package, {}) as address:
-        look(address, pictures, install)
+        look(address, pictures, bring)
     with editor(write_folders, package, {"security.workspace.trust.enabled": False}, chooses=True) as address:
         look(address, pictures, choose)
     print(*sorted(pictures.glob("*.png")), sep="\n")
@@ -72,7 +72,13 @@ def install_editor() -> None:
 
 
 def build_extension() -> Path:
-    """The packaged extension."""
+    """The packaged extension, with the server that it brings."""
+    with tempfile.TemporaryDirectory(prefix="lintrain-wheel-") as folder:
+        pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "-q"]
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", folder, "."], cwd=ROOT, check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        bundle = [str(ENVIRONMENT / "bin" / "python"), "-m", "tools.bundle", str(wheel), str(EXTENSION)]
+        subprocess.run(bundle, cwd=ROOT, check=True)
     subprocess.run(["npm", "ci"], cwd=EXTENSION, check=True)
     subprocess.run(["npm", "run", "package"], cwd=EXTENSION, check=True)
     return next((EXTENSION / "dist").glob("*.vsix"))
@@ -89,7 +95,6 @@ def editor(
     with tempfile.TemporaryDirectory(prefix="lintrain-vscode-") as name:
         folder = Path(name)
         write_settings(folder, settings)
-        write_wheel(folder)
         for each in [package, *([build_stand_in(folder)] if chooses else [])]:
             subprocess.run(command(folder, "--install-extension", str(each)), env=variables(folder), check=True)
         with serving(folder) as address:
@@ -128,12 +133,6 @@ def write_settings(folder: Path, settings: dict[str, Any]) -> None:
     (user / "settings.json").write_text(json.dumps(quiet | settings))
 
 
-def write_wheel(folder: Path) -> None:
-    """The wheel of this checkout, which pip takes for the newest release."""
-    pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "-q"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder / "wheels"), "."], cwd=ROOT, check=True)
-
-
 def command(folder: Path, *given: str) -> list[str]:
     """What starts code-server with everything that it keeps in a folder."""
     kept = ["--user-data-dir", str(folder / "data"), "--extensions-dir", str(folder / "extensions")]
@@ -152,7 +151,7 @@ def variables(folder: Path) -> dict[str, str]:
     kept = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "LINTRAIN_CACHE_DIR": str(folder / "cache")}
     search = os.environ["PATH"].split(os.pathsep)
     path = os.pathsep.join(each for each in search if not (Path(each) / "lintrain").exists())
-    return {**os.environ, **kept, "PATH": path, "PIP_FIND_LINKS": str(folder / "wheels")}
+    return {**os.environ, **kept, "PATH": path}
 
 
 @contextmanager
@@ -200,14 +199,13 @@ def work(page: Any, pictures: Path) -> None:
     user.sees(".cell .squiggly-error", "12-notebook")
 
 
-def install(page: Any, pictures: Path) -> None:
-    """Start without a server, and let the extension install one."""
+def bring(page: Any, pictures: Path) -> None:
+    """Start where no lintrain is installed: the extension's own server finds mistakes, and says what it lacks."""
     user = Developer(page, pictures)
     user.open("train.py")
-    user.sees(".notification-list-item:has-text('no server was found')", "13-offer")
-    user.page.click(".notification-list-item >> text=Install It")
-    user.sees(".notification-list-item:has-text('installing')", "14-installing")
-    user.sees(".squiggly-error", "15-installed")
+    user.sees(".squiggly-error", "13-own-server")
+    user.command("lintrain: Apply All Safe Fixes")
+    user.sees(".notification-list-item:has-text('libcst')", "14-lacks")
 
 
 def choose(page: Any, pictures: Path) -> None:
@@ -215,8 +213,6 @@ def choose(page: Any, pictures: Path) -> None:
     user = Developer(page, pictures)
     for name in ("first", "second", "third"):
         user.open(f"{name}.py")
-    user.sees(".notification-list-item:has-text('no server was found')", "16-bare-interpreter")
-    user.command("Notifications: Clear All Notifications")
     user.command(CHOOSE)
     user.command("Problems: Focus on Problems View")
     user.sees(".markers-panel :text('undefined')", "17-folders")
