@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -218,6 +219,28 @@ MISTAKES = [
     ("ds.json", "loss_scale", "loss_scal", 2, "unknown-argument"),
     ("ds.json", "offload_optimizer", "offload_optimiser", 5, "unknown-argument"),
     ("ds.json", "gradient_clipping", "gradient_clip", 7, "unknown-argument"),
+    (
+        "axolotl.yaml",
+        "bf16: true",
+        "adapter: lora\nload_in_8bit: true\nload_in_4bit: true",
+        14,
+        "contradictory-settings",
+    ),
+    ("axolotl.yaml", "bf16: true", "adapter: qlora", 13, "contradictory-settings"),
+    ("axolotl.yaml", "bf16: true", "val_set_size: 0\neval_steps: 5", 14, "contradictory-settings"),
+    ("axolotl.yaml", "bf16: true", "saves_per_epoch: 1\nsave_steps: 9", 13, "contradictory-settings"),
+    ("axolotl.yaml", "bf16: true", "num_epochs: 2", 8, "contradictory-settings"),
+    ("factory.yaml", "bf16: true", "quantization_bit: 4", 12, "contradictory-settings"),
+    ("factory.yaml", "bf16: true", "val_size: 0.1\neval_dataset: other", 12, "contradictory-settings"),
+    ("tune.yaml", "epochs: 1", "optimizer_in_bwd: True\ngradient_accumulation_steps: 8", 14, "contradictory-settings"),
+    ("ds.json", '"stage": 2', '"stage": 0', 3, "contradictory-settings"),
+    (
+        "ds.json",
+        '{"enabled": "auto", "loss_scale": 0}',
+        '{"enabled": true}, "bf16": {"enabled": true}',
+        2,
+        "contradictory-settings",
+    ),
     ("adapter_config.json", "lora_alpha", "lora_alhpa", 1, "unknown-argument"),
 ]
 
@@ -303,3 +326,51 @@ def test_aliases_do_not_fill_the_memory() -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
     with pytest.raises(NotReadError):
         read_document("a.yaml", "\n".join(lines))
+
+
+GREEDY = '{"do_sample": false, "temperature": 0.7, "eos_token_id": 2, "transformers_version": "4.57.0"}\n'
+
+
+def test_greedy_decoding_has_no_temperature(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "generation_config.json").write_text(GREEDY)
+    assert found(capsys, ".") == ["generation_config.json:1 contradictory-settings"]
+    (folder / "generation_config.json").write_text(GREEDY.replace("false", "true"))
+    assert found(capsys, ".") == []
+
+
+@pytest.mark.parametrize("name", ["factory.yaml", "axolotl.yaml", "arguments.yaml"])
+def test_the_file_of_deepspeed_is_compared_with_what_names_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (folder / "conf").mkdir()
+    (folder / "conf" / "ds.json").write_text(
+        DEEPSPEED.replace('"gradient_clipping": 1.0', '"optimizer": {"params": {"lr": 9e-3}}')
+    )
+    (folder / name).write_text(CORRECT[name] + "deepspeed: conf/ds.json\n")
+    assert found(capsys, name) == ["conf/ds.json:7 deepspeed-mismatch"]
+
+
+READERS = {
+    "safe_load": """
+        import yaml
+        with open("cfg.yaml") as file:
+            settings = yaml.safe_load(file)
+        args = TrainingArguments(**settings)
+    """,
+    "in the call": """
+        import yaml
+        args = TrainingArguments(**yaml.safe_load(open("cfg.yaml")))
+    """,
+    "parse_yaml_file": """
+        (args,) = HfArgumentParser(TrainingArguments).parse_yaml_file("cfg.yaml")
+    """,
+}
+
+
+@pytest.mark.parametrize("code", READERS.values(), ids=READERS)
+def test_keys_that_a_script_reads_are_arguments(folder: Path, capsys: pytest.CaptureFixture[str], code: str) -> None:
+    (folder / "cfg.yaml").write_text("output_dir: out\nlerning_rate: 1\nevaluation_strategy: epoch\nseed: 3\n")
+    head = "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+    (folder / "train.py").write_text(head + dedent(code) + "Trainer(load(), args, eval_dataset=rows()).train()\n")
+    reported = [each for each in found(capsys, "train.py") if each.startswith("cfg")]
+    assert reported == ["cfg.yaml:2 unknown-argument", "cfg.yaml:3 removed-argument"]

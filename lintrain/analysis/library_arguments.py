@@ -85,6 +85,17 @@ def _keys(pipeline: Pipeline) -> Iterator[KeywordArgument]:
             yield judged
 
 
+def written_twice(pipeline: Pipeline) -> Iterator[tuple[str, Location, Location]]:
+    """The keys that a section of a configuration has twice, with the first and the last location."""
+    source = pipeline.source
+    for section in source.sections if isinstance(source, Configuration) else ():
+        own = [entry for entry in section.entries if entry.is_own]
+        for key in dict.fromkeys(entry.key for entry in own):
+            locations = [entry.location for entry in own if entry.key == key]
+            if len(locations) > 1:
+                yield key, locations[0], locations[-1]
+
+
 def _judged_by(keys: list[KeywordArgument], pipeline: Pipeline) -> KeywordArgument | None:
     owners = [key for key in keys if holds_keys(key.call.path)]
     states = [(key, keyword_state(key.call.path, key.name, pipeline.targets).state) for key in owners or keys]

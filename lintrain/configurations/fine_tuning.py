@@ -36,6 +36,7 @@ AXOLOTL_ARGUMENTS = {
             *("warmup_ratio", "weight_decay", "bf16", "fp16", "tf32", "gradient_checkpointing", "eval_steps"),
             *("eval_strategy", "save_strategy", "save_steps", "logging_steps", "max_grad_norm", "seed"),
             *("load_best_model_at_end", "metric_for_best_model", "greater_is_better", "group_by_length"),
+            "deepspeed",
         )
     },
     "micro_batch_size": "per_device_train_batch_size",
@@ -204,7 +205,7 @@ def _write_factory(program: Program, section: Section) -> None:
 
 
 def _write_axolotl(program: Program, section: Section) -> None:
-    keywords = [_with_sections(program, each) for each in program.keywords(section)]
+    keywords = program.keywords(section)
     program.do(program.call("axolotl.config", section.location, keywords), section.location)
     for key in ("datasets", "test_datasets", "pretraining_dataset"):
         _write_axolotl_data(program, section.get(key), "pretraining_dataset" if key.startswith("pre") else "datasets")
@@ -225,11 +226,6 @@ def _write_axolotl(program: Program, section: Section) -> None:
         given.append(Keyword(None, program.unknown(model.location), model.location))
     given.append(Keyword("eval_dataset", program.unknown(model.location), model.location))
     _train(program, "transformers.Trainer", model.location, given)
-
-
-def _with_sections(program: Program, keyword: Keyword) -> Keyword:
-    """The value of a key as the file has it: what is in its sections is judged apart."""
-    return Keyword(keyword.name, program.unknown(keyword.location), keyword.location)
 
 
 def _write_axolotl_data(program: Program, node: Node | None, name: str) -> None:
@@ -289,6 +285,19 @@ def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.value is True
 
 
+GENERATION = frozenset({"do_sample", "max_new_tokens", "temperature", "top_p", "eos_token_id", "repetition_penalty"})
+
+
+def _is_generation(section: Section) -> bool:
+    is_saved = section.keys & {"transformers_version", "_from_model_config"}
+    return bool(is_saved) and len(section.keys & GENERATION) > 1 and "model_type" not in section.keys
+
+
+def _write_generation(program: Program, section: Section) -> None:
+    path = "transformers.GenerationConfig"
+    program.do(program.call(path, section.location, program.keywords(section)), section.location)
+
+
 def _is_adapter(section: Section) -> bool:
     return "peft_type" in section.keys and bool(section.keys & {"r", "task_type", "target_modules"})
 
@@ -318,6 +327,7 @@ KINDS = (
         _write_factory,
         module=("llamafactory.cli", "train"),
     ),
+    Kind("generation", "a model's generation settings", "transformers", "", _is_generation, _write_generation),
     Kind("adapter", "an adapter's configuration", "peft", "", _is_adapter, _write_adapter),
     *(
         Kind(

@@ -65,8 +65,7 @@ def _write_deepspeed(program: Program, section: Section) -> None:
 
 
 def _write_section(program: Program, section: Section, path: str) -> None:
-    given = [Keyword(each.key, _value(program, each.value), each.location) for each in section.entries]
-    program.do(program.call(path, section.location, given), section.location)
+    program.do(program.call(path, section.location, program.keywords(section)), section.location)
 
 
 def _value(program: Program, node: Node) -> ast.expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lintrain.source.source import Source
 
 if TYPE_CHECKING:
-    from lintrain.configurations.document import Node
+    from lintrain.configurations.document import Node, Section
     from lintrain.configurations.kinds import Part
     from lintrain.model.fixes import Fix
     from lintrain.source.suppression import Suppression
@@ -44,6 +44,13 @@ class Configuration(Source):
         if not may_configure(self.text.encode(errors="replace")) or self.document is None:
             return []
         return parts_of(self.document)
+
+    @property
+    def sections(self) -> list[Section]:
+        """All sections of the configurations in it."""
+        from lintrain.configurations.components import sections_of
+
+        return [section for part in self.parts for section in sections_of(part.section)]
 
     @cached_property
     def tree(self) -> ast.Module:

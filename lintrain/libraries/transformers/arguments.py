@@ -103,7 +103,17 @@ def make_arguments(call: Call, path: str, defaults: dict[str, Value]) -> Trainin
         origin=call.location,
     )
     call.reader.record.arguments.append(made)
+    _read_deepspeed(call, made)
     return made
+
+
+def _read_deepspeed(call: Call, made: TrainingArguments) -> None:
+    """What the file holds that `deepspeed="…json"` names, in place of its name."""
+    given = made.values.get("deepspeed")
+    path = path_of(given) if given is not None else None
+    if path is not None and path.text.endswith(".json"):
+        read = settings_in(call, path, read_json_settings)
+        made.values["deepspeed"] = read if isinstance(read, Mapping) else made.values["deepspeed"]
 
 
 def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
