@@ -241,6 +241,13 @@ MISTAKES = [
         2,
         "contradictory-settings",
     ),
+    ("axolotl.yaml", "cosine", "consine", 11, "unknown-choice"),
+    ("factory.yaml", "sft", "stf", 2, "unknown-choice"),
+    ("trl.yaml", "packing: true", "eval_strategy: no", 7, "unknown-choice"),
+    ("arguments.yaml", "seed_of_ours: 3", "optim: adamw_troch", 5, "unknown-choice"),
+    ("accelerate.yaml", "mixed_precision: bf16", "mixed_precision: bf61", 5, "unknown-choice"),
+    ("ds.json", '"device": "cpu"', '"device": "gpu"', 5, "unknown-choice"),
+    ("ds.json", '"stage": 2', '"stage": 4', 4, "unknown-choice"),
     ("adapter_config.json", "lora_alpha", "lora_alhpa", 1, "unknown-argument"),
 ]
 

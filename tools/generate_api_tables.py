@@ -9,18 +9,23 @@ Packages are read as text and never imported. With `--packages`, fetched files s
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tools.api_tables.choices import choices_of, united
 from tools.api_tables.comparison import differences_from_installed
 from tools.api_tables.configurations import CONFIGURED, Configured, configured_snapshot
 from tools.api_tables.package_tree import PackageTree
 from tools.api_tables.packages import COVERED, Covered, snapshot
 from tools.api_tables.published import fetch, last_patches
 from tools.api_tables.tables import Snapshot, names_table, signatures_table, written
+
+NEWEST = 12
+"""How many versions are read for the values that arguments may have: enumerations only grow."""
 
 TABLES = Path(__file__).parent.parent / "lintrain" / "knowledge" / "tables"
 
@@ -42,20 +47,35 @@ def main() -> int:
         folder = options.packages or Path(passing)
         folder.mkdir(parents=True, exist_ok=True)
         for covered in chosen:
-            _write_tables(
-                covered, [_read(covered, version, folder) for version in last_patches(covered.package, covered.since)]
-            )
+            versions = last_patches(covered.package, covered.since)
+            _write_tables(covered, [_read(covered, version, folder) for version in versions])
+            _write_choices([_tree(covered, version, folder) for version in versions[-NEWEST:]])
     return 0
 
 
 def _read(covered: Covered | Configured, version: str, folder: Path) -> Snapshot:
     print(f"reading {covered.package} {version}", file=sys.stderr)
-    path = fetch(covered.package, version, folder)
-    tree = PackageTree.of_file(covered.package, path)
+    tree = _tree(covered, version, folder)
     if isinstance(covered, Covered):
         return snapshot(covered, version, tree)
-    beside = PackageTree.of_file(covered.beside, path).sources if covered.beside else {}
-    return configured_snapshot(covered, version, replace(tree, sources={**tree.sources, **beside}))
+    return configured_snapshot(covered, version, tree)
+
+
+def _tree(covered: Covered | Configured, version: str, folder: Path) -> PackageTree:
+    path = fetch(covered.package, version, folder)
+    tree = PackageTree.of_file(covered.package, path)
+    beside = covered.beside if isinstance(covered, Configured) else ""
+    more = PackageTree.of_file(beside, path).sources if beside else {}
+    return replace(tree, sources={**tree.sources, **more})
+
+
+def _write_choices(trees: Sequence[PackageTree]) -> None:
+    """Add the choices of these versions to the table of all."""
+    path = TABLES / "choices.json"
+    before = json.loads(path.read_text(encoding="utf-8"))["callables"] if path.exists() else {}
+    found = united([each for tree in trees for each in choices_of(tree)], before)
+    head = {"generated": "by tools/generate_api_tables.py; do not edit"}
+    path.write_text(written({**head, "callables": found}), encoding="utf-8")
 
 
 def _write_tables(covered: Covered | Configured, snapshots: Sequence[Snapshot]) -> None:

@@ -54,5 +54,5 @@ def settings_of(pipeline: Pipeline) -> Iterator[Settings]:
         given, location = arguments.value("deepspeed"), arguments.locations.get("deepspeed")
         if isinstance(given, Mapping) and location is not None:
             entries = {str(key): value for key, value in given.entries.items()}
-            written = {str(key): place for key, place in given.written.items()}
+            written = {str(key): location for key, location in given.written.items()}
             yield Settings(entries, written, location, arguments)

@@ -36,6 +36,16 @@ CONFIGURED_PACKAGES = ("axolotl", "deepspeed", "llamafactory", "torchtune")
 PACKAGES = (*COVERED_PACKAGES, *CONFIGURED_PACKAGES)
 
 
+@cache
+def _choices() -> Mapping[str, Mapping[str, list[str | int]]]:
+    return _load("choices.json")["callables"]  # type: ignore[no-any-return] # the file is our own
+
+
+def choices_of(path: str, argument: str) -> tuple[str | int, ...]:
+    """The values that an argument of a callable may have in some version; empty if others are accepted, or unknown."""
+    return tuple(_choices().get(path, {}).get(argument, ()))
+
+
 def holds_keys(path: str) -> bool:
     """Whether a callable of the tables stands for a configuration file of a tool, or a section of one."""
     package, _, rest = path.partition(".")
