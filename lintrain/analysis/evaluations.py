@@ -13,6 +13,7 @@ from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Unknown, Value, literal
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -191,6 +192,16 @@ ABOUT_GRADIENTS = lazy_pattern(r"zero|clear|grad|optim|backward", re.IGNORECASE)
 ABOUT_MODE = lazy_pattern(r"train|eval|valid|test|mode|fit|run|epoch|step", re.IGNORECASE)
 """Names of unknown functions that clear gradients or run an optimizer, and of those that may set a mode."""
 
+STEPS = lazy_pattern(r"(^|[._])(opt(im\w*)?|scaler)(\[.*\])?\.(step|update|zero_grad)$", re.IGNORECASE)
+"""Methods of optimizers and scalers that are not known more closely."""
+
+KEEPS_MODE = lazy_pattern(
+    r"(^|[._])(early_?stop\w*|stopp\w*|save_\w+|checkpoint\w*|log_\w+|watch|add_graph|count_\w+|num_param\w*|"
+    r"(update_)?ema(\.\w+)?|clip_\w+|summon_full_params|unwrap\w*)$",
+    re.IGNORECASE,
+)
+"""Names of functions that get a model to save it, to count or copy its weights, or to unwrap it."""
+
 SETS_MODE = frozenset({Act.TRAIN_MODE, Act.EVAL_MODE, Act.RESTORE_MODE})
 
 
@@ -246,10 +257,12 @@ def may_change_mode(pipeline: Pipeline, event: Event, model: Value) -> bool:
         return isinstance(event.subject, Unknown) or training_loops.touches(event, model)
     if event.act is not Act.ESCAPE:
         return False
+    callee = pipeline.code(event.location).partition("(")[0]
+    if isinstance(event.subject, Optimizer) or STEPS.search(callee) or KEEPS_MODE.search(callee):
+        return False  # an optimizer has the parameters of a model, and not the model
     # Code that gets only a part of the model cannot set the mode of the whole.
     if training_loops.touches(event, model):
         return training_loops.covers(event, model)
-    callee = pipeline.code(event.location).partition("(")[0]
     is_about_gradients = ABOUT_GRADIENTS.search(callee) is not None and not ABOUT_MODE.search(callee)
     return not is_about_gradients and training_loops.may_hide(pipeline, event, model)
 

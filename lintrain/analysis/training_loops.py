@@ -57,10 +57,14 @@ PERHAPS_ABOUT_TRAINING = lazy_pattern(
 """Names of unknown functions that may do so if they can access the model or the optimizer."""
 
 LOGS_PROGRESS = lazy_pattern(
+    r"(^|[._])(acc|accuracy|f1|auc|auroc|precision|recall|iou|dice|metrics?)$|"
     r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|\w*board|history|timer|stats|tqdm|wandb|progress)"
     r"(\[.*\])?\.\w+$"
 )
-"""Methods of counters, loggers and progress bars."""
+"""Methods of counters, loggers and progress bars, and metrics that are called: `self.train_acc(scores, y)`."""
+
+STEPS_SCHEDULE = lazy_pattern(r"(^|[._])(lr_?)?sched\w*(\[.*\])?\.step\w*$", re.IGNORECASE)
+"""Steps of a learning-rate schedule, which knows its optimizer, and changes nothing there but the rates."""
 
 COMPARES_OUTPUTS = lazy_pattern(r"(^|[._])(evaluator|scorer|bleu|rouge)\w*(\[.*\])?\.\w+$", re.IGNORECASE)
 """Methods of what compares predictions with references: they run the model only if they were given it."""
@@ -248,10 +252,14 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     if event.act is not Act.ESCAPE:
         return False
     callee = pipeline.code(event.location).partition("(")[0]
-    if SAVES.search(callee) and not PERHAPS_ABOUT_TRAINING.search(callee):
+    if SAVES.search(callee) and not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
         return False
-    if isinstance(event.subject, Optimizer) or (isinstance(event.subject, Instance) and not is_module(event.subject)):
+    if STEPS_SCHEDULE.search(callee):
+        return False
+    if isinstance(event.subject, Optimizer):
         return True
+    if isinstance(event.subject, Instance) and not is_module(event.subject):
+        return _may_reach(pipeline, event.subject, followed)
     if not isinstance(event.subject, Unknown):
         return not touched_by(pipeline, event.subject).isdisjoint(touched_by(pipeline, followed))
     code = pipeline.code(event.location)
@@ -266,9 +274,25 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
         return False
     if COMPARES_OUTPUTS.search(callee):
         return callee.rpartition(".")[0] in _holders(pipeline, followed)
-    if not PERHAPS_ABOUT_TRAINING.search(callee):
+    if not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
         return callee.rpartition(".")[0] in _holders(pipeline, followed)
     return callee.startswith("self.") or not is_private(pipeline, followed)
+
+
+def _last_name(callee: str) -> str:
+    """The name that is called: `to` in `batch["mask_valid"].to`."""
+    return callee.rpartition(".")[2]
+
+
+def _may_reach(pipeline: Pipeline, holder: Instance, followed: Value) -> bool:
+    """Whether an object of the script may hold a model or optimizer: as an attribute, or in something unknown."""
+    parts = list(modules_in(holder))
+    models = followed.trains if isinstance(followed, Optimizer) else (followed,)
+    own = {id(followed)}.union(*(touched_by(pipeline, model) for model in models))
+    if any(id(part) in own for part in parts):
+        return True
+    is_open = holder.cls.has_unknown_base or any(isinstance(part, Unknown) for part in parts)
+    return is_open and not is_private(pipeline, followed)
 
 
 def _holders(pipeline: Pipeline, followed: Value) -> set[str]:

@@ -60,6 +60,10 @@ def special(reader: Reader, value: Instance, name: str, given: list[Value], loca
     return dispatch.call(reader, Bound(value, name, found[1], found[0]), given, location=location)
 
 
+INSIDE_WRAPPER = frozenset({"module", "_orig_mod"})
+"""What `DataParallel`, `DistributedDataParallel` and `torch.compile` call the module that they were given."""
+
+
 @attribute_of(Instance)
 def _instance_attribute(reader: Reader, value: Instance, name: str, location: Location) -> Value:
     # What was set on the object comes before its class, also before a property: the reader sets the
@@ -73,6 +77,8 @@ def _instance_attribute(reader: Reader, value: Instance, name: str, location: Lo
     found = value.cls.lookup(name)
     if name == "training" and found is None and is_module(value):
         return Mode(name="model.training", of=value, made_at=len(reader.record.events))
+    if found is None and name in INSIDE_WRAPPER and is_module(value):
+        return value  # a wrapper is taken for the module in it
     if found is None:
         return _library_method(value, name) or dispatch.child(reader, value, name)
     owner, member = found

@@ -13,7 +13,7 @@ from lintrain.pipeline.values.python import Value
 from lintrain.source.project import ModuleFile, Project
 from lintrain.startup.lazy_dataclass import dataclass
 
-STEP_BUDGET = 20_000
+STEP_BUDGET = 60_000
 """Nodes that may be evaluated outside the script's own file: past them its modules are not followed any further."""
 
 DEFINING_BUDGET = 20_000
