@@ -82,14 +82,6 @@ def test_steps_of_sgd_below_float32_rounding_are_no_mistake(tmp_path: Path) -> N
     assert (probed.code, probed.verdicts) == (0, [])
 
 
-def test_a_second_training_is_said_to_be_left_out(tmp_path: Path) -> None:
-    again = "\nsecond = Trainer(model, args, train_dataset=tokenized['train'])\nsecond.train()\nmodel.train()\n"
-    probed = probe(tmp_path, MENDED + again)
-    line = MENDED.count("\n") + 3
-    said = [note for note in probed.run["notes"] if "training call" in note]
-    assert said == [f"the training call at train.py:{line} comes later and was not measured"]
-
-
 def test_an_evaluation_set_without_labels_is_told(tmp_path: Path) -> None:
     script = MENDED.replace(
         'tokenized["validation_matched"]', 'tokenized["validation_matched"].remove_columns("label")'

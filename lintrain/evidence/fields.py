@@ -84,3 +84,4 @@ class EvidenceFields(TypedDict, total=False):
     ended_in: Location | None
     shortcuts: Sequence[str]
     notes: Sequence[str]
+    call_number: int

@@ -85,6 +85,7 @@ class Evidence:
     (`padding`), freezes with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`);
     and the last line of a `forward` that returns nothing.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
+    `call_number` counts the training calls that the script came to, from 1 on.
     `repairs` are fixes with which the script ran: the probe went on after an earlier run had failed without them.
     """
 
@@ -130,6 +131,7 @@ class Evidence:
     shortcuts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    call_number: int = 1
 
     @property
     def location(self) -> Location:

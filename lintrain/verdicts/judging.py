@@ -83,10 +83,12 @@ def _verdict(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> V
 
 
 def _with_repairs(verdict: Verdict, run: Evidence) -> Verdict:
-    """A verdict that says with what the script was repaired when it was measured."""
-    if not run.repairs or verdict.outcome is Outcome.INCONCLUSIVE:
+    """A verdict that says in which training call it was measured, and with what the script was repaired."""
+    if verdict.outcome is Outcome.INCONCLUSIVE or not (run.repairs or run.call_number > 1):
         return verdict
-    return replace(verdict, reason=f"{verdict.reason} ({repaired_with(run)})")
+    call = f"in training call {run.call_number}" if run.call_number > 1 else ""
+    under = ", ".join(filter(None, (call, repaired_with(run) if run.repairs else "")))
+    return replace(verdict, reason=f"{verdict.reason} ({under})")
 
 
 def repaired_with(run: Evidence) -> str:

@@ -56,7 +56,7 @@ def _nothing(record: Record) -> Markup:
 def _runs(runs: Sequence[Evidence], find_source: FindSource) -> Iterator[Markup]:
     """Every run; of those that the probe went on after only the error."""
     for run, following in zip_longest(runs, runs[1:]):
-        if following is not None and following.repairs:
+        if following is not None and following.repairs and following.call_number == run.call_number:
             yield _failed_run(run, find_source)
         elif run is not None:
             yield _run(run, find_source)
@@ -90,7 +90,8 @@ def _title(evidence: Evidence) -> str:
     what = evidence.model.name if evidence.model else Path(evidence.script).name
     under = f" under {evidence.trainer}" if evidence.trainer else ""
     fixed = f", with {len(evidence.repairs)} fix{'es' if len(evidence.repairs) > 1 else ''}" if evidence.repairs else ""
-    return f"{what}{under} on {evidence.device}{fixed}"
+    call = f"training call {evidence.call_number}: " if evidence.call_number > 1 else ""
+    return f"{call}{what}{under} on {evidence.device}{fixed}"
 
 
 def _stages(evidence: Evidence, find_source: FindSource) -> Markup:

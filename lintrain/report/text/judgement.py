@@ -50,13 +50,16 @@ def judgement_text(judgement: Judgement, style: Style) -> str:
     from lintrain.report.text.style import printable
 
     record, find_source = judgement.record, judgement.sources.get
-    groups = attempts_of(record.runs)
-    blocks = [
-        "\n".join(
-            run_lines(group[0], style, find_source) if len(group) == 1 else attempt_lines(group, style, find_source)
+    groups, known = attempts_of(record.runs), set[str]()
+    blocks = list[str]()
+    for group in groups:
+        lines = (
+            attempt_lines(group, style, find_source, known)
+            if len(group) > 1
+            else run_lines(group[0], style, find_source, known)
         )
-        for group in groups
-    ]
+        blocks.append("\n".join(lines))
+        known.update(note for run in group for note in (*run.shortcuts, *run.notes))
     if devices := list(device_lines(record.runs)):
         blocks.append("\n".join(f"  {line}" for line in devices))
     if notes := list(note_lines(record.ending.notes, style)):
@@ -73,7 +76,7 @@ def attempts_of(runs: Sequence[Evidence]) -> list[list[Evidence]]:
     """The runs in groups: one on a device, with those that went on after its failing stage."""
     groups: list[list[Evidence]] = []
     for run in runs:
-        if run.repairs and groups:
+        if run.repairs and groups and groups[-1][-1].call_number == run.call_number:
             groups[-1].append(run)
         else:
             groups.append([run])

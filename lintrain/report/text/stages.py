@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -28,23 +28,27 @@ STATUS_SIGNS = {"passed": ("✓", "+"), "failed": ("✗", "x"), "not reached": (
 STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 
 
-def run_lines(evidence: Evidence, style: Style, find_source: FindSource = no_source) -> Iterator[str]:
-    """A heading, the stages, and samples of decoded training rows."""
+def run_lines(
+    evidence: Evidence, style: Style, find_source: FindSource = no_source, known: Collection[str] = ()
+) -> Iterator[str]:
+    """A heading, the stages, samples of decoded training rows, and the notes that are not known from other runs."""
     yield from _wrapped("", _heading(evidence), 2, style)
-    yield from _body(evidence, style, find_source)
+    yield from _body(evidence, style, find_source, known)
 
 
-def _body(evidence: Evidence, style: Style, find_source: FindSource) -> Iterator[str]:
+def _body(evidence: Evidence, style: Style, find_source: FindSource, known: Collection[str]) -> Iterator[str]:
     for stage in evidence.stages:
         if stage.status != "not reached":
             yield from _stage(evidence, stage, style, find_source)
     yield from _not_reached(evidence, style)
     for sample in samples(evidence):
         yield f"    {style.paint('sample', dim=True)}  {clip(printable(sample), style.width - 12)}"
-    yield from note_lines((*evidence.shortcuts, *evidence.notes), style)
+    yield from note_lines((note for note in (*evidence.shortcuts, *evidence.notes) if note not in known), style)
 
 
-def attempt_lines(attempts: Sequence[Evidence], style: Style, find_source: FindSource = no_source) -> Iterator[str]:
+def attempt_lines(
+    attempts: Sequence[Evidence], style: Style, find_source: FindSource = no_source, known: Collection[str] = ()
+) -> Iterator[str]:
     """The runs of a probe that went on after failing stages: what failed, the fixes tried, and the stages of the last.
 
     A stage that fails in two runs in a row with the same error is shown once.
@@ -58,7 +62,7 @@ def attempt_lines(attempts: Sequence[Evidence], style: Style, find_source: FindS
         for repair in following.repairs[len(run.repairs) :]:
             text = f"{line_of(repair.location, find_source)}: {repair.text} ({repair.rule})"
             yield from _wrapped(f"    {style.paint('tried', dim=True)}   ", text, 12, style)
-    yield from _body(last, style, find_source)
+    yield from _body(last, style, find_source, known)
     yield from note_lines(["the script's file is unchanged: fixes are tried in memory"], style)
 
 
@@ -78,7 +82,8 @@ def _heading(evidence: Evidence) -> str:
     shown = [name for name in (*named, "transformers", "torch") if name in evidence.versions]
     versions = ", ".join(f"{name} {evidence.versions[name]}" for name in shown)
     what = f"{evidence.model.name} under {evidence.trainer}, " if evidence.model else ""
-    return f"{evidence.script}: {what}on {evidence.device}{f' ({versions})' if versions else ''}"
+    call = f"training call {evidence.call_number}: " if evidence.call_number > 1 else ""
+    return f"{evidence.script}: {call}{what}on {evidence.device}{f' ({versions})' if versions else ''}"
 
 
 def sign(status: str, style: Style) -> str:

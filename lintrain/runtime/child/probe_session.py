@@ -14,6 +14,7 @@ from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage
 from lintrain.evidence.stages import EndingKind, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel
+from lintrain.runtime.child.following import Following, is_about_names, is_main_thread
 from lintrain.runtime.child.frames import failure_of, is_probes_own, own_files
 from lintrain.runtime.child.going_on import Questions, run_from_the_top
 from lintrain.runtime.child.library import version_of, wait_for_the_others
@@ -47,11 +48,6 @@ PACKAGES = (
     "lightning",
 )
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
-
-
-def is_main_thread() -> bool:
-    """Whether this is the thread that runs the script's own lines."""
-    return threading.current_thread() is threading.main_thread()
 
 
 class ProbeSession:
@@ -96,6 +92,7 @@ class ProbeSession:
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
         self.knows_origins = self.may_trace = True
         self._questions = Questions(channel, self.exchange) if request.get("goes_on") else None
+        self.following = Following()
         self._tries_fixes = bool(request.get("tries_fixes"))
         self._ended = self._has_failed = False
         # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
@@ -157,10 +154,12 @@ class ProbeSession:
             "device": self.device,
             "versions": versions,
             "state_loads": self.state_loads,
+            "call_number": self.following.number,
         }
 
     def report_run(self, **fields: Unpack[EvidenceFields]) -> None:
         """Send that a training run was reached, with what is known of it."""
+        self.following.is_between = False
         self.channel.send("run", run=0, values=fields)
 
     def report_stage(self, stage: Stage) -> None:
@@ -187,6 +186,11 @@ class ProbeSession:
         if is_probes_own(error) and failure_of(error, None).location is None:
             self.on_own_error(error)
             return
+        if self.following.is_between and not is_about_names(error):
+            # What a shortened training returns may cause it.
+            self.note(f"the script ended after its measured training with {type(error).__name__}: {error}")
+            self._end(EndingKind.MEASURED, "")
+            return
         # The error comes after an optimizer step that no loop repeats: what was measured so far is kept, and the end
         # is reported as `stopped`.
         if self.watch is not None and self.watch.is_behind(error):
@@ -209,7 +213,8 @@ class ProbeSession:
         if self.timeline is not None and self.timeline.purpose == "ranks":
             self.timeline.report(done=True, left=True)
             return
-        if self.watch is not None and self.watch.on_exit():
+        is_measured = self.watch is not None and self.watch.on_exit()
+        if is_measured or self.following.is_between:
             self._end_measured(may_run_again=may_run_again)
             return
         if self.construction_error is not None:
@@ -249,14 +254,39 @@ class ProbeSession:
             self.run_again(error)
         self._end(EndingKind.MEASURED, "")
 
+    @property
+    def may_continue(self) -> bool:
+        """Whether the script may continue after the present call, once that is measured without an error."""
+        has_room = self._questions is not None and self.following.has_room()
+        return has_room and not self._has_failed and not self._ended and self._is_ours() and is_main_thread()
+
+    def continue_after_call(self, *, is_new: bool) -> None:
+        """Close the run of the present call; the script continues, and its next call is a run of its own."""
+        if is_new:
+            self._measure_the_rest()
+            self.channel.send("call")
+        self.following.leave(self._stop_following)
+        self.measuring = False
+        if self.watch is not None:
+            self.watch.start_over()
+
+    def _stop_following(self) -> None:
+        """End the process from another thread: the script takes too long to come to its next training call."""
+        self.note("the script took too long to reach its next training call, which was not measured")
+        self._end(EndingKind.MEASURED, "")
+        self._exit()
+
+    def _is_ours(self) -> bool:
+        return self.is_root and not self.channel.is_muted and self.timeline is None
+
     def _may_run_again(self) -> bool:
-        is_ours = self.is_root and not self.channel.is_muted and self.timeline is None
         is_open = self._questions is not None and (self._has_failed or self._tries_fixes) and not self._ended
-        return is_open and is_ours and is_main_thread()
+        return is_open and self._is_ours() and is_main_thread()
 
     def _start_over(self) -> None:
         """Forget what is known of the run that failed: another attempt begins."""
         self.channel.send("attempt")
+        self.following.start_over(measures_again=self._tries_fixes)
         self.started = time.perf_counter()
         self.measuring = self._has_failed = False
         self.construction_error = self.construction_location = None
@@ -272,6 +302,8 @@ class ProbeSession:
         self._exit()
 
     def _measure_the_rest(self) -> None:
+        if self.following.is_between:
+            return  # the run is closed
         self._measure_device()
         self.measured(objects=self._objects(is_measured=True))
 
@@ -326,6 +358,7 @@ class ProbeSession:
             return
         if self.timeline is not None:
             self.timeline.report(failure=f"{failure.type}: {failure.message}")
+        is_between = self.following.is_between
         self._report_without_training(self._objects())
         if in_construction:
             self.report_stage(Stage.passed(StageName.SCRIPT, self.elapsed()))
@@ -334,7 +367,7 @@ class ProbeSession:
             self.report_stage(Stage.failed(StageName.SCRIPT, failure, self.elapsed()))
         if error is not None:
             self.run_again(error)
-        self._end(EndingKind.CRASHED, f"{failure.type}: {failure.message}")
+        self._end(EndingKind.MEASURED if is_between else EndingKind.CRASHED, f"{failure.type}: {failure.message}")
 
     def _end(self, kind: EndingKind, reason: str) -> None:
         with self._lock:

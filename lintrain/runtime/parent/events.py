@@ -50,6 +50,7 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "rank-gather": {"gather": dict},
     "asks": {},
     "attempt": {},
+    "call": {},
     "end": {"kind": str, "reason": str, "notes": list, "files": list},
 }
 """What each kind of event has to hold; what the evidence in it holds is validated when it is assembled."""
@@ -181,15 +182,16 @@ class UnknownFieldError(Exception):
     """A measurement was sent under a name that is no field of `Evidence`: a mistake in lintrain."""
 
 
-MOST_ATTEMPTS = 32
+MOST_RUNS = 128
 BEFORE_IT = "the script ended before it"
 """Why an attempt that failed did not reach a stage."""
 
 
-class _Attempt:
-    """The evidence of one attempt to run the script, growing."""
+class _Run:
+    """The evidence of one training call in one attempt to run the script, growing; `attempt` counts from 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, attempt: int) -> None:
+        self.attempt = attempt
         self.values: dict[str, Any] = {}
         self.stages: dict[str, dict[str, Any]] = {}
         self.running: str | None = None
@@ -198,21 +200,21 @@ class _Attempt:
 class Assembly:
     """The evidence of one pass, growing; `end` is the final event of the process, `running` the stage under way.
 
-    A process that goes on after a failing stage makes several attempts. With `is_strict` an unknown field is an error,
-    as in the tests; else a note names it.
+    A process that goes on after a failing stage makes several attempts, and a script has several training calls. With
+    `is_strict` an unknown field is an error, as in the tests; else a note names it.
     """
 
     is_strict = False
 
     def __init__(self) -> None:
-        self._attempts = [_Attempt()]
+        self._runs = [_Run(0)]
         self.end: Event | None = None
 
     def add(self, event: Event) -> None:
         """Take in one event; after the final event nothing counts, for it comes from another process of the script."""
         if self.end is not None:
             return
-        latest = self._attempts[-1]
+        latest = self._runs[-1]
         match event["event"]:
             case "run" | "measured":
                 latest.values.update(event["values"])
@@ -222,60 +224,67 @@ class Assembly:
                 latest.stages[event["stage"]["name"]] = event["stage"]
                 latest.running = None
             case "attempt":
-                self._begin_attempt()
+                self._begin(latest.attempt + 1)
+            case "call":
+                self._begin(latest.attempt)
             case "end" if event["kind"] == EndingKind.ELSEWHERE and self.reached_a_run:
                 pass  # other training of the script during the measured run
             case "end":
-                self.end = event
-                # The notes of the end hold all that came before, and what the sandbox added.
-                if latest.values and event.get("notes"):
-                    latest.values["notes"] = event["notes"]
+                self._take_end(event)
             case _:
                 pass
 
-    def _begin_attempt(self) -> None:
-        if len(self._attempts) == MOST_ATTEMPTS:
-            raise UntrustworthyError(f"the script was run more than {MOST_ATTEMPTS} times")
-        self._attempts.append(_Attempt())
+    def _begin(self, attempt: int) -> None:
+        if len(self._runs) == MOST_RUNS:
+            raise UntrustworthyError(f"more than {MOST_RUNS} runs were sent")
+        self._runs.append(_Run(attempt))
+
+    def _take_end(self, event: Event) -> None:
+        self.end = event
+        # The notes of the end hold all that came before, and what the sandbox added.
+        latest = next((run for run in reversed(self._runs) if run.values), None)
+        if latest is not None and event.get("notes"):
+            latest.values["notes"] = event["notes"]
 
     @property
     def running(self) -> str | None:
         """The stage under way."""
-        return self._attempts[-1].running
+        return self._runs[-1].running
 
     @property
     def reached_a_run(self) -> bool:
         """Whether there is anything to judge."""
-        return any(attempt.values for attempt in self._attempts)
+        return any(run.values for run in self._runs)
 
     def evidence(self, stopped: str) -> Evidence:
-        """The evidence of the first attempt; stages without an event are not reached because of `stopped`.
+        """The evidence of the first run; stages without an event are not reached because of `stopped`.
 
         Raises UntrustworthyError for values that are no evidence.
         """
-        return self._evidence(self._attempts[0], stopped)
+        return self._evidence(self._runs[0], stopped)
 
-    def attempts(self, stopped: str) -> tuple[Evidence | None, ...]:
-        """The evidence of every attempt, None for one without any; raises as `evidence` does."""
-        last = self._attempts[-1]
+    def runs(self, stopped: str) -> tuple[tuple[int, Evidence], ...]:
+        """Every run with the number of its attempt; raises as `evidence` does."""
+        last = self._runs[-1]
         return tuple(
-            self._evidence(each, stopped if each is last else BEFORE_IT) if each.values else None
-            for each in self._attempts
+            (run.attempt, self._evidence(run, stopped if run is last else BEFORE_IT))
+            for run in self._runs
+            if run.values
         )
 
-    def _evidence(self, attempt: _Attempt, stopped: str) -> Evidence:
+    def _evidence(self, run: _Run, stopped: str) -> Evidence:
         from pydantic import TypeAdapter, ValidationError
 
         known = {field.name for field in fields(Evidence)} - {"repairs"}  # which the parent knows
         values: dict[str, Any] = {"trainer": "", "call": None, "construction": None}
-        values.update({name: value for name, value in attempt.values.items() if name in known})
-        expected = [*ALWAYS_MEASURED, *(name for name in EXTRAS if name in attempt.stages)]
-        values["stages"] = [attempt.stages.get(name) or _missing(name, stopped) for name in expected]
+        values.update({name: value for name, value in run.values.items() if name in known})
+        expected = [*ALWAYS_MEASURED, *(name for name in EXTRAS if name in run.stages)]
+        values["stages"] = [run.stages.get(name) or _missing(name, stopped) for name in expected]
         try:
             evidence = TypeAdapter(Evidence).validate_python(values)
         except (ValidationError, RecursionError) as error:
             raise UntrustworthyError(f"the values are not valid evidence ({_first_problem(error)})") from error
-        return self._with_note_of(attempt.values.keys() - known, evidence)
+        return self._with_note_of(run.values.keys() - known, evidence)
 
     def _with_note_of(self, unknown: set[str], evidence: Evidence) -> Evidence:
         """Add a note that names unknown fields: their measurements are lost."""

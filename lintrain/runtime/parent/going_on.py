@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
 from lintrain.evidence.run import Evidence, Repair
@@ -56,9 +57,10 @@ class Answers:
     def runs(self, assembly: Assembly, stopped: str) -> tuple[Evidence, ...]:
         """The evidence of each attempt that came further than the one before; raises UntrustworthyError."""
         kept: list[Evidence] = []
-        for found, repairs in zip(assembly.attempts(stopped), self._repairs, strict=False):
-            if found is not None and (not kept or comes_further(found, kept[-1])):
-                kept.append(replace(found, repairs=repairs))
+        for attempt, numbered in groupby(assembly.runs(stopped), key=itemgetter(0)):
+            found = [replace(run, repairs=self._repairs[attempt]) for _, run in numbered]
+            if not kept or comes_further(found[-1], kept[-1]):
+                kept += found
         return tuple(kept)
 
     def ending(self, runs: Sequence[Evidence], ending: Ending) -> Ending:
@@ -83,7 +85,7 @@ class Answers:
         That is the time until its first error, or that of the longest attempt, for which nothing had to be imported.
         """
         times = [self._began, *self._asked_at]
-        took = [after - before for before, after in itertools.pairwise(times)]
+        took = [after - before for before, after in pairwise(times)]
         return sum(took[1:]) <= max(LEAST_SECONDS, *took)
 
     def _document(self, repaired: RepairedText) -> dict[str, object]:

@@ -64,6 +64,42 @@ def later_trainings() -> Iterator[str]:
         frame = frame.f_back
 
 
+def trains_again(trainer: Any) -> bool:
+    """Whether the script may train once more: in a loop around the running lines, or below them."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            tree, names = _tree(frame), {**frame.f_globals, **frame.f_locals}
+            if _is_in_loop(tree, frame) or next(_trainings(tree, frame.f_lineno), None) is not None:
+                return True
+            if any(_trains(node, names, type(trainer)) for node in ast.walk(tree) if _is_below(node, frame)):
+                return True
+        frame = frame.f_back
+    return False
+
+
+def _is_in_loop(tree: ast.Module, frame: FrameType) -> bool:
+    """Whether a loop of a frame's own function holds its line."""
+    line, first = frame.f_lineno, frame.f_code.co_firstlineno
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While) and node.lineno >= first]
+    return any(loop.lineno < line <= (loop.end_lineno or loop.lineno) for loop in loops)
+
+
+def _is_below(node: ast.AST, frame: FrameType) -> bool:
+    return getattr(node, "lineno", 0) > frame.f_lineno
+
+
+def _trains(node: ast.AST, names: Mapping[str, Any], kind: type) -> bool:
+    """Whether a node trains: `train` of a trainer that exists, or the backward pass of a loop."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="backward")):
+            return True
+        case ast.Call(func=ast.Attribute(value=value, attr="train")):
+            return isinstance(look_up(value, names), kind)
+        case _:
+            return False
+
+
 def _trainings(tree: ast.Module, after: int) -> Iterator[int]:
     below = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) > after]
     made = {

@@ -69,12 +69,19 @@ def measure(
     call: Location | None,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-) -> None:
-    """Every stage that this call can reach; evidence is sent as it comes."""
+    *,
+    is_followed: bool = False,
+    is_new: bool = True,
+) -> TrainerRun:
+    """Every stage that this call can reach; evidence is sent as it comes. One that is not new is not measured again."""
     run = TrainerRun(session, trainer, entry, call)
-    for location in later_trainings():
+    for location in () if is_followed else later_trainings():
         session.note(f"the training call at {location} comes later and was not measured")
-    drive(TrainerFramework(run, given_splits(trainer, entry, args, dict(kwargs))))
+    if is_new:
+        drive(TrainerFramework(run, given_splits(trainer, entry, args, dict(kwargs))))
+    else:
+        run_until_the_loop(trainer)  # it resolves what the trainer's state and its evaluations need
+    return run
 
 
 class TrainerFramework(Framework):

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lintrain.evidence.run import StateLoad
 from lintrain.model.location import Location
@@ -18,6 +18,9 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.setfit import follow
 from lintrain.runtime.frameworks.trainer.setup import loaded_or_empty
+
+if TYPE_CHECKING:
+    from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 
 ENTRIES = ("train", "evaluate", "predict")
 
@@ -139,19 +142,62 @@ def _entered(session: ProbeSession, entry: str, original: Callable[..., Any]) ->
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if session.measuring:
             return original(self, *args, **kwargs)
-        from lintrain.runtime.frameworks.trainer.stages import measure
-
         # From here on every call of the library is the probe's own: the interceptors let it pass, and no loop is
         # followed.
         session.measuring = True
+        earlier: TrainerRun | None = self.__dict__.get("lintrain_run")
+        if earlier is not None and entry != "train":
+            return _after_training(session, self, entry, original, args, kwargs)
         location = frame_location(users_frame(skip=self))
         try:
-            measure(session, self, entry, location, args, kwargs)
+            output = _measured(session, self, entry, location, args, kwargs)
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
             session.on_own_error(error)
-        return session.finish()
+            output = None
+        return session.finish() if output is None else output
 
     return call
+
+
+def _measured(
+    session: ProbeSession,
+    trainer: Any,
+    entry: str,
+    location: Location | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any | None:
+    """Measure a call; what it returns if the script continues to another training, else None."""
+    from lintrain.runtime.frameworks.trainer.continuing import train_output
+    from lintrain.runtime.frameworks.trainer.later_calls import trains_again
+    from lintrain.runtime.frameworks.trainer.stages import measure
+
+    follows = entry == "train" and session.may_continue and trains_again(trainer)
+    is_new = session.following.enter(location)
+    run = measure(session, trainer, entry, location, args, kwargs, is_followed=follows, is_new=is_new)
+    if not (follows and session.may_continue):
+        return None
+    trainer.__dict__["lintrain_run"] = run
+    output = train_output(run)
+    session.continue_after_call(is_new=is_new)
+    return output
+
+
+def _after_training(
+    session: ProbeSession,
+    trainer: Any,
+    entry: str,
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """An evaluation or a prediction of a trainer whose training was measured: on a few rows."""
+    from lintrain.runtime.frameworks.trainer.continuing import on_a_few_rows
+
+    try:
+        return on_a_few_rows(trainer, entry, original, args, kwargs)
+    finally:
+        session.measuring = False
 
 
 def _patch_loading(session: ProbeSession, model_class: Any) -> None:

@@ -1,0 +1,121 @@
+"""A probe follows a script through its training calls: each has stages and verdicts of its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lintrain.model.location import Location
+from lintrain.runtime.child.following import MOST_CALLS, Following, is_about_names
+from tests.support.probing import HEAD, MENDED, REST, Probed, probe
+
+MODEL, TRAINER = REST.split("args = ")
+FOLDS = f"""{HEAD}{MODEL}
+scores = []
+for fold in range(2):
+    args = {TRAINER.replace(chr(10), chr(10) + "    ").rstrip()}
+    result = trainer.train()
+    assert result.training_loss > 0 and result.global_step == trainer.state.global_step == 180
+    scores.append(trainer.evaluate()["eval_accuracy"])
+    predicted = trainer.predict(tokenized["validation_matched"]).predictions
+    assert predicted.shape == (96, 3)
+"""
+SECOND = """
+second = Trainer(model, TrainingArguments("second", learning_rate=2e-5), train_dataset=tokenized["train"])
+second.train()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, assets: Path, warm: None) -> Path:
+    return tmp_path
+
+
+def runs_of(probed: Probed) -> list[dict[str, Any]]:
+    return list(probed.document["probe"]["runs"])
+
+
+def failed_in(run: dict[str, Any]) -> list[str]:
+    return [stage["name"] for stage in run["stages"] if stage["status"] == "failed"]
+
+
+def test_every_fold_is_a_run_of_its_own(folder: Path) -> None:
+    probed = probe(folder, FOLDS)
+    runs = runs_of(probed)
+    assert [run["call_number"] for run in runs] == [1, 2]
+    assert [run["evaluation"]["metric_function_called"] for run in runs] == [True, True]
+    assert [failed_in(run) for run in runs] == [[], []]
+    assert (probed.code, probed.verdicts) == (0, [])
+
+
+def test_a_mistake_of_the_second_trainer_is_confirmed_in_its_call(folder: Path) -> None:
+    probed = probe(folder, MENDED + SECOND)
+    line = MENDED.count("\n") + 2
+    assert probed.verdicts == [("unpadded-batch", line, "confirmed")]
+    [finding] = probed.document["findings"]
+    assert finding["verdict"]["reason"].endswith("(in training call 2)")
+    assert [(run["call_number"], failed_in(run)) for run in runs_of(probed)] == [(1, []), (2, ["batch"]), (2, [])]
+    assert probed.code == 1
+
+
+def test_a_wrong_argument_of_the_second_trainer_is_confirmed(folder: Path) -> None:
+    probed = probe(folder, MENDED + SECOND.replace('"second",', '"second", warmup_stepz=3,'))
+    assert ("unknown-argument", MENDED.count("\n") + 2, "confirmed") in probed.verdicts
+
+
+def test_an_error_that_a_shortened_training_may_cause_is_no_failure_of_the_script(folder: Path) -> None:
+    after = "assert trainer.state.best_metric > 0.9\nsecond = Trainer(model, args)\nsecond.train()\n"
+    probed = probe(folder, MENDED + after)
+    [run] = runs_of(probed)
+    assert failed_in(run) == []
+    assert any("the script ended after its measured training with TypeError" in note for note in run["notes"])
+    assert probed.code == 0
+
+
+def test_a_script_that_trains_once_ends_at_its_call(folder: Path) -> None:
+    probed = probe(folder, MENDED + "open('reached', 'w').close()\nraise SystemExit('reached the end')\n")
+    assert len(runs_of(probed)) == 1
+    assert not any("ended after" in note for note in probed.run["notes"])
+
+
+def test_calls_are_followed_within_a_number_and_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    following, call = Following(), Location("train.py", 3, 1, 3, 9)
+    for number in range(1, MOST_CALLS + 1):
+        assert following.number == number
+        assert following.enter(call)
+        is_last = number == MOST_CALLS
+        assert following.has_room() is not is_last
+        if not is_last:
+            following.leave(lambda: None)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 1_000)
+    following.number = 2
+    assert not following.has_room()
+
+
+def test_a_call_that_was_measured_is_not_measured_again_when_the_script_begins_again() -> None:
+    following, call = Following(), Location("train.py", 3, 1, 3, 9)
+    assert following.enter(call)
+    following.leave(lambda: None)
+    following.start_over(measures_again=False)
+    assert [following.enter(call), following.enter(call)] == [False, True]
+    following.start_over(measures_again=True)
+    assert following.enter(call)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_named"),
+    [
+        (NameError("name 'x' is not defined"), True),
+        (TypeError("f() got an unexpected keyword argument 'x'"), True),
+        (ImportError("cannot import name 'x'"), True),
+        (UnboundLocalError("x"), False),
+        (TypeError("unsupported operand"), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_only_errors_about_names_count_after_a_shortened_training(error: Exception, is_named: bool) -> None:
+    assert is_about_names(error) is is_named
