@@ -62,10 +62,10 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
-    reason, _, command = done.stderr.partition(": `")
+    reason, _, install = done.stderr.partition(": `")
     assert (done.returncode, reason) == (2, "lintrain: --watch needs watchfiles")
-    assert command.startswith(f"{sys.executable} -m pip install ")
-    assert "watchfiles" in command
+    assert install.startswith(f"{sys.executable} -m pip install ")
+    assert "watchfiles" in install
 
 
 def test_only_what_can_change_a_report_wakes_it(tmp_path: Path) -> None:

@@ -33,9 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args(arguments)
     recipes = [
-        recipe
-        for recipe in read_recipes()
-        if given.half in (None, recipe.half) and (given.only or "") in recipe.name
+        recipe for recipe in read_recipes() if given.half in (None, recipe.half) and (given.only or "") in recipe.name
     ]
     build()
     judged: list[Judged] = []

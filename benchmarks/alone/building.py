@@ -21,6 +21,7 @@ POSTS = Path(__file__).parents[2] / "tests" / "posts" / "mistakes.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WORKBOOK = "Hong-Shuo/PYSIASSIST/dataset/testing_codes_set.xlsx"
 
+
 class SourceError(Exception):
     """The source that a recipe names is not there."""
 
