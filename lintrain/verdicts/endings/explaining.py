@@ -88,7 +88,7 @@ def explain(failure: Failure) -> Explanation:
     found = [] if raised_by_script(failure) else list(_candidates(failure))
     shown = [each for each in found if each[2] is not None]
     likely = [each for each in found if each[2] is None]
-    facts = tuple(_facts(failure))
+    facts = tuple(dict.fromkeys(_facts(failure)))
     if not found:
         return Explanation(facts=facts, bug=_bug(failure))
     kind, raised, answer = (shown or likely)[0]
