@@ -81,6 +81,8 @@ def project(tmp_path: Path) -> Path:
     for name in ("train.py", "package/train.py"):
         (folder / name).write_text(SCRIPT)
     (folder / "train.ipynb").write_text(NOTEBOOK)
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "metrics.csv").write_text("step,loss\n" + "".join(f"{n},{1 / (1 + n)}\n" for n in range(9)))
     (folder / "pyproject.toml").write_text('[project]\nname = "mine"\n')
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "begin"]):
