@@ -17,7 +17,8 @@ contains the label. No error is raised.
 ## When it is fine
 
 A head that was trained with its checkpoint starts below chance level. Class weights, label smoothing and custom losses
-have other initial values: such runs are not checked.
+have other initial values, and the features of a frozen body have the scale that it gives them: such runs are not
+checked.
 
 ## Fix
 
@@ -33,6 +34,8 @@ from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 TOO_LARGE, TOO_SMALL, USUAL = 3.0, 0.2, 2.0
 """Bounds of the initial loss as multiples of the loss at chance level."""
 
+MOSTLY_TRAINABLE = 0.5
+
 
 class LossFarFromChance(EvidenceRule):
     level = Level.WARNING
@@ -45,6 +48,11 @@ class LossFarFromChance(EvidenceRule):
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if forward.chance is None or not forward.fresh_head or not forward.standard_loss:
             return Verdict.inconclusive("only a new classification head with the library's loss starts at chance level")
+        model = evidence.model
+        if model is not None and model.trainable_parameters < MOSTLY_TRAINABLE * model.parameters:
+            return Verdict.inconclusive(
+                f"the scale of the features is given: {model.trainable_parameters} weights train"
+            )
         if not forward.losses:
             return Verdict.inconclusive("an optimizer step ran before the first loss was measured")
         if not forward.finite:
