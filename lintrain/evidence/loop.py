@@ -195,16 +195,17 @@ class LoopEvidence:
     `trained_in_eval_mode`: those with all dropout and batch norm in eval mode. `evaluated`: passes behind the training
     that no backward pass used; `evaluated_in_train_mode`: those with some dropout or batch norm in train mode;
     `recorded_for_nothing`: those that autograd recorded. `searched_for_nan`: backward passes with the detection of
-    anomalies on. `scaled`: losses that a scaler multiplied. `came_round`: the loop began its second round over the
-    loader; `ended`: that, or the script came to its end. `batches_past_the_launcher`, `steps_past_the_launcher`: those
-    that accelerate or Fabric had no part in. `inputs` are the arguments of the model's forward; `learning_rates` are
-    those of the first group, step by step. `clipped_after_step`, `clipped_before_backward`: clipping without fresh
-    gradients, after or before the step of its batch. `batches_per_step`: the batches that were taken for every step.
-    `growing_graphs`: backward passes at which graphs of several batches that were long over were still held.
-    `losses_without_graph`: losses that are new tensors. `backwards_behind_a_step`: those with no forward pass since the
-    last step. `accumulates`: the batches for a step that accelerate was asked for. `seen_at`: by the names of these
-    counts, where in the script it first came to that. `skipped` are lines of the loop, and of functions that it called,
-    that never ran while it was followed.
+    anomalies on. `scaled`: losses that a scaler multiplied. `scaler_steps`: those of scalers that the script enables,
+    `steps_without_update`: those of them that follow one of the same optimizer without an update between them.
+    `came_round`: the loop began its second round over the loader; `ended`: that, or the script came to its end.
+    `batches_past_the_launcher`, `steps_past_the_launcher`: those that accelerate or Fabric had no part in. `inputs` are
+    the arguments of the model's forward; `learning_rates` are those of the first group, step by step.
+    `clipped_after_step`, `clipped_before_backward`: clipping without fresh gradients, after or before the step of its
+    batch. `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which
+    graphs of several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
+    `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
+    that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
+    `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
     """
 
     batches: int = 0
@@ -233,6 +234,8 @@ class LoopEvidence:
     recorded_for_nothing: int = 0
     searched_for_nan: int = 0
     scaled: int = 0
+    scaler_steps: int = 0
+    steps_without_update: int = 0
     came_round: bool = False
     ended: bool = False
     rounds_planned: int | None = None

@@ -104,8 +104,12 @@ class FreedGraph(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        loop, location = evidence.loop, evidence.failed_place(SECOND_TIME)
-        if loop is not None and location is not None and loop.batches == 1 < loop.backwards:
+        loop, stage = evidence.loop, evidence.failed_with(SECOND_TIME)
+        if loop is None or stage is None or stage.failure is None:
+            return
+        # A later batch fails where a value carries the graph of an earlier one: `reused-graph`.
+        is_carried = loop.batches > 1 or any(value.kind == "kept" for value in stage.failure.given)
+        if (location := stage.failure.location) is not None and loop.backwards > 1 and not is_carried:
             yield self.finding(
                 location,
                 "this `backward` goes through a graph that an earlier one has freed",

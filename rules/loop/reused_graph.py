@@ -224,9 +224,11 @@ class ReusedGraph(Rule[Claim]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         stage, loop = evidence.failed_with(SECOND_TIME), evidence.loop
-        if loop is None or stage is None or stage.failure is None or loop.batches < 2:
+        if loop is None or stage is None or stage.failure is None:
             return
         kept = {value.name for value in stage.failure.given if value.kind == "kept"}
+        if loop.batches == 1 or (not loop.batches and not kept):
+            return
         is_sum = any(value.name in kept for value in stage.failure.given if value.kind != "kept")
         location = stage.failure.location if is_sum else evidence.first("trained")
         if location is not None and (kept or not stage.failure.given):

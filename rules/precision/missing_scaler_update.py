@@ -99,7 +99,10 @@ class MissingScalerUpdate(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if location := evidence.failed_place(*REJECTED):
+        location = evidence.first("scaler_steps") or evidence.failed_place(*REJECTED)
+        loop = evidence.loop
+        is_repeated = loop is not None and loop.steps_without_update > 0
+        if location is not None and (is_repeated or evidence.failed_with(*REJECTED)):
             yield self.finding(
                 location,
                 "the scaler was not updated after its last step, so this one raises an error",
@@ -113,6 +116,9 @@ class MissingScalerUpdate(Rule[Claim]):
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
+        if loop.steps_without_update:
+            text = f"{loop.steps_without_update} of {loop.steps} steps followed another one without an update"
+            return Verdict.confirmed(f"{text}, which an enabled scaler refuses", steps=loop.steps_without_update)
         if not loop.scaled:
             return Verdict.inconclusive(
                 f"on {evidence.device} the scaler is disabled, and accepted all {loop.steps} steps"

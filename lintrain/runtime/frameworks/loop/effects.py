@@ -64,6 +64,7 @@ class Effects:
         self._marks: list[tuple[weakref.ref[Mark], int]] = []  # each with the number of its batch
         self._waiting: list[list[str]] = []  # the last operations of each loss since the last step
         self._went_at: Location | None = None  # where the first backward pass since the last step is
+        self._not_updated = set[tuple[int, int]]()
         self._taken = self._steps_before_pass = 0
 
     def on_backward_start(self, loss: Any) -> None:
@@ -119,6 +120,17 @@ class Effects:
         self.counts["scaled"] += by is not None
         self.scale = 1.0 if by is None else by
         self.is_scaled = self.scale != 1.0
+
+    def on_scaler_step(self, scaler: Any, optimizer: Any) -> None:
+        """A scaler that the script enables steps an optimizer, which it may do once until it is updated."""
+        key = (id(scaler), id(optimizer))
+        self.counts.note("scaler_steps", 1)
+        self.counts.note("steps_without_update", key in self._not_updated)
+        self._not_updated.add(key)
+
+    def on_scaler_update(self, scaler: Any) -> None:
+        """A scaler is updated, and may step again."""
+        self._not_updated = {key for key in self._not_updated if key[0] != id(scaler)}
 
     def on_unscaling(self) -> None:
         """A scaler divides gradients."""

@@ -14,6 +14,8 @@ from lintrain.runtime.frameworks.loop.batches import WatchedBatches
 from lintrain.runtime.frameworks.loop.metrics import hook_metrics
 from lintrain.runtime.frameworks.loop.watch import Watch
 
+ENABLED = "lintrain_enabled"
+"""The attribute of a gradient scaler that says whether the script enables it."""
 LOSSES = (
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -190,7 +192,33 @@ def _hook_scaler(watch: Watch, module: Any) -> None:
         watch.effects.on_unscaling()
         return unscale(self, *args, **kwargs)
 
-    scaler.scale, scaler.unscale_ = watched_scale, watched_unscale
+    build, step, update = scaler.__init__, scaler.step, scaler.update
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        # One for a device that is not there disables itself; on the device it is what the script asks for.
+        self.__dict__[ENABLED] = bool(kwargs.get("enabled", True))
+        build(self, *args, **kwargs)
+
+    scaler.__init__ = init
+
+    @functools.wraps(step)
+    def watched_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.__dict__.get(ENABLED, True):
+            watch.effects.on_scaler_step(self, optimizer)
+        return step(self, optimizer, *args, **kwargs)
+
+    @functools.wraps(update)
+    def watched_update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.effects.on_scaler_update(self)
+        return update(self, *args, **kwargs)
+
+    scaler.scale, scaler.unscale_, scaler.step, scaler.update = (
+        watched_scale,
+        watched_unscale,
+        watched_step,
+        watched_update,
+    )
 
 
 def _hook_optimizers(watch: Watch, module: Any) -> None:
