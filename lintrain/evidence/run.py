@@ -83,7 +83,8 @@ class Evidence:
     `locations` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments` and the
     callback that may stop it (`stopping`); where it encodes its texts (`encoding`), sets the padding token
     (`padding`), freezes with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`);
-    and the last line of a `forward` that returns nothing.
+    the last line of a `forward` that returns nothing; where weights get another format (`cast`), and the function that
+    computes the loss for a trainer (`compute_loss`) with its last `return` (`returned_loss`).
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     `call_number` counts the training calls that the script came to, from 1 on.
     `repairs` are fixes with which the script ran: the probe went on after an earlier run had failed without them.

@@ -160,6 +160,24 @@ class ComputeLossSignature(Rule[Claim]):
                 claim=Claim(False, code=_with_outputs(pipeline, function, returned[0]) if len(returned) == 1 else ""),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for message, remedy, where, claim in (
+            (
+                f"`compute_loss` does not accept `{COUNT}`",
+                f"add `{COUNT}=None` to its parameters",
+                "compute_loss",
+                Claim(lacks_count=True),
+            ),
+            (
+                "`compute_loss` does not return the outputs in evaluation",
+                "return `(loss, outputs)` if `return_outputs` is true",
+                "returned_loss",
+                Claim(lacks_count=False),
+            ),
+        ):
+            if location := evidence.locations.get(where):
+                yield self.finding(location, message, help=remedy, claim=claim)
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         is_count = finding.claim is not None and finding.claim.lacks_count
         text = f"argument '{COUNT}'" if is_count else "iteration over a 0-d tensor"

@@ -75,6 +75,10 @@ class Claim:
     model: str | None
 
 
+OWN_LOSSES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
+"""What a script replaces to compute the loss itself."""
+
+
 class StockLossNotScaled(Rule[Claim]):
     level = Level.WARNING
     keywords = "Trainer"
@@ -101,6 +105,15 @@ class StockLossNotScaled(Rule[Claim]):
             subject="gradient_accumulation_steps",
             claim=Claim(accumulation.steps, name if is_named else None),
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.accumulation is not None and OWN_LOSSES.isdisjoint(evidence.overrides):
+            yield self.finding(
+                evidence.location_of("arguments"),
+                f"each step sums the losses of {evidence.accumulation.parts} batches or more without dividing them",
+                help="set `model.accepts_loss_kwargs = False` before creating the trainer",
+                subject="gradient_accumulation_steps",
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return gradients.verdict_on_accumulation(evidence)

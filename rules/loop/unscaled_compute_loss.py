@@ -165,6 +165,16 @@ class UnscaledComputeLoss(Rule[Claim]):
             claim=Claim(accumulation.steps),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        location = evidence.locations.get("compute_loss")
+        if evidence.accumulation is not None and location is not None and "training_step" not in evidence.overrides:
+            yield self.finding(
+                location,
+                "this loss is not divided by the number of batches of a step",
+                help=f"divide by `{COUNT}`, or set `{DIVIDES}` in the class of the trainer",
+                subject="compute_loss",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         return gradients.verdict_on_accumulation(evidence)
 

@@ -132,6 +132,25 @@ class WarmupExceedsTraining(Rule[Claim]):
             claim=Claim(warmup, total, takes_share),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.schedule is not None:
+            yield self.finding(
+                evidence.location_of("arguments"),
+                f"the learning rate is still rising after {evidence.schedule.steps} steps, when training ends",
+                help="warm up over a tenth of the steps",
+                subject="lr",
+            )
+        for schedule in evidence.loop.schedules if evidence.loop is not None else ():
+            peak, length = schedule.peak or 0, schedule.length or 0
+            if 0 < length <= peak + 1 and schedule.made_at is not None:
+                yield self.finding(
+                    schedule.made_at,
+                    f"{peak} warmup steps in a run of {length}: the learning rate never reaches its value",
+                    help="warm up over a tenth of the steps",
+                    subject="lr",
+                    claim=Claim(peak, length, takes_share=False),
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         schedule = evidence.schedule
         if schedule is None and evidence.loop is not None:

@@ -120,6 +120,16 @@ class Fp16WeightsWithScaler(Rule[Claim]):
                 claim=Claim(pipeline.code(kept.location) if kept.is_argument else None),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        # Adapters of a model in float16 are kept in float32.
+        if evidence.model is not None and set(evidence.model.formats) == {"float16"}:
+            yield self.finding(
+                evidence.location_of("cast", "model"),
+                "float16 weights are trained with a gradient scaler, which rejects them",
+                help="load with `dtype=torch.float32`; mixed precision casts automatically",
+                subject="dtype",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(TEXT):
             return Verdict.confirmed(f"`{TEXT}`")

@@ -91,6 +91,8 @@ ADAM = frozenset({"Adam", "AdamW"})
 DISTRIBUTED = ("deepspeed", "fsdp", "fsdp_config")
 PLUGINS = frozenset({"deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin"})
 FEW, MOST = 0.5, 0.8
+HARDLY_ANY = 0.15
+"""The share of weights that change, below which no text is needed to say that the format is too coarse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,18 @@ class HalfPrecisionWeights(Rule[Claim]):
             subject="dtype",
             level=Level.ERROR,
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        step, formats = evidence.step, set(evidence.model.formats) if evidence.model is not None else set[str]()
+        if step is None or not formats or formats - {"bfloat16", "float16"}:
+            return
+        if step.non_finite or (step.changed_share is not None and step.changed_share < HARDLY_ANY):
+            yield self.finding(
+                evidence.location_of("cast", "model"),
+                f"weights in {' and '.join(sorted(formats))} are trained, which is too coarse for their updates",
+                help="keep the weights in float32 and use mixed precision",
+                subject="dtype",
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.step is None or evidence.model is None:

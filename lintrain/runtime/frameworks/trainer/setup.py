@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.frames import function_location, is_users
 from lintrain.runtime.child.hooks import Given, replaced
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.later_calls import later_datasets
+from lintrain.runtime.measure.held_values import last_return
 from lintrain.runtime.measure.live_bytes import size_of
 from lintrain.runtime.measure.predictions import free_memory
 from lintrain.text import show_size
@@ -108,6 +109,13 @@ def overridden(trainer: Any) -> tuple[str, ...]:
     if any(given is not None for given in (trainer.optimizer, trainer.lr_scheduler)):
         names.append("optimizers")
     return tuple(names)
+
+
+def loss_locations(trainer: Any) -> dict[str, Location]:
+    """Where the user's function that computes the loss begins, and where it returns."""
+    function = getattr(trainer, "compute_loss_func", None) or trainer.compute_loss
+    found = {"compute_loss": function_location(function), "returned_loss": last_return(function)}
+    return {name: location for name, location in found.items() if location is not None}
 
 
 def _is_users_function(function: Any) -> bool:

@@ -35,6 +35,7 @@ from lintrain.runtime.frameworks.trainer.setup import (
     argument_values,
     given_splits,
     is_weightless,
+    loss_locations,
     overridden,
     run_until_the_loop,
 )
@@ -135,6 +136,7 @@ class TrainerFramework(Framework):
             stopping=next(iter(stopping), None),
         )
         evaluation = evaluates_itself()
+        given = {**given, **loss_locations(trainer)}
         return given if evaluation is None else {**given, "evaluation": evaluation}
 
     def work(self, stage: StageName) -> Work | None:

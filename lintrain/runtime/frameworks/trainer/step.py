@@ -215,10 +215,12 @@ def _rows(batch: Batch) -> int:
 
 
 def _without_dropout(run: TrainerRun) -> ExitStack:
-    """Keep the model in evaluation mode, whatever the trainer asks for."""
+    """Keep the parts of the model in evaluation mode, whatever the trainer asks for."""
     model = run.model
     model.eval()
     run.wrapped.eval()
+    # The script's own loss may ask the model itself for its mode, and divide in training only.
+    model.training = run.wrapped.training = True
     stack = ExitStack()
     for each in {id(each): each for each in (model, run.wrapped)}.values():
         stack.enter_context(replaced(each, train=lambda _mode=True: model))
@@ -232,7 +234,9 @@ def _norm_of(run: TrainerRun, batches: list[Batch]) -> float:
     for parameter in parameters:
         parameter.grad = None
     items = _items(trainer, batches)
-    with replaced(trainer, current_gradient_accumulation_steps=len(batches)):
+    # The script's own loss may divide by the argument.
+    asked = {"gradient_accumulation_steps": len(batches)}
+    with replaced(trainer, current_gradient_accumulation_steps=len(batches)), replaced(trainer.args, **asked):
         for batch in batches:
             _step(run, dict(batch), items)
     norms = [float(each.grad.detach().float().norm()) for each in parameters if each.grad is not None]

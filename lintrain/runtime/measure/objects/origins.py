@@ -14,7 +14,7 @@ from typing import Any
 
 from lintrain.evidence.run import DroppedResult
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import frame_location, is_users
+from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.model import MISSPELT, base_model, idle_freeze
@@ -50,6 +50,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Watch the constructors of the libraries' classes, and the methods that return another data set."""
     origins = session.origins
     hooks.add("torch.nn.modules.module", lambda module: _note_made(origins, module.Module, is_known=_is_own))
+    hooks.add("torch.nn.modules.module", lambda module: _note_casts(module.Module))
     hooks.add("transformers.modeling_utils", lambda module: _note_made(origins, module.PreTrainedModel))
     hooks.add(
         "transformers.tokenization_utils_base", lambda module: _note_made(origins, module.PreTrainedTokenizerBase)
@@ -61,6 +62,34 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     session.objects.add("dropped", lambda _: list(dropped))
     hooks.add("datasets.arrow_dataset", lambda module: _watch_results(dropped, module.Dataset))
     hooks.add("datasets.dataset_dict", lambda module: _watch_results(dropped, module.DatasetDict))
+
+
+CASTS = ("half", "bfloat16", "to", "type")
+CAST_AT = "lintrain_cast_at"
+"""The attribute of a module with the location at which the script gave its weights another format."""
+
+
+def _note_casts(kind: Any) -> None:
+    for name in CASTS:
+        setattr(kind, name, _watched_cast(getattr(kind, name)))
+
+
+def _watched_cast(cast: Any) -> Any:
+    @functools.wraps(cast)
+    def casts(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _format_of(self)
+        result = cast(self, *args, **kwargs)
+        location = frame_location(users_frame(skip=self)) if _format_of(self) != before else None
+        if location is not None:
+            self.__dict__[CAST_AT] = location
+        return result
+
+    return casts
+
+
+def _format_of(module: Any) -> Any:
+    """The dtype of the first weight of a module."""
+    return getattr(next(iter(module.parameters()), None), "dtype", None)
 
 
 def _note_classes(origins: Origins, word: str, module: Any) -> None:
@@ -151,6 +180,7 @@ def locations_of(origins: Origins, model: Any, tokenizer: Any, **others: object)
     shown_by_text = {
         "freeze": None if frozen is None else assignment_to(frozen.rpartition(".")[2], "requires_grad", *MISSPELT),
         "padding": assignment_to("", "pad_token", "pad_token_id") if _pads_with_eos(tokenizer) else None,
+        "cast": getattr(base_model(model), "__dict__", {}).get(CAST_AT),
         "forward": origins.silent,
     }
     return {**known, **{name: location for name, location in shown_by_text.items() if location is not None}}
