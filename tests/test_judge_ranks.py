@@ -14,6 +14,7 @@ from lintrain.evidence.run import (
     RankGather,
     RankSchedule,
     RanksEvidence,
+    RankWrite,
     ScheduleUse,
 )
 from lintrain.model.finding import Finding
@@ -24,6 +25,7 @@ from lintrain.report.text.stage_numbers import numbers
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.timeline import Gathered, Timeline
 from lintrain.runtime.passes.ranks import gathers_of
+from lintrain.verdicts.judging import judge
 
 HERE = Location("train.py", 3, 1, 3, 5)
 LOOP = LoopEvidence(
@@ -205,3 +207,21 @@ def test_a_scaler_goes_on_as_it_was_or_is_told(
 ) -> None:
     kept = replace(RESUMED, lost_state=(), learning_rates=(1.0, 1.0), scales=scales, steps_since_growth=steps)
     assert "; ".join(kept.differences) == said
+
+
+@pytest.mark.parametrize(
+    ("rule", "ranks", "is_found"),
+    [
+        ("rank-dependent-data", replace(RANKS, same_dataset=False, shared_rows=3), True),
+        ("rank-dependent-data", replace(RANKS, same_dataset=False, shared_rows=0), False),
+        ("rank-dependent-data", RANKS, False),
+        ("all-ranks-write", replace(RANKS, writes=(RankWrite("net.pt", HERE, (0, 1)),)), True),
+        ("all-ranks-write", replace(RANKS, writes=(RankWrite("net.pt", HERE, (0,)),)), False),
+        ("multiplied-scheduler-steps", replace(RANKS, schedules=(RankSchedule("LambdaLR", 2, 60),)), True),
+        ("multiplied-scheduler-steps", replace(RANKS, schedules=(RankSchedule("LambdaLR", 2, 120),)), False),
+    ],
+)
+def test_two_processes_show_a_mistake_without_the_text(rule: str, ranks: RanksEvidence, *, is_found: bool) -> None:
+    made = replace(LOOP, schedules=tuple(replace(each, made_at=HERE) for each in LOOP.schedules))
+    measured = replace(MEASURED, loop=made, ranks=ranks)
+    assert (rule in {finding.rule for finding, _ in judge([measured], [], load_rules())}) is is_found

@@ -141,8 +141,9 @@ class Evidence:
 
     @property
     def optimizer_location(self) -> Location:
-        """Where the script makes its only optimizer, else the location of the run as a whole."""
-        made = [use.made_at for use in self.loop.optimizers if use.made_at is not None] if self.loop else []
+        """Where the script makes the only optimizer that steps, else the location of the run as a whole."""
+        uses = self.loop.optimizers if self.loop is not None else ()
+        made = [use.made_at for use in uses if use.made_at is not None and use.steps]
         return made[0] if len(made) == 1 else self.location
 
     def location_of(self, *things: str) -> Location:
