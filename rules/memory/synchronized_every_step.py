@@ -157,7 +157,7 @@ class SynchronizedEveryStep(Rule[Claim]):
                 claim=Claim(detects=True),
             )
         for stop in evidence.objects.stops:
-            if stop.times >= loop.steps - 1 and stop.name in FOR_NOTHING:
+            if loop.steps > FEWEST_STEPS and stop.times >= loop.steps - 1 and stop.name in FOR_NOTHING:
                 yield self.finding(
                     stop.location,
                     f"`{stop.name}()` runs in every training step",
