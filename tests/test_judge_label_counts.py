@@ -54,7 +54,10 @@ def verdict(
         ({0: 400, 1: 300, 2: 300}, "refuted"),
         # a class of the head that no row has
         ({0: 500, 2: 500}, "confirmed"),
-        ({0: 199}, "inconclusive"),
+        ({0: 49}, "inconclusive"),
+        ({0: 50}, "confirmed"),
+        # fewer rows than show that a class is missing
+        ({0: 100, 2: 99}, "refuted"),
         ({0: 200}, "confirmed"),
         ({}, "inconclusive"),
     ],
