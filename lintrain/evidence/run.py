@@ -150,6 +150,12 @@ class Evidence:
         """The location of the first of some things that is known, else the location of the run as a whole."""
         return next((self.locations[thing] for thing in things if thing in self.locations), self.location)
 
+    def location_of_failure(self, *things: str) -> Location:
+        """Where the script's own code fails; where it only calls the training, the location of one of some things."""
+        found = self.failure.location if self.failure is not None else None
+        is_call = found is None or (self.call is not None and self.call.meets(found))
+        return self.location_of(*things) if found is None or is_call else found
+
     def first(self, count: str) -> Location | None:
         """Where the script's own loop first did what a field of `LoopEvidence` counts, or None if it never did."""
         return self.loop.seen_at.get(count) if self.loop is not None else None

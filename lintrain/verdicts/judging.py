@@ -55,8 +55,7 @@ def _causes_of_errors(
         cause = explain(stage.failure) if stage is not None and stage.failure is not None else Explanation()
         if stage is None or stage.failure is None or not cause.is_certain or cause.page not in rules:
             continue
-        location = stage.failure.location or evidence.location
-        finding = rules[cause.page].finding(location, cause.causes[0], help=cause.fix)
+        finding = rules[cause.page].finding(evidence.location_of_failure(), cause.causes[0], help=cause.fix)
         if _guarded(rules[cause.page], finding, evidence).outcome is not Outcome.REFUTED:
             yield (
                 finding,

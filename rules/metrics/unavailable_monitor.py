@@ -126,7 +126,19 @@ from lintrain.analysis import evaluation_schedule, lightning_modules
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 STOPPING = "transformers.EarlyStoppingCallback"
 MONITORS = {
@@ -136,7 +148,11 @@ MONITORS = {
 }
 """Callbacks of Keras that monitor `val_loss` by default, and what happens if it is missing."""
 
-NOT_LOGGED = "Early stopping conditioned on metric"
+NOT_LOGGED = {
+    "stopping": lazy_pattern(r"Early stopping conditioned on metric `(.+?)`"),
+    "keeping": lazy_pattern(r"ModelCheckpoint\(monitor='(.+?)'\)` could not find"),
+}
+"""What Lightning says of a name that nothing logs, by the callback that monitors it."""
 OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"})
 ALWAYS_LOGGED = frozenset({"epoch", "step"})
 
@@ -246,15 +262,15 @@ class UnavailableMonitor(Rule[Claim]):
                 help='pass `eval_strategy="epoch"` and `metric_for_best_model="loss"` to the training arguments',
                 subject="callbacks",
             )
-        if (named := evidence.failed_with(NOT_LOGGED)) is not None and named.failure is not None:
-            name = named.failure.message.partition("`")[2].partition("`")[0]
-            yield self.finding(
-                evidence.location_of("stopping"),
-                f"`{name}` is never logged, so the first epoch ends with an error",
-                help=f"monitor a name that the module logs, or log `{name}`",
-                subject="callbacks",
-                claim=Claim(name),
-            )
+        for callback, pattern in NOT_LOGGED.items():
+            if (found := pattern.search(evidence.failure.message if evidence.failure else "")) is not None:
+                yield self.finding(
+                    evidence.location_of(callback),
+                    f"`{found[1]}` is never logged, so the first epoch ends with an error",
+                    help=f"monitor a name that the module logs, or log `{found[1]}`",
+                    subject="callbacks",
+                    claim=Claim(found[1]),
+                )
         for name in evidence.watched_names.missing if evidence.watched_names else ():
             yield self.finding(
                 evidence.location,

@@ -180,10 +180,9 @@ class MissingPadToken(Rule[Claim]):
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        failed = evidence.failed_with(NO_TOKEN)
-        if failed is not None and failed.failure is not None:
+        if evidence.failed_with(NO_TOKEN) is not None:
             yield self.finding(
-                failed.failure.location or evidence.location,
+                evidence.location_of_failure("collator"),
                 "the tokenizer is to pad, but has no padding token",
                 help="set one: `tokenizer.pad_token = tokenizer.eos_token`, or add a new one",
             )

@@ -113,7 +113,7 @@ class MlmOnCausalModel(Rule[Claim]):
         model, batch = evidence.model, evidence.batch()
         is_refused = evidence.failed_with(NO_MASK) is not None
         is_known = model is not None and model.task in {"CausalLM", "MaskedLM"} and not evidence.overrides
-        if model is None or not is_known or evidence.loop is not None or not _is_of_kind(model.name):
+        if model is None or not is_known or not _is_of_kind(model.name):
             return
         if is_refused or (batch is not None and batch.collator == "DataCollatorForLanguageModeling"):
             yield self.finding(

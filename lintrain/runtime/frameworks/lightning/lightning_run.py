@@ -80,7 +80,9 @@ class LightningRun(LoopRun):
     def _locations(self) -> dict[str, Location]:
         callbacks: list[Any] = list(self.trainer.callbacks)
         stopping = next((each for each in callbacks if "EarlyStopping" in type(each).__name__), None)
-        return locations_of(self.session.origins, self.model, find_tokenizer(self), stopping=stopping)
+        keeping = next((each for each in callbacks if getattr(each, "monitor", None) and each is not stopping), None)
+        made = {"stopping": stopping, "keeping": keeping}
+        return locations_of(self.session.origins, self.model, find_tokenizer(self), **made)
 
     def on_construction(self) -> None:
         """Module and optimizers are constructed."""

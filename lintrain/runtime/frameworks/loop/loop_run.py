@@ -104,7 +104,7 @@ class LoopRun(LoaderRun):
             "construction": None,
             "device": str(next((weight.device for weight in self.model.parameters()), "cpu")),
             "arguments": {},
-            "locations": locations_of(self.session.origins, self.model, find_tokenizer(self)),
+            "locations": locations_of(self.session.origins, self.model, find_tokenizer(self), collator=self.collator),
         }
 
     def _measure_dataset(self) -> None:

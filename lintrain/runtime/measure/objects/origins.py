@@ -38,12 +38,14 @@ PURE = (
 )
 """Methods of a data set that return another one and leave it as it was."""
 
-STOPPING = (
-    "transformers.trainer_callback",
-    "lightning.pytorch.callbacks.early_stopping",
-    "pytorch_lightning.callbacks.early_stopping",
-)
-"""Modules with the callbacks that stop a training."""
+MONITORS = {
+    "transformers.trainer_callback": "EarlyStopping",
+    "lightning.pytorch.callbacks.early_stopping": "EarlyStopping",
+    "lightning.pytorch.callbacks.model_checkpoint": "ModelCheckpoint",
+    "pytorch_lightning.callbacks.early_stopping": "EarlyStopping",
+    "pytorch_lightning.callbacks.model_checkpoint": "ModelCheckpoint",
+}
+"""Modules with the callbacks that stop a training or keep its best weights, by a number that they watch."""
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
@@ -56,8 +58,8 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
         "transformers.tokenization_utils_base", lambda module: _note_made(origins, module.PreTrainedTokenizerBase)
     )
     hooks.add("transformers.data.data_collator", functools.partial(_note_classes, origins, "Collator"))
-    for module in STOPPING:
-        hooks.add(module, functools.partial(_note_classes, origins, "EarlyStopping"))
+    for module, word in MONITORS.items():
+        hooks.add(module, functools.partial(_note_classes, origins, word))
     dropped: dict[DroppedResult, None] = {}
     session.objects.add("dropped", lambda _: list(dropped))
     hooks.add("datasets.arrow_dataset", lambda module: _watch_results(dropped, module.Dataset))
