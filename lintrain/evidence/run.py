@@ -80,11 +80,12 @@ class Evidence:
     `overrides` names the trainer's methods that the user's subclass replaces, and the functions given instead of them
     (`compute_loss`, `compute_loss_func`, `get_train_dataloader`). `shortcuts` lists what was changed to be quick.
     `ended_in` is the statement of the script's top level in which a run was ended; None if the script itself ended.
-    `locations` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments` and the
-    callback that may stop it (`stopping`); where it encodes its texts (`encoding`), sets the padding token
-    (`padding`), freezes with a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`);
-    the last line of a `forward` that returns nothing; where weights get another format (`cast`), and the function that
-    computes the loss for a trainer (`compute_loss`) with its last `return` (`returned_loss`).
+    `locations` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments`, the `adapter`
+    and the callbacks that may stop it (`stopping`) or keep its best weights (`keeping`); where it takes some rows as
+    `train_dataset` or `eval_dataset`, encodes its texts (`encoding`), sets the padding token (`padding`), freezes with
+    a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`); the last line of a `forward`
+    that returns nothing; where weights get another format (`cast`), and the function that computes the loss for a
+    trainer (`compute_loss`) with its last `return` (`returned_loss`).
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     `call_number` counts the training calls that the script came to, from 1 on.
     `repairs` are fixes with which the script ran: the probe went on after an earlier run had failed without them.

@@ -151,7 +151,7 @@ class SortedSubset(Rule[Claim]):
         for split in evidence.splits:
             if _is_of_one_class(split) and split.argument in {"train_dataset", "eval_dataset"} and split.key is None:
                 yield self.finding(
-                    evidence.location,
+                    evidence.location_of(split.argument),
                     f"all {split.rows} rows of `{split.argument}` are of one class",
                     help="shuffle the rows before taking some of them",
                     subject=split.argument,

@@ -130,6 +130,15 @@ class MissingLoraTargets(Rule[Claim]):
                 claim=Claim(_in_this_family(names, has) if "target_modules=" in pipeline.code(config.origin) else None),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.failed_with(*TEXTS) is not None:
+            yield self.finding(
+                evidence.locations.get("adapter", evidence.location_of_failure()),
+                "the model has no layers of the names that the adapter targets",
+                help='use layers that it has, or `target_modules="all-linear"`',
+                subject="target_modules",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*TEXTS)
         if failed is not None and failed.failure is not None:

@@ -10,8 +10,9 @@ from the prompts, sees no end of text in the long examples, and later does not k
 
     def tokenize_examples(batch):
         pairs = zip(batch["premise"], batch["hypothesis"])
-        texts = [f"{premise} -> {hypothesis}{lm_tokenizer.eos_token}" for premise, hypothesis in pairs]
-        return lm_tokenizer(texts, truncation=True, max_length=42)  # <- cut-answers
+        texts = [f"### Premise: {premise} ### Answer: {hypothesis}" for premise, hypothesis in pairs]
+        texts = [text + lm_tokenizer.eos_token for text in texts]
+        return lm_tokenizer(texts, truncation=True, max_length=54)  # <- cut-answers
 
     examples = raw.map(tokenize_examples, batched=True, remove_columns=raw["train"].column_names)
     lm_collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
@@ -24,7 +25,8 @@ from the prompts, sees no end of text in the long examples, and later does not k
 
     def tokenize_examples(batch):
         pairs = zip(batch["premise"], batch["hypothesis"])
-        texts = [f"{premise} -> {hypothesis}{lm_tokenizer.eos_token}" for premise, hypothesis in pairs]
+        texts = [f"### Premise: {premise} ### Answer: {hypothesis}" for premise, hypothesis in pairs]
+        texts = [text + lm_tokenizer.eos_token for text in texts]
         return lm_tokenizer(texts, truncation=True, max_length=256)
 
     examples = raw.map(tokenize_examples, batched=True, remove_columns=raw["train"].column_names)
@@ -33,10 +35,16 @@ from the prompts, sees no end of text in the long examples, and later does not k
 
 ## When it is fine
 
-Continuous text has no end in each row:
+Continuous text may be cut anywhere:
 
-    lm_tokenizer.pad_token = lm_tokenizer.eos_token
-    lines = text.map(lambda batch: lm_tokenizer(batch["text"], truncation=True, max_length=16), batched=True)
+    lm_tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    lm.resize_token_embeddings(len(lm_tokenizer))
+
+    def tokenize_lines(batch):
+        lines = [line + lm_tokenizer.eos_token for line in batch["text"]]
+        return lm_tokenizer(lines, truncation=True, max_length=48)
+
+    lines = text.map(tokenize_lines, batched=True)
     lm_collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"].remove_columns(["text"]), data_collator=lm_collator)
 
@@ -57,6 +65,8 @@ MANY = 0.2
 """The share of rows that are cut above which it is more than a few long texts."""
 LEAST_CUT = 3
 NEARLY_ALL = 0.9
+LEAST_START = 2
+"""Tokens that all rows begin with, as those of a template of questions and answers do."""
 
 
 class CutAnswers(EvidenceRule):
@@ -73,6 +83,9 @@ class CutAnswers(EvidenceRule):
         edges = batch.edges if batch is not None else None
         if edges is None or model is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
+        is_masked = batch is not None and batch.labels is not None and batch.labels.supervised < batch.labels.attended
+        if edges.same_start < LEAST_START and not is_masked:
+            return Verdict.inconclusive(f"the {edges.rows} rows may be continuous text, which ends anywhere")
         if model.task != "CausalLM":
             return Verdict.inconclusive(f"the {edges.rows} rows are not those of a causal language model")
         shorter = edges.rows - edges.are_longest

@@ -134,7 +134,7 @@ class PaddingToMaxLength(Rule[Claim]):
             return
         labels = batch.tensor("labels")
         pads = batch.collator in PADS_LABELS or (
-            batch.collator == "DataCollatorWithPadding" and (labels is None or len(labels.shape) == 1)
+            batch.collator == "DataCollatorWithPadding" and (labels is None or labels.shape[1:] != (ids.lengths[0],))
         )
         is_compiled = any("torch_compile" in each for each in evidence.shortcuts)
         if pads and not is_compiled and ids.lengths[0] == ids.lengths[-1]:

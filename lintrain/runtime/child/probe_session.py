@@ -154,6 +154,7 @@ class ProbeSession:
             "device": self.device,
             "versions": versions,
             "state_loads": self.state_loads,
+            "locations": {} if self.origins.adapter is None else {"adapter": self.origins.adapter},
             "call_number": self.following.number,
         }
 

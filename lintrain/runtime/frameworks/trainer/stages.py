@@ -135,6 +135,9 @@ class TrainerFramework(Framework):
             arguments=trainer.args,
             stopping=next(iter(stopping), None),
         )
+        for name in ("train_dataset", "eval_dataset"):
+            if (cut_at := getattr(getattr(trainer, name, None), "lintrain_cut", None)) is not None:
+                given[name] = cut_at
         evaluation = evaluates_itself()
         given = {**given, **loss_locations(trainer)}
         return given if evaluation is None else {**given, "evaluation": evaluation}

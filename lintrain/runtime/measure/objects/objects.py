@@ -41,13 +41,14 @@ class Origins:
     """The location of each object, by its identity, as long as it lives.
 
     `encodings` counts the calls of each tokenizer by their location, `silent` is the last line of the first `forward`
-    of the script that returned nothing.
+    of the script that returned nothing, `adapter` the last configuration of one.
     """
 
     def __init__(self) -> None:
         self._locations: dict[int, tuple[weakref.ref[Any], Location]] = {}
         self.encodings: Counter[tuple[int, Location]] = Counter()
         self.silent: Location | None = None
+        self.adapter: Location | None = None
 
     def note(self, made: Any) -> None:
         """An object is made now: by the user's line that called its class, or the library that makes it."""

@@ -21,6 +21,7 @@ from lintrain.runtime.measure.model import MISSPELT, base_model, idle_freeze
 from lintrain.runtime.measure.objects.objects import Origins
 from lintrain.runtime.measure.objects.statements import assignment_to
 
+CUTTING = frozenset({"select", "take"})
 PURE = (
     "cast",
     "cast_column",
@@ -33,6 +34,7 @@ PURE = (
     "select_columns",
     "shuffle",
     "sort",
+    "take",
     "with_format",
     "with_transform",
 )
@@ -60,6 +62,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     hooks.add("transformers.data.data_collator", functools.partial(_note_classes, origins, "Collator"))
     for module, word in MONITORS.items():
         hooks.add(module, functools.partial(_note_classes, origins, word))
+    hooks.add("peft.tuners.lora.config", lambda module: _note_adapter(origins, module.LoraConfig))
     dropped: dict[DroppedResult, None] = {}
     session.objects.add("dropped", lambda _: list(dropped))
     hooks.add("datasets.arrow_dataset", lambda module: _watch_results(dropped, module.Dataset))
@@ -92,6 +95,17 @@ def _watched_cast(cast: Any) -> Any:
 def _format_of(module: Any) -> Any:
     """The dtype of the first weight of a module."""
     return getattr(next(iter(module.parameters()), None), "dtype", None)
+
+
+def _note_adapter(origins: Origins, kind: Any) -> None:
+    build = kind.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        origins.adapter = frame_location(users_frame(skip=self)) or origins.adapter
+        build(self, *args, **kwargs)
+
+    kind.__init__ = init
 
 
 def _note_classes(origins: Origins, word: str, module: Any) -> None:
@@ -131,10 +145,12 @@ def _watched(dropped: dict[DroppedResult, None], name: str, method: Any) -> Any:
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = method(self, *args, **kwargs)
         frame = _caller()
-        if frame is not None and is_users(frame.f_code.co_filename) and _drops_result(frame):
-            location = frame_location(frame)
-            if location is not None:
-                dropped[DroppedResult(location, name, _added(self, result))] = None
+        location = frame_location(frame) if frame is not None and is_users(frame.f_code.co_filename) else None
+        if frame is not None and location is not None and _drops_result(frame):
+            dropped[DroppedResult(location, name, _added(self, result))] = None
+        cut_at = location if name in CUTTING and location is not None else getattr(self, "lintrain_cut", None)
+        if cut_at is not None and hasattr(result, "__dict__"):
+            result.__dict__["lintrain_cut"] = cut_at  # the results of further methods inherit it
         return result
 
     return watched
