@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -11,6 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from lintrain.cli import run
+from lintrain.cli._agents import BEGIN, END, SECTION, SERVER
 from lintrain.cli.init import hook_entry, with_hook
 from tests.support.notebooks import notebook
 
@@ -193,3 +195,61 @@ def test_a_file_that_is_written_otherwise_is_left_as_it_is(
     assert run(["init"]) == 0
     assert (project / ".pre-commit-config.yaml").read_text() == text
     assert "unusual format, not changed; add this to its `repos`:\n    - repo: local\n" in capsys.readouterr().out
+
+
+@pytest.fixture
+def with_agents(project: Path) -> Path:
+    for name in (".cursor", ".vscode", ".claude"):
+        (project / name).mkdir()
+    (project / "AGENTS.md").write_text("# Ours\n\nBe brief.\n")
+    (project / ".mcp.json").write_text('{"mcpServers": {"other": {"command": "x"}}, "more": [1]}\n')
+    (project / ".vscode" / "mcp.json").write_text("{\n  // ours\n}\n")
+    (project / ".claude" / "settings.json").write_text("{}")
+    return project
+
+
+def test_what_agents_read_is_added_and_nothing_else_changes(
+    with_agents: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", "--agents"]) == 0
+    assert (with_agents / "AGENTS.md").read_text() == f"# Ours\n\nBe brief.\n\n{SECTION}"
+    assert json.loads((with_agents / ".mcp.json").read_text()) == {
+        "mcpServers": {"lintrain": SERVER, "other": {"command": "x"}},
+        "more": [1],
+    }
+    assert '"other": {"command": "x"}}, "more": [1]}' in (with_agents / ".mcp.json").read_text()
+    assert json.loads((with_agents / ".cursor" / "mcp.json").read_text()) == {"mcpServers": {"lintrain": SERVER}}
+    assert (with_agents / ".vscode" / "mcp.json").read_text() == "{\n  // ours\n}\n"
+    (hook,) = json.loads((with_agents / ".claude" / "settings.json").read_text())["hooks"]["PostToolUse"]
+    assert "lintrain check" in hook["hooks"][0]["command"]
+    assert "mcp.json: unusual format, not changed; add this by hand:\n    {\n" in capsys.readouterr().out
+
+
+def test_a_second_run_for_agents_changes_nothing(with_agents: Path) -> None:
+    run(["init", "--agents"])
+    first = {path: path.read_bytes() for path in with_agents.rglob("*") if path.is_file() and ".git/" not in str(path)}
+    run(["init", "--agents"])
+    assert {path: path.read_bytes() for path in first} == first
+
+
+def test_without_agents_nothing_is_written_for_them(with_agents: Path) -> None:
+    run(["init"])
+    assert (with_agents / "AGENTS.md").read_text() == "# Ours\n\nBe brief.\n"
+    assert not (with_agents / ".cursor" / "mcp.json").exists()
+
+
+def test_an_older_section_is_replaced_and_a_broken_one_is_left(project: Path) -> None:
+    before, after = "# Ours\n\n", "\n\n# More\n"
+    (project / "AGENTS.md").write_text(f"{before}{BEGIN}\nold\n{END}{after}")
+    run(["init", "--agents"])
+    assert (project / "AGENTS.md").read_text() == f"{before}{SECTION.rstrip()}{after}"
+    (project / "AGENTS.md").write_text(f"{before}{BEGIN}\nold\n")
+    run(["init", "--agents"])
+    assert (project / "AGENTS.md").read_text() == f"{before}{BEGIN}\nold\n"
+
+
+def test_other_hooks_of_an_agent_are_left_alone(with_agents: Path) -> None:
+    settings = with_agents / ".claude" / "settings.json"
+    settings.write_text('{"hooks": {"PostToolUse": [{"matcher": "x", "hooks": []}]}}')
+    run(["init", "--agents"])
+    assert settings.read_text() == '{"hooks": {"PostToolUse": [{"matcher": "x", "hooks": []}]}}'

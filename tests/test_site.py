@@ -13,9 +13,10 @@ from lintrain.builtin import BUILTINS
 from lintrain.report.text.pages import address_of
 from lintrain.rulebook import load_rules
 from tools.site.__main__ import build
+from tools.site.agents import write_for_agents
 from tools.site.loads import loads_from_elsewhere
 from tools.site.rule_pages import prose
-from tools.site.stage import ROOT, SiteError, refuse_lost_pages, without_links_outside
+from tools.site.stage import ROOT, SiteError, refuse_lost_pages, stage, without_links_outside
 from tools.site.tables import END, pages_with_tables, with_tables
 
 NAMES = sorted([*(rule.name for rule in load_rules()), *BUILTINS])
@@ -89,6 +90,21 @@ def test_a_link_to_a_file_beside_the_pages_becomes_words() -> None:
     assert without_links_outside("see [the readme](../README.md#use).") == "see the readme."
     with pytest.raises(SiteError, match=r"nothing\.md"):
         without_links_outside("[it](../nothing.md)")
+
+
+def test_agents_find_a_list_and_a_twin_of_each_page(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    configuration = stage(tmp_path)
+    (tmp_path / "site").mkdir(exist_ok=True)
+    write_for_agents(tmp_path / "pages", tmp_path / "site", configuration)
+    listed = text_of(tmp_path / "site" / "llms.txt")
+    assert listed.startswith("# lintrain\n\n> ")
+    linked = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", listed, re.MULTILINE)
+    assert sorted(linked) == sorted(
+        path.relative_to(tmp_path / "pages").as_posix() for path in (tmp_path / "pages").rglob("*.md")
+    )
+    assert [path for path in linked if not text_of(tmp_path / "site" / path).startswith("#")] == []
+    assert "- [raw-dataset](rules/raw-dataset.md): " in listed
 
 
 def test_the_tables_in_the_repository_are_fresh() -> None:

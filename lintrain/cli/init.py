@@ -1,14 +1,12 @@
-"""`lintrain init`: write the configuration and the pre-commit hook of a project.
-
-What `lintrain init` writes: the first configuration of a project, and its pre-commit hook.
-"""
+"""`lintrain init`: write the configuration of a project, its pre-commit hook, and what coding agents read."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -50,13 +48,14 @@ class PlannedFile:
     text: str | None = None
 
 
-def init(*, dry_run: bool, with_hook: bool) -> int:
+def init(*, dry_run: bool, with_hook: bool, with_agents: bool = False) -> int:
     """Run the command and return its exit code; raises CommandError."""
     found = own_repository(str(Path.cwd()))
     top = Path(found) if found else None
     root = _root(top)
     contents = _contents_of(root)
     steps = [_configuration(root, contents), *(_hook(root, top) if with_hook else ())]
+    steps += _for_agents(root, top) if with_agents else ()
     lines = list(_overview(root, contents))
     for step in steps:
         lines.append(step.summary)
@@ -163,7 +162,7 @@ def _hook(root: Path, top: Path | None) -> Sequence[PlannedFile]:
     if top is None:
         return [PlannedFile(root, "no git repository, so no pre-commit hook")]
     file = top / HOOK_FILE
-    text = _text_of_hooks(file)
+    text = _text_of(file)
     if text is not None and has_hook(text):
         return [PlannedFile(file, f"{_shown(file)}: already has the hook `lintrain`, not changed")]
     entry = hook_entry("" if root.samefile(top) else root.resolve().relative_to(top.resolve()).as_posix())
@@ -175,8 +174,37 @@ def _hook(root: Path, top: Path | None) -> Sequence[PlannedFile]:
     return [PlannedFile(file, f"{_shown(file)}: {where}", after)]
 
 
-def _text_of_hooks(file: Path) -> str | None:
-    """The text of the hook file, empty if it does not exist; None if it cannot be read."""
+def _for_agents(root: Path, top: Path | None) -> Iterator[PlannedFile]:
+    """The section of AGENTS.md, and the entries of the files of agents that the project is used with."""
+    from lintrain.cli import _agents as agents
+
+    section = root / agents.SECTION_FILE
+    yield _planned(section, "the section about lintrain", agents.with_section, agents.SECTION)
+    for entry in agents.ENTRIES:
+        is_hook = entry.keys[0] == "hooks"
+        if (root / entry.folder).is_dir() and (top is not None or not is_hook):
+            yield _planned(
+                root / entry.file, entry.summary, partial(agents.with_entry, entry=entry), agents.as_text(entry)
+            )
+
+
+def _planned(file: Path, what: str, change: Callable[[str], str], added: str) -> PlannedFile:
+    """A file with something added; the lines to add by hand if it is written in an unusual way."""
+    before = _text_of(file)
+    try:
+        after = None if before is None else change(before)
+    except ValueError:
+        after = None
+    if after is None:
+        lines = "".join(f"\n    {line}" for line in added.splitlines())
+        return PlannedFile(file, f"{_shown(file)}: unusual format, not changed; add this by hand:{lines}")
+    if after == before:
+        return PlannedFile(file, f"{_shown(file)}: already has {what}, not changed")
+    return PlannedFile(file, f"{_shown(file)}: {'add' if before else 'create with'} {what}", after)
+
+
+def _text_of(file: Path) -> str | None:
+    """The text of a file, empty if it does not exist; None if it cannot be read."""
     try:
         return read_plain_text(file, LARGEST_FILE)
     except FileNotFoundError:
@@ -200,13 +228,14 @@ def _shown(path: Path) -> str:
 @click.command(short_help="Write a configuration and a pre-commit hook.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, without writing.")
 @click.option("--no-hook", is_flag=True, help="Do not change `.pre-commit-config.yaml`.")
-def command(*, dry_run: bool, no_hook: bool) -> int:
+@click.option("--agents", is_flag=True, help="Also write a section of AGENTS.md and the server for coding agents.")
+def command(*, dry_run: bool, no_hook: bool, agents: bool) -> int:
     """Write a configuration and a pre-commit hook for this project.
 
     The configuration goes into pyproject.toml if it exists, otherwise into lintrain.toml. Existing entries are not
     changed, so a second run changes nothing.
     """
-    return init(dry_run=dry_run, with_hook=not no_hook)
+    return init(dry_run=dry_run, with_hook=not no_hook, with_agents=agents)
 
 
 VENDORED = frozenset(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.site.agents import write_for_agents
 from tools.site.loads import loads_from_elsewhere
 from tools.site.playground import build_playground
 from tools.site.stage import ROOT, SiteError, stage
@@ -38,6 +39,7 @@ def build(folder: Path) -> Path:
         raise SiteError(_problem(done.stdout + done.stderr))
     if found := loads_from_elsewhere(folder / "site"):
         raise SiteError("\n".join(found))
+    write_for_agents(folder / "pages", folder / "site", configuration)
     return folder / "site" / "index.html"
 
 
