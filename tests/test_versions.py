@@ -9,6 +9,7 @@ import pytest
 
 from lintrain.knowledge import statements, versions
 from lintrain.knowledge.tables import covered_versions
+from lintrain.knowledge.target import Target
 from lintrain.knowledge.versions import allowed_versions, find_versions
 
 NEWEST = covered_versions("transformers")[-1]
@@ -282,3 +283,15 @@ def test_without_a_repository_the_folder_under_check_is_the_root(project: Path) 
     target = versions.VersionFinder(root=project).find(project / "src" / "train").get("transformers")
     assert target is not None
     assert target.versions == ((4, 46),)
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("requirements.txt:3", "here: 5.2.0"),
+        ("the interpreter that runs lintrain", "installed: 5.2.0"),
+        ("the newest version that lintrain knows", "newest assumed: 5.2.0"),
+    ],
+)
+def test_a_message_says_whether_the_project_states_a_version(source: str, shown: str) -> None:
+    assert Target(((5, 2),), "5.2.0", source).shown == shown

@@ -9,6 +9,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 NEWEST_KNOWN = "the newest version that lintrain knows"
 """The source of a target that no file states."""
 
+INTERPRETER = "the interpreter that runs lintrain"
+"""The source of a target that is only installed: the script may run elsewhere."""
+
 Version = tuple[int, int]
 """A minor version, `(4, 46)`. The tables contain one patch version of each: patches do not change parameters."""
 
@@ -34,8 +37,10 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """The version as messages name it."""
-        return f"newest assumed: {self.text}" if self.is_assumed else f"here: {self.text}"
+        """The version as messages name it, and whether the project states it."""
+        if self.is_assumed:
+            return f"newest assumed: {self.text}"
+        return f"{'installed' if self.source == INTERPRETER else 'here'}: {self.text}"
 
 
 class Targets(Protocol):

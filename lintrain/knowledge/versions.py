@@ -25,15 +25,13 @@ from lintrain.cache.noted import Memory, note_asked
 from lintrain.installed.facts import Installed
 from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import CONFIGURED_PACKAGES, PACKAGES, covered_version, covered_versions
-from lintrain.knowledge.target import NEWEST_KNOWN, Target, Version, written
+from lintrain.knowledge.target import INTERPRETER, NEWEST_KNOWN, Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 __all__ = ["Target", "TargetVersions", "Version", "VersionFinder", "exactly", "find_versions"]
 
 _MOST_FOLDERS_ABOVE = 10
-
-INTERPRETER = "the interpreter that runs lintrain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import library_arguments, prescreen
 from lintrain.knowledge import api, tables
+from lintrain.knowledge.target import Target
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -148,7 +149,7 @@ class UnknownArgument(Rule[Claim]):
         is_written = keyword.argument.keyword is not None
         return self.finding(
             keyword.location,
-            _message(keyword, known, version) + (" (newest assumed)" if target and target.is_assumed else ""),
+            _message(keyword, known, target),
             related=reasons,
             help=f"pass it to `{config.rpartition('.')[2]}`" if belongs_to_config else _help(known, near),
             subject=name,
@@ -211,22 +212,19 @@ def _verdict_on_surplus(claim: Claim, location: Location, evidence: Evidence) ->
     return Verdict.inconclusive(f"the run did not show how many arguments {package} {version} accepts")
 
 
-def _message(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:
-    if tables.holds_keys(keyword.call.path):
-        return _message_about_key(keyword, known, version)
+def _message(keyword: library_arguments.KeywordArgument, known: api.Known, target: Target | None) -> str:
+    version, shown = (target.text, target.shown) if target else ("", "")
+    assumed = " (newest assumed)" if target and target.is_assumed else ""
+    is_key = tables.holds_keys(keyword.call.path)
     called = keyword.call.path.rpartition(".")[2]
     if known.state == "not_yet":
-        return f"`{keyword.name}` of `{called}` needs {known.package} {known.first_with} (here: {version})"
-    return f"`{called}` of {known.package} {version} has no argument `{keyword.name}`"
-
-
-def _message_about_key(keyword: library_arguments.KeywordArgument, known: api.Known, version: str) -> str:
-    """The message about a key of a configuration file; those of a section name it."""
-    section = keyword.call.path.partition(".config.")[2]
+        named = f"the key `{keyword.name}`" if is_key else f"`{keyword.name}` of `{called}`"
+        return f"{named} needs {known.package} {known.first_with} ({shown})"
+    if not is_key:
+        return f"`{called}` of {known.package} {version} has no argument `{keyword.name}`{assumed}"
+    section = keyword.call.path.partition(".config.")[2]  # a key of a configuration file; its section is named
     owner = f"`{section}` of " if section else ""
-    if known.state == "not_yet":
-        return f"the key `{keyword.name}` needs {known.package} {known.first_with} (here: {version})"
-    return f"{owner}{known.package} {version} has no key `{keyword.name}`"
+    return f"{owner}{known.package} {version} has no key `{keyword.name}`{assumed}"
 
 
 def _help(known: api.Known, near: str) -> str:
