@@ -108,6 +108,8 @@ NESTED = {
     "brackets": "[" * 150 + "]" * 150,
     "hidden in an f-string": "f\"it's {" + "(" * 5_000 + "'}\"",
     "after a wrong quote": "x = f\"'''{\"\n" + "[" * 5_000 + "'''",
+    "after an f-string that goes on": "x = f\"a \\\n''' {\n" + "[" * 5_000 + "\n'''",
+    "after a long text": "x = '''a''' + f'{1}'\ny = " + "-" * 20_000 + "1",
     "branches": "if 1: pass\n" + "elif 1: pass\n" * 20_000,
     "strings": "'a' " * 20_000,
 }

@@ -101,7 +101,13 @@ class Older:
 
 def may_be_newer(text: str) -> bool:
     """Whether a text that does not parse may have newer grammar."""
-    return len(text) <= LONGEST and NEWER.search(text) is not None
+    return NEWER.search(text) is not None
+
+
+def is_at_newer(text: str, error: SyntaxError) -> bool:
+    """Whether an error is on the line of a statement that is valid in newer grammar."""
+    lines = text.split("\n")
+    return 0 < (error.lineno or 0) <= len(lines) and NEWER_STATEMENT.search(lines[(error.lineno or 1) - 1]) is not None
 
 
 def parse_newer(text: str, first: SyntaxError) -> ast.Module | None:
@@ -139,9 +145,9 @@ def _overwritten(text: str, first: SyntaxError) -> Older | None:
     except UnicodeEncodeError:
         return None
     except cst.ParserSyntaxError as error:
-        lines = text.split("\n")
-        if not NEWER_STATEMENT.match(lines[first.lineno - 1]) if first.lineno else True:
+        if not is_at_newer(text, first):
             return None
+        lines = text.split("\n")
         line = min(error.raw_line, len(lines))
         position = (first.filename, line, error.raw_column + 1, lines[line - 1])
         raise SyntaxError("invalid syntax", position) from error  # `first` is about a statement that is valid

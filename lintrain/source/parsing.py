@@ -15,11 +15,11 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from lintrain.source.newer_grammar import may_be_newer, parse_newer
+from lintrain.source.newer_grammar import LONGEST, NOT_READ, NewerGrammarError, is_at_newer, may_be_newer, parse_newer
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -42,7 +42,7 @@ MOST_BRACKETS, MOST_CHAINED, MOST_BRANCHES, DEEPEST_MARGIN = 30, 80, 300, 400
 
 FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fFtT][rR]?|[rR][fFtT])["']""")
 LONG_FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fFtT][rR]?|[rR][fFtT])(?:\"{3}|'{3})""")
-LONG_TEXT = lazy_pattern(r"""^[ \t]*[rRbBuU]{0,2}(\"{3}|'{3})(?s:.*?)\1""", re.MULTILINE)
+LONG_TEXT = re.compile(r"""\"{3}|'{3}""")
 NO_CODE = lazy_pattern(r"""(?<!["'])(["'])(?!\1)(?:[^"'\\\n]|\\.|(?!\1)["']){0,200}\1|#.*""")
 
 
@@ -61,8 +61,11 @@ def parse(text: str) -> ast.Module:
         try:
             return ast.parse(text)
         except SyntaxError as error:
-            newer = parse_newer(text, error) if may_be_newer(text) and _is_shallow(text) else None
-            if newer is None:
+            if not may_be_newer(text):
+                raise
+            if len(text) > LONGEST or not _is_shallow(text):
+                raise NewerGrammarError(NOT_READ) if is_at_newer(text, error) else error from None
+            if (newer := parse_newer(text, error)) is None:
                 raise
             return newer
 
@@ -78,10 +81,10 @@ def _is_shallow(text: str) -> bool:
     Only brackets, operators and words that take an expression nest, and a comma or the end of a statement ends a chain.
     Brackets in plain strings and comments count for nothing, those in a line with an f-string all count.
     """
+    if any(line.endswith("\\") and FORMATTED.search(line) for line in text.split("\n")):
+        return False
     depth = chained = branches = 0
-    code = text if LONG_FORMATTED.search(text) else LONG_TEXT.sub("'", text)
-    lines = (line if FORMATTED.search(line) else NO_CODE.sub("'", line) for line in code.split("\n"))
-    for found in NESTING.finditer("\n".join(lines)):
+    for found in NESTING.finditer("\n".join(_without_strings(text))):
         match found[0]:
             case "(" | "[" | "{":
                 depth, chained = depth + 1, chained + 1
@@ -99,6 +102,23 @@ def _is_shallow(text: str) -> bool:
         if depth > MOST_BRACKETS or chained > MOST_CHAINED or branches > MOST_BRANCHES:
             return False
     return True
+
+
+def _without_strings(text: str) -> Iterator[str]:
+    """The lines without plain strings and comments; all of those with an f-string, whose quotes may hold code."""
+    skips, end = LONG_FORMATTED.search(text) is None, ""
+    for written in text.split("\n"):
+        line = written
+        if end:
+            _, closing, line = line.partition(end)
+            end = "" if closing else end
+        if not FORMATTED.search(line):
+            line = NO_CODE.sub("'", line)
+            while skips and (opening := LONG_TEXT.search(line)):
+                _, closing, rest = line[opening.end() :].partition(opening[0])
+                end = "" if closing else opening[0]
+                line = f"{line[: opening.start()]}'{rest}"
+        yield line
 
 
 def expression_of(code: str) -> ast.expr:
