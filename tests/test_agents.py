@@ -34,7 +34,7 @@ SCRIPTS = (
     "course/stage_4_missing_num_labels.py",
     "course/stage_5_logits_in_metric.py",
 )
-"""The scripts of `fixtures/` with mistakes; the tenth runs with TensorFlow, which this environment has not."""
+"""The scripts of `fixtures/` with mistakes; the tenth needs TensorFlow, so its conversation ends with a check."""
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -109,6 +109,25 @@ def test_a_conversation_ends_in_a_script_that_probes_clean(name: str, assets: Pa
         assert agent.calls <= MOST_CALLS
         assert agent.tokens <= MOST_TOKENS
         print(f"{name}: {agent.calls} calls, {agent.tokens:.0f} tokens of {CHARACTERS} characters")  # noqa: T201
+
+    talk(tmp_path, conversation)
+
+
+def test_a_conversation_about_the_tensorflow_script_ends_without_findings(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "fixtures" / "course" / "tensorflow", tmp_path, dirs_exist_ok=True)
+    script = tmp_path / "as_published.py"
+
+    async def conversation(agent: Agent) -> None:
+        assert "call fix(" in await agent.call("check", path=script.name)
+        left = await agent.call("fix", path=script.name, unsafe=True)
+        assert "fix: pass the labels as `y`, or name them in `label_cols`" in left
+        assert "see: line 18: `label` is one of the inputs" in left
+        text = script.read_text()  # the agent follows the answer
+        columns = 'columns=["input_ids", "attention_mask"'
+        script.write_text(text.replace(f'{columns}, "label"]', f'{columns}], label_cols="label"'))
+        assert (await agent.call("check", path=script.name)).startswith("lintrain: no findings in 1 file.")
+        assert agent.calls < MOST_CALLS
+        assert agent.tokens <= MOST_TOKENS
 
     talk(tmp_path, conversation)
 

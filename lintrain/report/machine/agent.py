@@ -111,7 +111,7 @@ def next_lines(report: CheckReport, steps: NextSteps) -> Iterator[str]:
             marked = f", {unsafe} of them unsafe: read these first" if unsafe else ""
             yield f"next: {steps.fix(path, bool(unsafe))} fixes {len(fixes)} of {len(own)} in this file{marked}"
         else:
-            yield "next: fix these by hand as `fix` says"
+            yield "next: change these lines by hand, as each `fix` says"
         yield f"then: {steps.probe(path)} runs the script up to its training call and judges real batches"
 
 
