@@ -10,6 +10,7 @@ title of the fix, and a `why` that is the first paragraph of the rule's page (`w
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -58,7 +59,7 @@ def compact(report: Json, whys: Mapping[str, str]) -> Json:
 def compact_finding(finding: Json, whys: Mapping[str, str]) -> Json:
     """A finding without what may be absent."""
     location = finding["location"]
-    implied = {"why": whys.get(finding["rule"], ""), "help": (finding["fix"] or {}).get("title", "")}
+    implied: Json = {"why": whys.get(finding["rule"], ""), "help": _title_of(finding["fix"])}
     written = {name: value for name, value in finding.items() if not _is_empty(value) and implied.get(name) != value}
     if implied["why"] and not finding["why"]:
         written["why"] = ""
@@ -75,7 +76,7 @@ def compact_finding(finding: Json, whys: Mapping[str, str]) -> Json:
 def expanded(report: Json, whys: Mapping[str, str]) -> Json:
     """A report with every key; unknown ones stay. Raises LookupError or TypeError for what is no report."""
     findings = [expanded_finding(one, whys) for one in report["findings"]]
-    whole = {**_copied(REPORT_DEFAULTS), **report, "findings": findings}
+    whole: Json = {**_copied(REPORT_DEFAULTS), **report, "findings": findings}
     whole["suppressed"] = [_expanded_suppressed(one, whys) for one in whole["suppressed"]]
     counted = {"levels": _counted(findings, "level"), "rules": _counted(findings, "rule")}
     whole["summary"] = {**counted, **dict.fromkeys(COUNTS, 0), **whole["summary"]}
@@ -86,8 +87,8 @@ def expanded_finding(finding: Json, whys: Mapping[str, str]) -> Json:
     """A finding with every key."""
     location = _expanded_location(finding["location"], "")
     path = location["path"]
-    implied = {"why": whys.get(finding["rule"], ""), "help": (finding.get("fix") or {}).get("title", "")}
-    whole = {**_copied(DEFAULTS), **_copied(MORE_DEFAULTS), **implied, **finding}
+    implied: Json = {"why": whys.get(finding["rule"], ""), "help": _title_of(finding.get("fix"))}
+    whole: Json = {**_copied(DEFAULTS), **_copied(MORE_DEFAULTS), **implied, **finding}
     whole["location"] = location
     whole["related"] = [
         {"role": "", **one, "location": _expanded_location(one["location"], path)} for one in whole["related"]
@@ -110,6 +111,10 @@ def without_nulls(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [without_nulls(inner) for inner in cast("list[object]", value)]
     return value
+
+
+def _title_of(fix: Json | None) -> str:
+    return str(fix["title"]) if fix else ""
 
 
 def _counted(findings: Iterable[Json], name: str) -> dict[str, int]:
@@ -168,4 +173,5 @@ def _expanded_suppressed(one: Json, whys: Mapping[str, str]) -> Json:
 
 
 def _copied(defaults: Mapping[str, Any]) -> Json:
-    return {name: list(value) if isinstance(value, list) else value for name, value in defaults.items()}
+    """The defaults, each list and dictionary a new one."""
+    return copy.deepcopy(dict(defaults))
