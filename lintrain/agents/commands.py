@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,10 @@ async def fix(workspace: Workspace, at: InWorkspace, *, unsafe: bool, select: st
     document = _document(written)
     fixed = int(document["summary"].get("fixed", 0))
     report = workspace.own_part(_report(document), at.folder)
-    lines = [f"lintrain: {count(fixed, 'finding')} fixed. {DATA}", *_diff(shown.out)]
+    lines = [
+        f"lintrain: {count(fixed, 'finding')} fixed. {DATA}",
+        *_diff(shown.out, lambda path: workspace.holds(path, at.folder)),
+    ]
     lines += [f"remark| {bounded(line, LONGEST_REMARK)}" for line in written.errors.splitlines()[:5]]
     if not report.problems:
         return "\n".join([*lines, f"no findings are left; next: {CALLS.probe(at.path)}"]) + "\n"
@@ -121,12 +124,17 @@ def _sources(report: CheckReport, folder: str) -> dict[str, Source]:
     return found
 
 
-def _diff(text: str) -> list[str]:
-    """The lines of a diff that change something, quoted and cut; context and the names of files are left out."""
-    lines = text.splitlines()
-    names = {at for at, line in enumerate(lines[:-1]) if line[:4] == "--- " and lines[at + 1][:4] == "+++ "}
-    names |= {at + 1 for at in names}
-    changed = [line for at, line in enumerate(lines) if line[:1] in ("+", "-") and at not in names]
+def _diff(text: str, is_own: Callable[[str], bool]) -> list[str]:
+    """The lines of a diff that change something, quoted and cut; those of files elsewhere are left out."""
+    changed: list[str] = []
+    lines, at, shows = text.splitlines(), 0, False
+    while at < len(lines):
+        if lines[at][:4] == "--- " and "".join(lines[at + 1 : at + 2])[:4] == "+++ ":
+            shows = is_own(lines[at][4:].partition(":cell ")[0])
+            at += 2
+            continue
+        changed += [lines[at]] if shows and lines[at][:1] in ("+", "-") else []
+        at += 1
     shown = [f"{line[0]}| {clipped(one_line(line[1:]), LONGEST_LINE)}" for line in changed[:MOST_DIFF_LINES]]
     left = len(changed) - len(shown)
     return [*shown, *([f"and {left} more lines"] if left else [])]

@@ -74,7 +74,8 @@ def links_below_a_folder(folder: Path, kind: str) -> None:
         answer = await agent.call("check")
         assert answer.startswith("lintrain: 1 error."), answer
         assert "link" not in answer, answer
-        await agent.call("fix", path=".", unsafe=True)
+        (inside / "train.py").write_text("import transformers\n")
+        assert "secret" not in await agent.call("fix", path=".", unsafe=True)
 
     talk(inside, conversation)
     assert (folder / "outside.py").read_text() == CODE
