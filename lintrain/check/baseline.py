@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -78,12 +78,13 @@ class Baseline:
         )
         return Baseline(self.file, found)
 
-    def pruned(self, outcome: CheckResult, rules: Iterable[str]) -> Baseline:
-        """What a run of the whole project, in which these rules ran, has found again."""
-        found, enabled = self.of(outcome).counts, frozenset(rules)
+    def pruned(self, outcome: CheckResult, rules_of: Callable[[str], frozenset[str]]) -> Baseline:
+        """What a run of the whole project has found again; `rules_of` returns the rules that ran on a file."""
+        found, folder = self.of(outcome).counts, self.file.resolve().parent
         silent = {self._path(file.path) for file in outcome.files if _is_silent(file)}
+        enabled = {path: rules_of(str(folder / path)) for path in {key.path for key in self.counts}}
         stored = {
-            key: number if key.path in silent or key.rule not in enabled else min(number, found.get(key, 0))
+            key: number if key.path in silent or key.rule not in enabled[key.path] else min(number, found.get(key, 0))
             for key, number in self.counts.items()
         }
         return Baseline(self.file, {key: number for key, number in stored.items() if number})

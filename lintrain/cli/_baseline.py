@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from lintrain.check.baseline import Baseline, may_be_written, read_baseline
@@ -72,8 +73,8 @@ def _project(settings: Settings, file: Path) -> Path:
     return settings.root if settings.file or not file.is_file() else file.resolve().parent
 
 
-def _checked(options: CheckOptions, settings: Settings) -> tuple[CheckResult, frozenset[str]]:
-    """The findings of the whole project, and the rules that ran."""
+def _checked(options: CheckOptions, settings: Settings) -> tuple[CheckResult, Callable[[str], frozenset[str]]]:
+    """The findings of the whole project, and the rules that ran on a file."""
     rules = find_rules()
     outer = with_rules(options, rules, settings)
     found = plan(options, rules, outer, files_of(options, settings))
@@ -83,15 +84,12 @@ def _checked(options: CheckOptions, settings: Settings) -> tuple[CheckResult, fr
     run = CheckRun(request)
     outcome = run.check()
     run.keep()
-    return outcome, everywhere(request)
+    return outcome, partial(rules_of, request)
 
 
-def everywhere(request: CheckRequest) -> frozenset[str]:
-    """The rules that run for every file: a finding of another one may be missing only because its rule did not run."""
-    if request.by_folder is None:
-        return request.selection.names
-    selections = [each.selection for each in request.by_folder.all(request.files)]
-    return request.selection.names.intersection(*(selection.names for selection in selections))
+def rules_of(request: CheckRequest, path: str) -> frozenset[str]:
+    """The rules that the configuration nearest to a file enables."""
+    return request.selection_of(path).names
 
 
 def _summary(before: Baseline, after: Baseline) -> str:
@@ -111,6 +109,6 @@ def remarks(request: CheckRequest, options: CheckOptions, outcome: CheckResult) 
     folder = request.baseline.file.resolve().parent
     if options.changed_since or not any(folder.is_relative_to(os.path.realpath(path)) for path in options.searched):
         return  # a file that was not checked may still have findings in the modules that it imports
-    fixed = request.baseline.total - request.baseline.pruned(outcome, everywhere(request)).total
+    fixed = request.baseline.total - request.baseline.pruned(outcome, partial(rules_of, request)).total
     if fixed:
         yield f"{file} has {count(fixed, 'fixed finding')} (`lintrain baseline --prune` removes them)"
