@@ -129,6 +129,16 @@ def step(name: str) -> dict[str, Any]:
     return dict(found)
 
 
+def add_own_rule(project: Path) -> None:
+    """A rule of the project's own, and a script with what it finds."""
+    command = [sys.executable, "-m", "lintrain", "rules", "new", "no-tracker"]
+    subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    with (project / "pyproject.toml").open("a") as file:
+        file.write('[tool.lintrain]\nrules = ["lint/rules"]\n')
+    tracked = "from transformers import TrainingArguments\nTrainingArguments('out', report_to='none')\n"
+    (project / "tracked.py").write_text(tracked)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "code", "results"),
@@ -136,6 +146,8 @@ def step(name: str) -> dict[str, Any]:
         ({"PATHS": "."}, "1", {"train.py", "notebook.ipynb", "loop.py"}),
         ({"PATHS": "train.py loop.py", "OPTIONS": "--select loop"}, "1", {"loop.py"}),
         ({"PATHS": ".", "CHANGED_SINCE": "HEAD"}, "0", set()),
+        ({"PATHS": ".", "OPTIONS": "--select no-tracker", "TRUST_RULES": "true"}, "1", {"tracked.py"}),
+        ({"PATHS": ".", "OPTIONS": "--select no-tracker", "TRUST_RULES": "false"}, "0", set()),
     ],
 )
 def test_the_action_checks_writes_sarif_and_passes_the_code_on(
@@ -146,9 +158,12 @@ def test_the_action_checks_writes_sarif_and_passes_the_code_on(
     program.chmod(0o755)
     outputs = project / ".git" / "outputs"
     given = {"OPTIONS": "", "CHANGED_SINCE": "", "SARIF_FILE": "out.sarif", **inputs}
+    if "TRUST_RULES" in inputs:
+        add_own_rule(project)
     environment = {
         **os.environ,
         **given,
+        "XDG_DATA_HOME": str(project / ".git" / "data"),
         "LINTRAIN": str(program),
         "GITHUB_OUTPUT": str(outputs),
         "PYTHONPATH": str(ROOT),
