@@ -121,14 +121,16 @@ def test_several_processes_run_own_rules(project: Path) -> None:
     ("setting", "reason"),
     [
         ('["lint/none"]', "lintrain.toml: `rules`: `lint/none` does not exist"),
-        ('["twice"]', "another rule has the name `raw-dataset`"),
+        ('["twice/raw_dataset.py"]', "another rule has the name `raw-dataset`"),
+        ('["twice/undefined_name.py"]', "another rule has the name `undefined-name`"),
     ],
 )
 def test_a_setting_that_names_no_usable_rule_is_an_error(
     project: Path, capsys: pytest.CaptureFixture[str], setting: str, reason: str
 ) -> None:
     (project / "twice").mkdir()
-    (project / "twice" / "raw_dataset.py").write_text("")
+    for name in ("raw_dataset", "undefined_name"):
+        (project / "twice" / f"{name}.py").write_text("")
     (project / "lintrain.toml").write_text(f"rules = {setting}\n")
     assert run([*CHECK]) == 2
     assert reason in capsys.readouterr().err

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from lintrain.builtin import BUILTINS
 from lintrain.cache.folder import is_private, is_safe
 from lintrain.rulebook import RuleFile, RuleFileError, digest_of, load_rules, read_rule
 from lintrain.settings.settings import Settings, UsageError
@@ -61,12 +62,12 @@ def own_rules(settings: Settings, known: Iterable[RuleFile]) -> OwnRules:
     if not settings.rules:
         return OwnRules()
     trusted = trusted_files()
-    stages = {rule.name: rule.path for rule in known}
+    taken = {rule.name: rule.path for rule in known} | {name: Path() for name in BUILTINS}
     rules: list[RuleFile] = []
     untrusted: list[Path] = []
     for path in rule_files(settings):
         name = path.stem.replace("_", "-")
-        if stages.setdefault(name, path) != path:
+        if taken.setdefault(name, path) != path:
             raise UsageError(f"{settings.file}: `rules`: {_shown(path)}: another rule has the name `{name}`")
         digest = _digest(path)
         if digest and trusted.get(os.path.realpath(path)) == digest:

@@ -204,13 +204,11 @@ ADDED = frozenset({"extend_select", "extend_exclude", "rules"})
 def _joined(base: dict[str, object], own: dict[str, object]) -> dict[str, object]:
     joined = {**base, **own}
     for name in base.keys() & own.keys():
-        match base[name], own[name]:
-            case dict() as first, dict() as second:
-                joined[name] = {**cast(dict[str, object], first), **cast(dict[str, object], second)}
-            case list() as first, list() as second if name in ADDED:
-                joined[name] = [*cast(list[object], first), *cast(list[object], second)]
-            case _:
-                pass
+        first, second = base[name], own[name]
+        if isinstance(first, dict) and isinstance(second, dict):
+            joined[name] = {**cast(dict[str, object], first), **cast(dict[str, object], second)}
+        elif name in ADDED:
+            joined[name] = [*cast(list[object], first), *cast(list[object], second)]
     return joined
 
 

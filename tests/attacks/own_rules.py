@@ -16,13 +16,11 @@ from tests.attacks.attack import attack
 from tests.attacks.commands import ROOT, lintrain
 
 HOSTILE = '"""A page."""\nfrom pathlib import Path\nPath({mark!r}).touch()\n'
-COMMANDS = {
-    "check": ("check",),
+COMMANDS = {"check": ("check",), "check-fix": ("check", "--fix"), "explain": ("explain", "hostile")}
+MORE_COMMANDS = {
     "check-settings": ("check", "--show-settings"),
-    "check-fix": ("check", "--fix"),
     "baseline": ("baseline",),
     "rules": ("rules",),
-    "explain": ("explain", "hostile"),
     "list": ("trust", "--list"),
     "revoke": ("trust", "--revoke"),
     "init": ("init", "--dry-run"),
@@ -60,6 +58,12 @@ def untrusted_rule(folder: Path, words: tuple[str, ...]) -> None:
     text = asked(top, folder, *words)
     assert not mark.exists(), text
     assert "Traceback" not in text, text
+
+
+@attack("own-rules-need-trust", cases=MORE_COMMANDS, slow=True)
+def untrusted_rule_in(folder: Path, words: tuple[str, ...]) -> None:
+    """The commands that read less."""
+    untrusted_rule(folder, words)
 
 
 @attack("own-rules-need-trust")
