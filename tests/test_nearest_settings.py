@@ -120,6 +120,18 @@ def test_an_error_in_a_nested_configuration_is_named(project: Path, capsys: pyte
     assert capsys.readouterr().err == f"lintrain: old/lintrain.toml: {reason}\n"
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe[project]", b"[broken", b"#" * (1 << 20) + b"##", None])
+def test_a_nested_project_file_that_is_not_ours_is_no_matter_of_ours(
+    project: Path, ask: Ask, content: bytes | None
+) -> None:
+    file = project / "old" / "pyproject.toml"
+    if content is None:
+        os.mkfifo(file)
+    else:
+        file.write_bytes(content)
+    assert {path for path, _, _ in ask(".")} >= {"old/train.py", "train.py"}
+
+
 def test_a_finding_in_an_imported_module_has_the_settings_of_the_module(project: Path, ask: Ask) -> None:
     body = LOOP.rstrip().replace("\n", "\n    ")
     (project / "old" / "parts.py").write_text(f"def fit(loader):\n    {body}\n")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.bounds import is_within, project_around
-from lintrain.source.reading import read_plain_text
+from lintrain.source.reading import read_plain, read_plain_text
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 OWN_FILES = (".lintrain.toml", "lintrain.toml")
@@ -48,9 +48,22 @@ def load_settings(paths: Iterable[str], config: Path | None = None) -> Settings:
 
 
 def settings_in(folder: Path, names: Collection[str]) -> Settings | None:
-    """The settings that a folder with these files configures; None if it configures none. Raises UsageError."""
-    found = _configuration_in(folder, [name for name in CONFIGURATIONS if name in names])
+    """The settings that a folder with these files configures; None if it configures none. Raises UsageError.
+
+    A repository may hold pyproject.toml files that are broken on purpose: one that does not name lintrain is not read.
+    """
+    present = [name for name in CONFIGURATIONS if name in names]
+    if present == [PROJECT_FILE] and not _names_lintrain(folder / PROJECT_FILE):
+        return None
+    found = _configuration_in(folder, present)
     return None if found is None else _settings(*found)
+
+
+def _names_lintrain(file: Path) -> bool:
+    try:
+        return b"lintrain" in read_plain(file, LARGEST_FILE)
+    except OSError:
+        return False
 
 
 def _configuration_in(folder: Path, names: Iterable[str]) -> tuple[Path, Mapping[str, object]] | None:
