@@ -19,6 +19,7 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.python import is_missing
 from lintrain.source.configuration import Configuration
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -105,7 +106,8 @@ def _judged_by(keys: list[KeywordArgument], pipeline: Pipeline) -> KeywordArgume
     gone = [key for key, state in states if state == "gone"]
     gone = [*(key for key in keys if gone and key not in owners and _is_gone(key, pipeline)), *gone]
     # A file of the project's own script has keys of its own: only a misspelt one is certain there.
-    never = [key for key, state in states if state == "never"]
+    # A key without a value has no effect either way.
+    never = [key for key, state in states if state == "never" and not is_missing(key.argument.value)]
     misspelt = [key for key in never if not takes_others(key.call) or is_misspelt(key, pipeline)]
     later = [key for key, state in states if state == "not_yet"]
     return next(iter([*gone, *later, *misspelt]), None)
@@ -115,10 +117,10 @@ def _is_gone(key: KeywordArgument, pipeline: Pipeline) -> bool:
     return keyword_state(key.call.path, key.name, pipeline.targets).state == "gone"
 
 
-LEAST_ALIKE = 0.9
+LEAST_ALIKE, MOST_LETTERS = 0.9, 2
 
-SCRIPTS_OWN = frozenset({"trl.ScriptArguments", "trl.ModelConfig"})
-"""Classes that a script fills from one file together with its own."""
+SCRIPTS_OWN = frozenset({"trl.ScriptArguments", "trl.ModelConfig", "accelerate.config.deepspeed_config"})
+"""Classes that a script fills from one file together with its own, and sections that keys of others do no harm in."""
 
 
 def takes_others(call: LibraryCall) -> bool:
@@ -130,9 +132,12 @@ def is_misspelt(key: KeywordArgument, pipeline: Pipeline) -> bool:
     """Whether a key differs from a name that the call accepts, and that the file does not have, in a letter or two."""
     from difflib import get_close_matches
 
+    if f"${{{key.name}}}" in pipeline.source.text:
+        return False  # other keys of the file take its value
     known = signature(key.call.path, pipeline.targets)
     names = [each.name for each in known.parameters if each.name not in key.call.arguments] if known else []
-    return bool(get_close_matches(key.name, names, n=1, cutoff=LEAST_ALIKE))
+    near = get_close_matches(key.name, names, n=1, cutoff=LEAST_ALIKE)
+    return bool(near) and abs(len(near[0]) - len(key.name)) <= MOST_LETTERS
 
 
 WITHOUT_ARGUMENTS = {

@@ -40,10 +40,10 @@ def _is_accelerate(section: Section) -> bool:
 def _write_accelerate(program: Program, section: Section) -> None:
     given = [Keyword(each.key, _value(program, each.value), each.location) for each in section.entries]
     program.do(program.call("accelerate.config", section.location, given), section.location)
-    if isinstance(inner := section.get("fsdp_config"), Section):
-        program.do(
-            program.call("accelerate.config.fsdp_config", inner.location, program.keywords(inner)), inner.location
-        )
+    for name in ("fsdp_config", "deepspeed_config"):
+        if isinstance(inner := section.get(name), Section):
+            call = program.call(f"accelerate.config.{name}", inner.location, program.keywords(inner))
+            program.do(call, inner.location)
 
 
 def _is_deepspeed(section: Section) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lintrain.cache.noted import note, note_asked, note_listed
-from lintrain.knowledge.tables import PACKAGES
+from lintrain.knowledge.tables import CONFIGURED_PACKAGES, PACKAGES
 from lintrain.source.reading import read_plain_text
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -157,6 +157,10 @@ class Reader:
             locations = [location for location, first in (("", package), ("src", "src")) if first in self._here]
             if any(_is_file(self.folder / location / package / "__init__.py") for location in locations):
                 yield package
+        # Forks of these tools often lack build files, and bring keys of their own.
+        for package in CONFIGURED_PACKAGES:
+            if package in self._here or ("src" in self._here and _is_folder(self.folder / "src" / package)):
+                yield package
 
     def environment(self) -> Iterator[Statement]:
         """The packages that are installed in the project's own `.venv` or `venv`."""
@@ -209,6 +213,11 @@ def interpreter_folders() -> list[Path]:
 def _is_file(path: Path) -> bool:
     note_asked(path)
     return path.is_file()
+
+
+def _is_folder(path: Path) -> bool:
+    note_asked(path)
+    return path.is_dir()
 
 
 def _names_in(folder: Path, *patterns: str) -> list[str]:

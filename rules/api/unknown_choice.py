@@ -80,7 +80,7 @@ class UnknownChoice(Rule[Claim]):
         if isinstance(value, bool) or not isinstance(value, str | int) or value in choices:
             return []
         near = next(iter(get_close_matches(str(value), [str(each) for each in choices], n=1, cutoff=0.75)), "")
-        if call.path == AXOLOTL and not near:
+        if call.path == AXOLOTL and name != "lr_scheduler" and not near:
             return []  # a plugin may bring others
         shown = ", ".join(f"`{each}`" for each in choices[:MOST_SHOWN]) + (", …" if len(choices) > MOST_SHOWN else "")
         return [

@@ -181,11 +181,8 @@ def _torchtune(tree: PackageTree) -> Callables:
     recipes = "\n".join(text for name, text in tree.sources.items() if name.startswith("recipes"))
     keys = re.findall(r"""\b(?:self\.)?_?cfg(?:\.get\(\s*["']|\.|\[["'])([a-z]\w+)""", recipes)
     yield "torchtune.config", ("*", *_named({*keys, "model", "tokenizer"} - {"get"}).values())
-    modules = [
-        name
-        for name in sorted(tree.packages)
-        if name != "torchtune.config" and name.startswith("torchtune") and "._" not in name
-    ]
+    modules = [name for name in sorted(tree.sources) if name.startswith("torchtune.") and "._" not in name]
+    modules.remove("torchtune.config")
     for module in modules:
         for name in sorted(exports(tree, module).own):
             if not name.startswith("_") and (items := signature_items(tree, module, name)) is not None:
@@ -199,13 +196,15 @@ def accelerate_keys(tree: PackageTree) -> Callables:
     # Keys of older files, which are converted.
     yield "accelerate.config", _by_name(_named({"fp16", "dynamo_backend"}) | fields)
     sources = [source for name, source in tree.sources.items() if name.startswith("accelerate")]
-    for section in ("fsdp_config", "deepspeed_config"):
-        pattern = re.compile(rf"""{section}(?:\.get\(|\[|\.pop\()\s*["'](\w+)["']|["'](fsdp_\w+)["']""")
-        names = {one or other for source in sources for one, other in pattern.findall(source)}
-        read = {name for name in names if (section == "fsdp_config") == name.startswith("fsdp_")}
-        if section == "fsdp_config" and read:
-            yield f"accelerate.config.{section}", _by_name(_named(read))
+    names = {name for source in sources for pair in FSDP_KEY.findall(source) for name in pair if name}
+    yield "accelerate.config.fsdp_config", _by_name(_named(name for name in names if name.startswith("fsdp_")))
+    # What the section holds becomes an option of the launcher.
+    options = re.findall(r'"--([a-z][a-z0-9_]+)"', tree.sources.get("accelerate.commands.launch", ""))
+    written = re.findall(r'deepspeed_config\["(\w+)"\]', tree.sources.get("accelerate.commands.config.cluster", ""))
+    yield "accelerate.config.deepspeed_config", _by_name(_named({*options, *written}))
 
+
+FSDP_KEY = re.compile(r"""fsdp_config(?:\.get\(|\[|\.pop\()\s*["'](\w+)["']|["'](fsdp_\w+)["']""")
 
 CONFIGURED = (
     Configured("axolotl", (0, 5), _axolotl),

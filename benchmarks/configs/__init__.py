@@ -1,0 +1,1 @@
+"""Configuration files of public repositories: what is found in them as they are, and with a mistake put in."""
