@@ -289,6 +289,21 @@ def test_a_comment_suppresses_a_finding(folder: Path, capsys: pytest.CaptureFixt
     assert found(capsys, ".") == []
 
 
+def test_comments_are_found_after_quotes_and_apostrophes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "# it's ours\nname: 'a # b'\nseed_of: \"#\"  # lintrain: ignore[unknown-argument] -- ours\n"
+    (suppression,) = Configuration("a.yaml", AXOLOTL + text).suppressions
+    assert (suppression.rules, suppression.line) == (("unknown-argument",), AXOLOTL.count("\n") + 3)
+
+
+def test_comments_are_added_to_yaml_and_not_to_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    yaml, ds = folder / "a.yaml", folder / "ds.json"
+    yaml.write_text(AXOLOTL + "seed_of: 3\n")
+    ds.write_text(wrong := DEEPSPEED.replace("gradient_clipping", "gradient_clip"))
+    run(["check", "--no-cache", "--add-ignores", "ours", "."])
+    assert yaml.read_text() == AXOLOTL + "seed_of: 3  # lintrain: ignore[unknown-argument] -- ours\n"
+    assert ds.read_text() == wrong
+
+
 def test_a_probe_names_what_starts_a_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.yaml").write_text(AXOLOTL)
     assert run(["probe", "a.yaml"]) == 2

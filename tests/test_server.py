@@ -81,6 +81,25 @@ def test_what_is_typed_is_checked_not_what_is_saved(connect: Connect, tmp_path: 
     assert client.diagnostics(uri, 2) == []
 
 
+CONFIGURATION = """base_model: NousResearch/Meta-Llama-3-8B
+sequence_len: 2048
+micro_batch_sise: 2   # rows
+lora_r: 8
+"""
+
+
+def test_a_training_configuration_is_checked_and_fixed_as_it_is_typed(connect: Connect, tmp_path: Path) -> None:
+    client = connect()
+    uri = client.open(written(tmp_path, "", "run.yaml"), CONFIGURATION, language="yaml")
+    (found,) = client.diagnostics(uri, 1)
+    assert (found["code"], found["range"]) == ("unknown-argument", span(2, 0, 19))
+    (action,) = [each for each in client.actions(uri, found["range"], shown=[found]) if "write" in each["title"]]
+    edits = action["edit"]["changes"][uri]
+    assert applied(CONFIGURATION, edits) == CONFIGURATION.replace("sise", "size")
+    client.change(uri, 2, {"text": "services: {}\n"})
+    assert client.diagnostics(uri, 2) == []
+
+
 def test_places_that_explain_a_finding_are_related(connect: Connect, tmp_path: Path) -> None:
     client = connect(RELATED)
     uri = client.open(written(tmp_path))

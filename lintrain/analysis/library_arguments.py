@@ -70,6 +70,12 @@ def keyword_arguments(pipeline: Pipeline) -> Iterator[KeywordArgument]:
                 yield KeywordArgument(call, name, argument, location)
 
 
+def why_about_keys(pipeline: Pipeline) -> str:
+    """What becomes of a key that its tool does not have; empty for calls of a script."""
+    is_file = isinstance(pipeline.source, Configuration)
+    return "The tool refuses the file, or it ignores the key, and the setting has no effect." if is_file else ""
+
+
 def _keys(pipeline: Pipeline) -> Iterator[KeywordArgument]:
     """The keys of a configuration that nothing takes which it is passed to, each with the call to judge it by.
 

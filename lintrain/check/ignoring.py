@@ -19,6 +19,7 @@ from lintrain.check.result import CheckResult
 from lintrain.check.selection import CheckRequest
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
+from lintrain.source.configuration import Configuration
 from lintrain.source.parsing import parse
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import MARK, Source
@@ -77,7 +78,12 @@ class Comments:
     """Lines that go on in the next one, so that no comment can end them and none can follow."""
 
     def __post_init__(self) -> None:
-        self.open = open_lines(self.source.text)
+        if not isinstance(self.source, Configuration):
+            self.open = open_lines(self.source.text)
+        elif self.source.path.endswith(".json"):
+            self.open = range(len(self.source.lines) + 1)  # JSON has no comments
+        else:
+            self.open = ()
 
     def silence(self, finding: Finding) -> bool:
         """Find the comment's location; false if there is none."""
@@ -116,12 +122,19 @@ class Comments:
             indent = re.match(r"\s*", lines[line - 1])
             lines.insert(line - 1, f"{indent[0] if indent else ''}{self._comment(self.above[line])}")
         after = "\n".join(lines)
-        if not _is_same_code(parse(before), parse(after)):
+        if not _means_the_same(self.source, before, after):
             raise CellsBrokenError("it would change the code")
         return file_bytes(self.source, after, original)
 
     def _comment(self, rules: list[str]) -> str:
         return f"# {MARK} ignore[{', '.join(rules)}] -- {self.reason}"
+
+
+def _means_the_same(source: Source, before: str, after: str) -> bool:
+    """Whether two texts of a file differ in comments and layout only."""
+    if isinstance(source, Configuration):
+        return source.has_content_of(after)
+    return _is_same_code(parse(before), parse(after))
 
 
 def _is_same_code(one: ast.AST, other: ast.AST) -> bool:

@@ -6,13 +6,25 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lintrain.source.source import Source
+from lintrain.source.source import MARK, Source
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from lintrain.configurations.document import Node, Section
     from lintrain.configurations.kinds import Part
     from lintrain.model.fixes import Fix
     from lintrain.source.suppression import Suppression
+
+
+COMMENT = lazy_pattern(r"""(?:^|(?<=\s))#.*|"(?:\\.|[^"\\])*"|(?<![\w)])'[^']*'""")
+
+
+def _comment_alone(line: str) -> str:
+    """A line of YAML with what is before its comment as one word, so that comments are found as in Python."""
+    found = next((each for each in COMMENT.finditer(line) if each[0].startswith("#")), None)
+    code = line if found is None else line[: found.start()]
+    masked = "x" * len(code.rstrip()) + code[len(code.rstrip()) :]
+    return masked + (found[0] if found is not None else "")
 
 
 class Configuration(Source):
@@ -62,6 +74,15 @@ class Configuration(Source):
             part.kind.write(program, part.section)
         return program.module
 
+    def has_content_of(self, text: str) -> bool:
+        """Whether another text has the same keys and values."""
+        from lintrain.configurations.document import NotReadError, plain, read_document
+
+        try:
+            return self.document is not None and plain(read_document(self.path, text)) == plain(self.document)
+        except NotReadError:
+            return False
+
     def takes(self, fix: Fix) -> bool:
         """Whether a fix of the program is one of the file."""
         from lintrain.configurations.editing import can_be_edited
@@ -91,7 +112,12 @@ class Configuration(Source):
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:
         """The suppression comments, which are those of YAML too; JSON has none."""
-        return () if self.path.endswith(".json") else super().suppressions
+        if self.path.endswith(".json") or MARK not in self.text:
+            return ()
+        from lintrain.source.suppression import find_suppressions
+
+        lines = [_comment_alone(line) for line in self.lines]
+        return find_suppressions(self.path, "\n".join(lines), lines)
 
     def forget_tree(self) -> None:
         """Free everything that is derived from the text."""

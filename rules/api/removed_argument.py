@@ -95,6 +95,7 @@ class RemovedArgument(Rule[Claim]):
             keyword.location,
             f"`{name}` was removed after {known.package} {known.last_with} ({target.shown if target else ''})",
             related=reasons,
+            why=library_arguments.why_about_keys(pipeline),
             help=rename.advice if rename is not None else "see the release notes for the replacement",
             subject=name,
             level=library_arguments.level_for(target),

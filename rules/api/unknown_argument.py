@@ -151,6 +151,7 @@ class UnknownArgument(Rule[Claim]):
             keyword.location,
             _message(keyword, known, target),
             related=reasons,
+            why=library_arguments.why_about_keys(pipeline),
             help=f"pass it to `{config.rpartition('.')[2]}`" if belongs_to_config else _help(known, near),
             subject=name,
             level=library_arguments.level_for(target),
