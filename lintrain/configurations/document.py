@@ -131,8 +131,13 @@ def _composed(text: str) -> Any:  # Any: ruamel's nodes have no types
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    class Composer(YAML):
+        def official_plug_ins(self) -> Any:
+            """None: the library looks for them on the disk, for each text."""
+            return []
+
     try:
-        return YAML(typ="rt", pure=True).compose(text)
+        return Composer(typ="rt", pure=True).compose(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         raise NotReadError(str(error.problem or error.context or "not YAML"), line) from error
