@@ -113,8 +113,16 @@ def test_a_failing_metric_is_the_answer_and_shows_its_own_line(tmp_path: Path) -
 
 
 def test_stages_behind_a_failing_one_are_not_reached(tmp_path: Path) -> None:
-    raw = HEAD + REST.replace('tokenized["train"]', 'raw["train"]') + "trainer.train()\n"
-    probed = probe(tmp_path, raw, "--text", "--quiet")
+    collate = """
+calls = []
+def collate(rows):
+    calls.append(rows)
+    if len(calls) == 1:
+        raise ValueError("the first batch")
+    return DataCollatorWithPadding(tokenizer)(rows)
+"""
+    script = HEAD + collate + REST.replace("DataCollatorWithPadding(tokenizer)", "collate") + "trainer.train()\n"
+    probed = probe(tmp_path, script, "--text", "--quiet")
     assert probed.code == 1
     assert "✗ batch" in probed.out
     assert "not reached: forward, backward, step (the batch stage failed)" in probed.out

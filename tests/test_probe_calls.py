@@ -27,6 +27,43 @@ SECOND = """
 second = Trainer(model, TrainingArguments("second", learning_rate=2e-5), train_dataset=tokenized["train"])
 second.train()
 """
+LIGHTNING = """
+import lightning
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Net(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def training_step(self, batch, index):
+        rows, labels = batch
+        return nn.functional.cross_entropy(self.layer(rows), labels)
+    def test_step(self, batch, index):
+        self.log("loss", nn.functional.cross_entropy(self.layer(batch[0]), batch[1]))
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(0, 2, (64,))), batch_size=8, shuffle=True)
+for fold in range(2):
+    trainer = lightning.Trainer(max_epochs=1, limit_val_batches=0)
+    trainer.fit(Net(), loader)
+    assert "loss" in trainer.test(dataloaders=loader)[0]
+"""
+KERAS = """
+import keras
+import numpy as np
+
+rows, labels = np.random.rand(64, 4), np.random.randint(0, 3, 64)
+others = np.random.rand(16, 4), np.random.randint(0, 3, 16)
+for fold in range(2):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    history = model.fit(rows, labels, validation_data=others, batch_size=8, epochs=3, verbose=0)
+    assert len(history.history["val_accuracy"]) == 3
+    model.evaluate(*others, verbose=0)
+"""
 
 
 @pytest.fixture
@@ -49,6 +86,17 @@ def test_every_fold_is_a_run_of_its_own(folder: Path) -> None:
     assert [run["evaluation"]["metric_function_called"] for run in runs] == [True, True]
     assert [failed_in(run) for run in runs] == [[], []]
     assert (probed.code, probed.verdicts) == (0, [])
+
+
+@pytest.mark.parametrize("script", [LIGHTNING, KERAS], ids=["lightning", "keras"])
+def test_folds_of_other_frameworks_are_runs_too(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    probed = probe(folder, script)
+    runs = runs_of(probed)
+    assert [run["call_number"] for run in runs] == [1, 2]
+    assert [stage["status"] for run in runs for stage in run["stages"] if stage["name"] == "step"] == ["passed"] * 2
+    assert not any("ended after" in note for run in runs for note in run["notes"])
+    assert probed.code == 0
 
 
 def test_a_mistake_of_the_second_trainer_is_confirmed_in_its_call(folder: Path) -> None:

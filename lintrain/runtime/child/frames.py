@@ -119,6 +119,17 @@ def function_location(function: Any) -> Location | None:
     return Location(shown(code.co_filename), line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
 
 
+RERUN = "run_from_the_top"
+"""The function of lintrain that a script runs in once more: the frames that called it are those of its earlier run."""
+
+
+def caller_of(frame: FrameType) -> FrameType | None:
+    """The frame that called one; None at the start of the script, also of one that runs again."""
+    caller = frame.f_back
+    is_start = caller is not None and caller.f_code.co_name == RERUN and _is_own_code(caller.f_code)
+    return None if is_start else caller
+
+
 def callers_frame(above: int) -> FrameType | None:
     """The frame so many calls above the one that asks, or None if there are not so many."""
     frame = inspect.currentframe()
@@ -277,7 +288,11 @@ def is_probes_own(error: BaseException) -> bool:
 
 
 def _is_own(step: TracebackType) -> bool:
-    return os.path.realpath(step.tb_frame.f_code.co_filename).startswith(PACKAGE + os.sep)
+    return _is_own_code(step.tb_frame.f_code)
+
+
+def _is_own_code(code: CodeType) -> bool:
+    return os.path.realpath(code.co_filename).startswith(PACKAGE + os.sep)
 
 
 def _message(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import CodeType, TracebackType
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import is_users, shown
+from lintrain.runtime.child.frames import caller_of, is_users, shown
 from lintrain.runtime.child.library import loaded
 
 Line = tuple[CodeType, int]
@@ -30,7 +30,7 @@ def lines_now() -> list[Line]:
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             found.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
+        frame = caller_of(frame)
     return found
 
 
@@ -43,6 +43,15 @@ def statement_now(script: str) -> Location | None:
         for each in (each for each in statements if _holds(each, line)):
             return Location(shown(code.co_filename), each.lineno, 1, each.end_lineno or line, 1)
     return None
+
+
+def is_in_loop() -> bool:
+    """Whether a loop of one of the running functions holds its line, so that the line may run again."""
+    for code, line in lines_now():
+        loops = (node for node in ast.walk(_tree_of(code)) if isinstance(node, ast.For | ast.While))
+        if any(loop.lineno >= code.co_firstlineno and loop.lineno < line and _holds(loop, line) for loop in loops):
+            return True
+    return False
 
 
 def is_behind(error: BaseException, step: list[Line]) -> bool:

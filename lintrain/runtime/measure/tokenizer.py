@@ -10,7 +10,7 @@ import inspect
 from typing import Any
 
 from lintrain.evidence.run import TokenizerEvidence
-from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, users_frame
+from lintrain.runtime.child.frames import caller_of, callers_frame, frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
@@ -68,7 +68,7 @@ def _of_the_script(kind: Any) -> Any | None:
             for value in (*frame.f_locals.values(), *frame.f_globals.values()):
                 if isinstance(value, kind):
                     found[id(value)] = value
-        frame = frame.f_back
+        frame = caller_of(frame)
     return next(iter(found.values())) if len(found) == 1 else None
 
 

@@ -11,6 +11,7 @@ from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.frameworks.trainer.later_calls import trains_again
 
 if TYPE_CHECKING:
     from lintrain.runtime.frameworks.keras.data import Backend
@@ -100,15 +101,39 @@ def _patch_training(session: ProbeSession, trainer: Any, name: str, find_backend
 
         session.measuring = True
         location = frame_location(users_frame(skip=self))
+        follows = name == "fit" and session.may_continue and trains_again("fit", trainer)
+        session.following.enter(location)
         given = {name: value for name, value in bound.arguments.items() if name != "self"}
         try:
             backend = find_backend()
             measure(backend.run(session, self, location, given, f"Model.{name}"), backend)
+            history = _short_history(original, self, given) if follows and session.may_continue else None
+            if history is not None:
+                session.continue_after_call(is_new=True)
+                return history
         except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
             session.on_own_error(error)
         return session.finish()
 
     setattr(trainer, name, train)
+
+
+def _short_history(fit: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
+    """What `fit` returns: of one step of one epoch without callbacks, repeated for every epoch of the script.
+
+    None if this step fails, which the stages would have shown if it were the script's fault.
+    """
+    short = {"epochs": 1, "initial_epoch": 0, "steps_per_epoch": 1, "verbose": 0, "callbacks": None}
+    if given.get("validation_data") is not None:
+        short["validation_steps"] = 1
+    try:
+        history = fit(model, **{**given, **short})
+    except Exception:  # noqa: BLE001 - of a step that only lintrain makes: the probe ends at this call
+        return None
+    epochs = max(1, int(given.get("epochs") or 1) - int(given.get("initial_epoch") or 0))
+    history.epoch = list(range(epochs))
+    history.history = {name: list(values) * epochs for name, values in history.history.items()}
+    return history
 
 
 def _is_compiled(model: Any) -> bool:

@@ -91,7 +91,9 @@ def _guarded(session: ProbeSession, measure: Callable[[Location | None], Any]) -
         return measure(location)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - nothing of the probe may reach the script's own `except:`
+    except BaseException as error:
+        if session.following.is_between:
+            raise  # of an evaluation that is the script's own
         session.on_own_error(error)
     return session.finish()
 

@@ -10,8 +10,9 @@ from typing import Any
 from lintrain.evidence.run import StageName, StageStatus
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import is_users, shown
+from lintrain.runtime.child.frames import caller_of, is_users, shown
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.surroundings import is_in_loop
 from lintrain.runtime.frameworks.lightning.facts import missing_by_shortening
 from lintrain.runtime.frameworks.lightning.guide import callback_of
 from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
@@ -34,10 +35,12 @@ def fit(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> None:
-    """Let `fit` train a few batches and validate on two; the process ends with it."""
+    """Let `fit` train a few batches and validate on two; the process ends with it, unless the script fits again."""
     args, kwargs = _uncompiled(session, args, kwargs)
+    follows = session.may_continue and (is_in_loop() or next(comes_later(("fit",)), None) is not None)
+    session.following.enter(call)
     run, guide = _begin(session, trainer, call, args, kwargs)
-    for later in comes_later(("fit", "test", "predict")):
+    for later in () if follows else comes_later(("fit", "test", "predict")):
         session.note(f"{later} comes later and was not measured")
     without_finders(session, trainer)
     # Lightning calls this between its set-up and its loop: the one place where loaders, optimizers and schedules
@@ -50,7 +53,12 @@ def fit(
         raise
     except BaseException as error:  # noqa: BLE001 - whatever the module, its data or its callbacks raise is the answer
         _fails(run, guide, error)
-    _end(session, run)
+    _close(session, run)
+    if not (follows and session.may_continue):
+        session.finish()
+    trainer.callbacks.remove(guide)
+    del trainer._run_sanity_check
+    session.continue_after_call(is_new=True)
 
 
 def _begin(
@@ -121,12 +129,11 @@ def _fails_in_evaluation(run: LightningRun, guide: Any, error: BaseException) ->
         run.on_error(error, StageName.EVALUATION)
 
 
-def _end(session: ProbeSession, run: LightningRun) -> None:
+def _close(session: ProbeSession, run: LightningRun) -> None:
     # Otherwise nothing was trained and there is nothing to settle.
     if StageName.BATCH in run.statuses:
         session.watch.ends_guided()
     session.watch.close(run)
-    session.finish()
 
 
 def evaluate(
@@ -141,9 +148,13 @@ def evaluate(
     args, kwargs = _uncompiled(session, args, kwargs)
     loop = getattr(trainer, f"{original.__name__}_loop")
     shorten_evaluation(session, loop)
-    # A script may validate before it trains: the training is what the probe is for, and this call only has to be
-    # quick.
-    if next(comes_later(("fit",)), None) is not None:
+    # A script may validate before it trains, and between two trainings: these are what the probe is for, and this call
+    # only has to be quick.
+    if session.following.is_between:
+        # The best checkpoint, which is read by default, was not written.
+        kwargs = {"model": trainer.lightning_module, **kwargs} if not args else kwargs
+        kwargs["ckpt_path"] = None
+    if session.following.is_between or next(comes_later(("fit",)), None) is not None:
         session.measuring = True
         try:
             return original(trainer, *args, **kwargs)
@@ -158,8 +169,8 @@ def evaluate(
         raise
     except BaseException as error:  # noqa: BLE001 - as above
         _fails(run, guide, error)
-    _end(session, run)
-    return None
+    _close(session, run)
+    return session.finish()
 
 
 def _prepare_evaluation(run: LightningRun, guide: Any, loop: Any, setup: Callable[[], None]) -> None:
@@ -196,7 +207,7 @@ def comes_later(methods: tuple[str, ...]) -> Iterator[str]:
                     continue
                 if node.func.attr in methods and node.lineno > frame.f_lineno and "rainer" in ast.unparse(node.func):
                     yield f"`{ast.unparse(node.func)}(…)` at {shown(path)}:{node.lineno}"
-        frame = frame.f_back
+        frame = caller_of(frame)
 
 
 def _tree(path: str) -> ast.Module:

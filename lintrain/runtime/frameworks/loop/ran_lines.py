@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import is_users, shown
+from lintrain.runtime.child.frames import caller_of, is_users, shown
 from lintrain.runtime.child.given import parsed
 
 MOST_LINES = 5_000
@@ -47,7 +47,7 @@ class RanLines:
                 self._starts[frame.f_code] = frame.f_lineno
                 self._ran.setdefault(frame.f_code, set()).add(frame.f_lineno)
                 frame.f_trace = self._on_line
-            frame = frame.f_back
+            frame = caller_of(frame)
         sys.settrace(self._on_call)
 
     def stop(self) -> None:

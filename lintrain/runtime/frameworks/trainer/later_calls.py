@@ -10,7 +10,8 @@ from types import FrameType
 from typing import Any, cast
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import characters, is_users, shown, spot
+from lintrain.runtime.child.frames import caller_of, characters, is_users, shown, spot
+from lintrain.runtime.child.surroundings import is_in_loop
 
 ARGUMENTS = {"predict": "test_dataset", "evaluate": "eval_dataset"}
 NOTHING = object()
@@ -22,7 +23,7 @@ def later_datasets(trainer: Any) -> Iterator[tuple[str, Any, Location]]:
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             yield from _of_frame(frame, trainer)
-        frame = frame.f_back
+        frame = caller_of(frame)
 
 
 def calls_later(owner: Any, method: str) -> Location | None:
@@ -38,7 +39,7 @@ def calls_later(owner: Any, method: str) -> Location | None:
                             return _location(node, frame)
                     case _:
                         pass
-        frame = frame.f_back
+        frame = caller_of(frame)
     return None
 
 
@@ -61,40 +62,38 @@ def later_trainings() -> Iterator[str]:
         if is_users(frame.f_code.co_filename):
             path = frame.f_code.co_filename
             yield from (spot(path, line) for line in _trainings(_tree(frame), frame.f_lineno))
-        frame = frame.f_back
+        frame = caller_of(frame)
 
 
-def trains_again(trainer: Any) -> bool:
-    """Whether the script may train once more: in a loop around the running lines, or below them."""
+def trains_again(method: str, kind: type) -> bool:
+    """Whether the script may train once more: in a loop around the running lines, or below them.
+
+    Below: `method` of an object of this kind, a trainer that is made there, or the backward pass of a loop.
+    """
+    if is_in_loop():
+        return True
     frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             tree, names = _tree(frame), {**frame.f_globals, **frame.f_locals}
-            if _is_in_loop(tree, frame) or next(_trainings(tree, frame.f_lineno), None) is not None:
+            if next(_trainings(tree, frame.f_lineno), None) is not None:
                 return True
-            if any(_trains(node, names, type(trainer)) for node in ast.walk(tree) if _is_below(node, frame)):
+            if any(_trains(node, names, method, kind) for node in ast.walk(tree) if _is_below(node, frame)):
                 return True
-        frame = frame.f_back
+        frame = caller_of(frame)
     return False
-
-
-def _is_in_loop(tree: ast.Module, frame: FrameType) -> bool:
-    """Whether a loop of a frame's own function holds its line."""
-    line, first = frame.f_lineno, frame.f_code.co_firstlineno
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While) and node.lineno >= first]
-    return any(loop.lineno < line <= (loop.end_lineno or loop.lineno) for loop in loops)
 
 
 def _is_below(node: ast.AST, frame: FrameType) -> bool:
     return getattr(node, "lineno", 0) > frame.f_lineno
 
 
-def _trains(node: ast.AST, names: Mapping[str, Any], kind: type) -> bool:
-    """Whether a node trains: `train` of a trainer that exists, or the backward pass of a loop."""
+def _trains(node: ast.AST, names: Mapping[str, Any], method: str, kind: type) -> bool:
+    """Whether a node trains: a method of an object that exists, or the backward pass of a loop."""
     match node:
         case ast.Call(func=ast.Attribute(attr="backward")):
             return True
-        case ast.Call(func=ast.Attribute(value=value, attr="train")):
+        case ast.Call(func=ast.Attribute(value=value, attr=attribute)) if attribute == method:
             return isinstance(look_up(value, names), kind)
         case _:
             return False

@@ -172,7 +172,7 @@ def _measured(
     from lintrain.runtime.frameworks.trainer.later_calls import trains_again
     from lintrain.runtime.frameworks.trainer.stages import measure
 
-    follows = entry == "train" and session.may_continue and trains_again(trainer)
+    follows = entry == "train" and session.may_continue and trains_again("train", type(trainer))
     is_new = session.following.enter(location)
     run = measure(session, trainer, entry, location, args, kwargs, is_followed=follows, is_new=is_new)
     if not (follows and session.may_continue):
