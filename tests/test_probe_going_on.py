@@ -13,7 +13,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.going_on import Repaired, compiled
 from lintrain.runtime.parent.going_on import comes_further
 from lintrain.verdicts.repairs import original_lines
-from tests.support.probing import Probed, probe
+from tests.support.probing import HEAD, REST, Probed, probe
 
 LOOP = """
 import torch
@@ -57,6 +57,19 @@ model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="s
 model.compile(optimizer=keras.optimizers.Adam(lr=1e-3), loss="sparse_categorical_crossentropy")
 model.fit(np.random.rand(64, 4), np.random.randint(0, 3, 64), batch_size=8, epochs=2)
 """
+MODEL = 'AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3)'
+NO_FIX_KNOWN = (
+    HEAD
+    + "from sklearn.metrics import accuracy_score\nfrom transformers import default_data_collator\n"
+    + "collate = [default_data_collator][0]\n"
+    + REST.replace(MODEL, f"eval({MODEL.replace(', num_labels=3', '')!r})")
+    .replace("DataCollatorWithPadding(tokenizer)", "collate")
+    .replace(
+        "float((np.argmax(prediction.predictions, axis=-1) == prediction.label_ids).mean())",
+        "accuracy_score(prediction.label_ids, prediction.predictions)",
+    )
+    + "trainer.train()\n"
+)
 
 
 def runs_of(probed: Probed) -> list[dict[str, Any]]:
@@ -109,6 +122,19 @@ def test_the_report_shows_what_was_tried_between_the_stages(folder: Path) -> Non
     assert "\n    tried   train.py:8: add `from torch.utils.data import " in text
     assert text.index("NameError") < text.index("tried") < text.index("✓ step")
     assert "the script's file is unchanged: fixes are tried in memory" in text
+
+
+def test_a_stand_in_takes_the_place_of_what_fails_where_no_fix_is_known(folder: Path, assets: Path) -> None:
+    probed = probe(folder, NO_FIX_KNOWN)
+    *_, last = runs = runs_of(probed)
+    tried = [repair["text"] for repair in last["repairs"] if repair["rule"] == "stand-in"]
+    assert tried == ["a collator that pads", "a head of 3 outputs", "the class with the highest score for the metric"]
+    assert set(stages_of(last).values()) == {"passed"}
+    outcomes = {rule: outcome for rule, _, outcome in probed.verdicts}
+    assert outcomes["unpadded-batch"] == "confirmed"
+    failing = [next((name for name, status in stages_of(run).items() if status == "failed"), "") for run in runs]
+    assert failing == ["batch", "forward", "evaluation", ""]
+    assert "refuted" not in outcomes.values()
 
 
 def test_fix_writes_the_fixes_that_a_run_was_made_with(folder: Path) -> None:

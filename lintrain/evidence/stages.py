@@ -160,9 +160,16 @@ class Failure:
         return any(text in f"{self.type}: {self.message}" for text in texts)
 
 
+STAND_IN = "stand-in"
+"""In place of the rule of a repair that is no fix: something that the probe put in place of what failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What a probe changed in the script's text to go on after a failing stage: the fix of a confirmed finding."""
+    """What a probe changed in the script's text to go on after a failing stage: the fix of a confirmed finding.
+
+    If no fix was known, a stand-in for the part that failed.
+    """
 
     rule: str
     text: str

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lintrain.builtin import UndefinedName
-from lintrain.evidence.run import Evidence, Failure
+from lintrain.evidence.run import Evidence, Failure, Repair
+from lintrain.evidence.stages import STAND_IN
 from lintrain.model.claims import restored_claim
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
@@ -85,6 +86,8 @@ def _with_repairs(verdict: Verdict, run: Evidence) -> Verdict:
     """A verdict that says in which training call it was measured, and with what the script was repaired."""
     if verdict.outcome is Outcome.INCONCLUSIVE or not (run.repairs or run.call_number > 1):
         return verdict
+    if verdict.outcome is Outcome.REFUTED and any(repair.rule == STAND_IN for repair in run.repairs):
+        return Verdict.inconclusive(f"it was measured only {repaired_with(run)}")
     call = f"in training call {run.call_number}" if run.call_number > 1 else ""
     under = ", ".join(filter(None, (call, repaired_with(run) if run.repairs else "")))
     return replace(verdict, reason=f"{verdict.reason} ({under})")
@@ -92,11 +95,18 @@ def _with_repairs(verdict: Verdict, run: Evidence) -> Verdict:
 
 def repaired_with(run: Evidence) -> str:
     """The repairs of a run in a few words: "with `num_labels=3` in line 20"."""
-    lines = sorted({repair.location.line for repair in run.repairs})
-    if len(run.repairs) == 1:
-        return f"with {run.repairs[0].code} in line {lines[0]}"
+    stand_ins = [repair.text for repair in run.repairs if repair.rule == STAND_IN]
+    fixes = [repair for repair in run.repairs if repair.rule != STAND_IN]
+    parts = [*([_fixed_lines(fixes)] if fixes else []), *stand_ins]
+    return f"with {' and '.join(parts)}"
+
+
+def _fixed_lines(fixes: Sequence[Repair]) -> str:
+    lines = sorted({fix.location.line for fix in fixes})
+    if len(fixes) == 1:
+        return f"{fixes[0].code} in line {lines[0]}"
     *others, last = map(str, lines)
-    return f"with lines {', '.join(others)} and {last} repaired" if others else f"with line {last} repaired"
+    return f"lines {', '.join(others)} and {last} repaired" if others else f"line {last} repaired"
 
 
 def _verdicts(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> list[Verdict]:

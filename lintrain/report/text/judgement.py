@@ -65,11 +65,20 @@ def judgement_text(judgement: Judgement, style: Style) -> str:
     if notes := list(note_lines(record.ending.notes, style)):
         blocks.append("\n".join(notes))
     for group in groups:
-        for run in (each for each in group if each.failure):
+        for run in _failing_otherwise(group):
             is_brief = run not in (group[0], group[-1])
             blocks.append("\n".join(failure_lines(run, style, find_source, is_brief=is_brief)))
     blocks += full(judgement.judged, find_source, style)
     return style.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
+
+
+def _failing_otherwise(runs: Sequence[Evidence]) -> list[Evidence]:
+    """The runs that fail, each error once: a repair may be about something else than what fails first."""
+    found: dict[object, Evidence] = {}
+    for run in runs:
+        if run.failure is not None:
+            found.setdefault((run.failure.type, run.failure.message, run.failure.location), run)
+    return list(found.values())
 
 
 def attempts_of(runs: Sequence[Evidence]) -> list[list[Evidence]]:

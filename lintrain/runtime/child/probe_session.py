@@ -255,6 +255,15 @@ class ProbeSession:
             self.run_again(error)
         self._end(EndingKind.MEASURED, "")
 
+    def try_repairs(self) -> bool:
+        """After a failing stage, run again with repairs; whether none is known, so that stand-ins may be tried."""
+        if not (self._has_failed and self._may_run_again()):
+            return False
+        self._measure_the_rest()
+        self.run_again()
+        self._questions = None  # the text alone does not come as far as with stand-ins
+        return True
+
     @property
     def may_continue(self) -> bool:
         """Whether the script may continue after the present call, once that is measured without an error."""

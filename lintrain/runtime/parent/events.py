@@ -20,8 +20,8 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
-from lintrain.evidence.run import Evidence
-from lintrain.evidence.stages import ALWAYS_MEASURED, EndingKind, StageStatus
+from lintrain.evidence.run import Evidence, Repair
+from lintrain.evidence.stages import ALWAYS_MEASURED, STAND_IN, EndingKind, StageStatus
 from lintrain.runtime.child.channel import EVENTS, KEY_BYTES, derived_key, leave_key, signature
 from lintrain.runtime.parent.pass_request import EXTRAS
 
@@ -51,6 +51,7 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "asks": {},
     "attempt": {},
     "call": {},
+    "stand-in": {"text": str},
     "end": {"kind": str, "reason": str, "notes": list, "files": list},
 }
 """What each kind of event has to hold; what the evidence in it holds is validated when it is assembled."""
@@ -183,15 +184,20 @@ class UnknownFieldError(Exception):
 
 
 MOST_RUNS = 128
+LONGEST_STAND_IN = 100
 BEFORE_IT = "the script ended before it"
 """Why an attempt that failed did not reach a stage."""
 
 
 class _Run:
-    """The evidence of one training call in one attempt to run the script, growing; `attempt` counts from 0."""
+    """The evidence of one training call in one attempt to run the script, growing; `attempt` counts from 0.
 
-    def __init__(self, attempt: int) -> None:
+    `stand_ins` are what the process put in place of parts that failed in earlier runs of the call.
+    """
+
+    def __init__(self, attempt: int, stand_ins: tuple[str, ...] = ()) -> None:
         self.attempt = attempt
+        self.stand_ins = stand_ins
         self.values: dict[str, Any] = {}
         self.stages: dict[str, dict[str, Any]] = {}
         self.running: str | None = None
@@ -227,6 +233,8 @@ class Assembly:
                 self._begin(latest.attempt + 1)
             case "call":
                 self._begin(latest.attempt)
+            case "stand-in":
+                self._begin(latest.attempt, (*latest.stand_ins, event["text"][:LONGEST_STAND_IN]))
             case "end" if event["kind"] == EndingKind.ELSEWHERE and self.reached_a_run:
                 pass  # other training of the script during the measured run
             case "end":
@@ -234,10 +242,10 @@ class Assembly:
             case _:
                 pass
 
-    def _begin(self, attempt: int) -> None:
+    def _begin(self, attempt: int, stand_ins: tuple[str, ...] = ()) -> None:
         if len(self._runs) == MOST_RUNS:
             raise UntrustworthyError(f"more than {MOST_RUNS} runs were sent")
-        self._runs.append(_Run(attempt))
+        self._runs.append(_Run(attempt, stand_ins))
 
     def _take_end(self, event: Event) -> None:
         self.end = event
@@ -264,7 +272,7 @@ class Assembly:
         return self._evidence(self._runs[0], stopped)
 
     def runs(self, stopped: str) -> tuple[tuple[int, Evidence], ...]:
-        """Every run with the number of its attempt; raises as `evidence` does."""
+        """Every run with the number of its attempt, its stand-ins among its repairs; raises as `evidence` does."""
         last = self._runs[-1]
         return tuple(
             (run.attempt, self._evidence(run, stopped if run is last else BEFORE_IT))
@@ -284,7 +292,8 @@ class Assembly:
             evidence = TypeAdapter(Evidence).validate_python(values)
         except (ValidationError, RecursionError) as error:
             raise UntrustworthyError(f"the values are not valid evidence ({_first_problem(error)})") from error
-        return self._with_note_of(run.values.keys() - known, evidence)
+        stand_ins = tuple(Repair(STAND_IN, text, evidence.location) for text in run.stand_ins)
+        return self._with_note_of(run.values.keys() - known, replace(evidence, repairs=stand_ins))
 
     def _with_note_of(self, unknown: set[str], evidence: Evidence) -> Evidence:
         """Add a note that names unknown fields: their measurements are lost."""

@@ -58,14 +58,15 @@ class Answers:
         """The evidence of each attempt that came further than the one before; raises UntrustworthyError."""
         kept: list[Evidence] = []
         for attempt, numbered in groupby(assembly.runs(stopped), key=itemgetter(0)):
-            found = [replace(run, repairs=self._repairs[attempt]) for _, run in numbered]
-            if not kept or comes_further(found[-1], kept[-1]):
-                kept += found
+            found = [replace(run, repairs=(*self._repairs[attempt], *run.repairs)) for _, run in numbered]
+            came_further = [run for at, run in enumerate(found) if not at or _comes_with(run, found[at - 1])]
+            if not kept or comes_further(came_further[-1], kept[-1]):
+                kept += came_further
         return tuple(kept)
 
     def ending(self, runs: Sequence[Evidence], ending: Ending) -> Ending:
         """How the last of these runs ended: that of a later attempt, which brought nothing new, does not count."""
-        if len(self._repairs) == 1 or not runs or runs[-1].repairs == self._repairs[-1]:
+        if len(self._repairs) == 1 or not runs or set(runs[-1].repairs) >= set(self._repairs[-1]):
             return ending
         failed = runs[-1].failed_stage
         if failed is None or failed.failure is None or failed.name not in BEFORE_TRAINING:
@@ -108,6 +109,11 @@ class Answers:
             raise UntrustworthyError("answered its own question") from None
         with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
             opened.write(json.dumps(answer) + "\n")
+
+
+def _comes_with(run: Evidence, before: Evidence) -> bool:
+    """Whether a later run of an attempt counts: another call, or one that a stand-in brought further."""
+    return run.call_number != before.call_number or comes_further(run, before)
 
 
 def comes_further(run: Evidence, before: Evidence) -> bool:

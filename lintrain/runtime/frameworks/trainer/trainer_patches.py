@@ -175,12 +175,30 @@ def _measured(
     follows = entry == "train" and session.may_continue and trains_again("train", type(trainer))
     is_new = session.following.enter(location)
     run = measure(session, trainer, entry, location, args, kwargs, is_followed=follows, is_new=is_new)
+    _with_stand_ins(session, run, lambda: measure(session, trainer, entry, location, args, kwargs))
     if not (follows and session.may_continue):
         return None
     trainer.__dict__["lintrain_run"] = run
     output = train_output(run)
     session.continue_after_call(is_new=is_new)
     return output
+
+
+MOST_STAND_INS = 3
+
+
+def _with_stand_ins(session: ProbeSession, run: TrainerRun, measure: Callable[[], TrainerRun]) -> None:
+    """Measure a call that failed once more, with stand-ins for what failed, unless the text can be repaired."""
+    if not session.try_repairs():
+        return
+    from lintrain.runtime.frameworks.trainer.stand_ins import put_stand_in
+
+    for _ in range(MOST_STAND_INS):
+        text = put_stand_in(run)
+        if text is None:
+            return
+        session.channel.send("stand-in", text=text)
+        run = measure()
 
 
 def _after_training(
