@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lintrain.api.probing import probe_path
 from lintrain.evidence.run import Evidence, Failure, Repair, Stage, StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.going_on import Repaired, compiled
@@ -135,6 +136,12 @@ def test_a_stand_in_takes_the_place_of_what_fails_where_no_fix_is_known(folder: 
     failing = [next((name for name, status in stages_of(run).items() if status == "failed"), "") for run in runs]
     assert failing == ["batch", "forward", "evaluation", ""]
     assert "refuted" not in outcomes.values()
+
+
+def test_a_program_gets_the_mistakes_behind_the_first_one_too(folder: Path) -> None:
+    (folder / "train.py").write_text(LOOP)
+    report = probe_path(folder / "train.py")
+    assert [finding.rule for finding in report.findings] == ["undefined-name", "missing-zero-grad"]
 
 
 def test_fix_writes_the_fixes_that_a_run_was_made_with(folder: Path) -> None:

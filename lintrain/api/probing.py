@@ -33,6 +33,7 @@ from lintrain.runtime.parent.launcher import Bounds
 from lintrain.runtime.parent.pass_request import OVERFIT_STEPS, read_extras
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.verdicts.judgement import judge_record
+from lintrain.verdicts.repairs import Repairs
 from lintrain.verdicts.static_findings import check_script
 
 Measure = Callable[[InProcessSession, Location | None], None]
@@ -168,7 +169,9 @@ def probe_path(
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such script")
     static = check_script(str(path), select, ignore)
-    wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, Bounds(timeout, None), offline=offline)
+    repairs = Repairs(str(path), lambda: static)
+    bounds = Bounds(timeout, None)
+    wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, bounds, offline=offline, choose_repairs=repairs)
     record = probe_script(wanted, _ignore)
     record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
     return Report(judge_record(record, static))

@@ -13,8 +13,11 @@ from lintrain.evidence.run import Evidence, Repair
 from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
+from lintrain.rulebook import RuleFileError
 from lintrain.runtime.parent.going_on import RepairedText
 from lintrain.runtime.parent.record import SCHEMA, Record
+from lintrain.settings.settings import UsageError
+from lintrain.source.discovery import MissingPathError
 from lintrain.source.source import Source
 from lintrain.source.writing import editable_text
 from lintrain.verdicts.judgement import judge_record
@@ -39,7 +42,10 @@ class Repairs:
 
     def __call__(self, runs: Sequence[Evidence]) -> RepairedText | None:
         """The text with the fixes of all that is confirmed; None if no fix is new."""
-        static = self._checked()
+        try:
+            static = self._checked()
+        except (UsageError, MissingPathError, RuleFileError):
+            return None  # raised again where the findings are needed
         source = static.sources.get(self._script)
         # The lines of a notebook are those of its cells, which start elsewhere after an edit.
         if source is None or source.notebook is not None:

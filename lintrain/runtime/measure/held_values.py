@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import characters, is_users, shown, users_frame
+from lintrain.runtime.child.frames import caller_of, characters, is_users, shown, users_frame
 from lintrain.runtime.child.given import parsed, value_in
 from lintrain.runtime.child.library import library
 
@@ -130,7 +130,7 @@ def _users_frames() -> Iterator[FrameType]:
         if is_users(frame.f_code.co_filename):
             count += 1
             yield frame
-        frame = frame.f_back
+        frame = caller_of(frame)
 
 
 def _assignment(frame: FrameType, name: str) -> ast.stmt | None:

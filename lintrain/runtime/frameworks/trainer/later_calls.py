@@ -51,7 +51,7 @@ def evaluates_itself() -> Location | None:
             for node in ast.walk(_tree(frame)):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ARGUMENTS:
                     return _location(node, frame)
-        frame = frame.f_back
+        frame = caller_of(frame)
     return None
 
 
