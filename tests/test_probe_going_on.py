@@ -12,6 +12,7 @@ from lintrain.api.probing import probe_path
 from lintrain.evidence.run import Evidence, Failure, Repair, Stage, StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.going_on import Repaired, compiled
+from lintrain.runtime.measure.objects.objects import Objects
 from lintrain.runtime.parent.going_on import comes_further
 from lintrain.verdicts.repairs import original_lines
 from tests.support.probing import HEAD, REST, Probed, probe
@@ -231,3 +232,14 @@ def test_a_run_shows_nothing_about_a_finding_that_was_repaired() -> None:
     assert run.is_repaired("unpadded-batch", place)
     assert not run.is_repaired("raw-dataset", place)
     assert run.repairs[0].code == "`padding=True`"
+
+
+def test_objects_of_an_earlier_run_are_not_those_of_the_next() -> None:
+    made, forgotten = ["earlier"], list[str]()
+    objects = Objects()
+    objects.add("splits", lambda _: list(made))
+    objects.add("moved", lambda _: list(made), lambda: forgotten.append("moved"))
+    objects.start_over()
+    made.append("later")
+    assert [str(each) for each in objects.evidence(forgotten.append, is_measured=True).splits] == ["later"]
+    assert forgotten == ["moved"]

@@ -299,12 +299,12 @@ class ProbeSession:
         self.following.start_over(measures_again=self._tries_fixes)
         self.started = time.perf_counter()
         self.measuring = self._has_failed = False
-        self.construction_error = self.construction_location = None
-        self.reproducer = None  # the first error is what the user sees without lintrain
+        # What is reproduced is the first error, which the user sees without lintrain.
+        self.construction_error = self.construction_location = self.reproducer = None
         self.conflicts, self.tokenizers, self.launcher = {}, {}, ""
         self.state_loads.clear()
-        if self.watch is not None:
-            self.watch.start_over()
+        for each in (self.objects, self.origins, *filter(None, [self.watch])):
+            each.start_over()
 
     def restart(self, reason: str) -> NoReturn:
         """End this process because a shortcut turned out to be unsound; the parent starts a pass without it."""

@@ -89,6 +89,12 @@ class Models:
             moved.is_held = module is not None
             moved.trains |= module is not None and any(id(weight) in trained for weight in module.parameters())
 
+    def forget(self) -> None:
+        """The script runs again: a model of its earlier run, which may still be held, is not beside the new one."""
+        self._moved.clear()
+        self._gone.clear()
+        self._steps = 0
+
     def evidence(self) -> list[MovedModel]:
         """What became of each."""
         moved = [*self._gone, *self._moved.values()]
@@ -103,7 +109,7 @@ class Models:
 def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Watch the moves and the calls of modules."""
     models = Models(session)
-    session.objects.add("moved", lambda _: models.evidence())
+    session.objects.add("moved", lambda _: models.evidence(), models.forget)
     hooks.add("torch.nn.modules.module", lambda module: _hook(models, session.origins, module.Module))
     hooks.add("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(models.on_step_end))
 

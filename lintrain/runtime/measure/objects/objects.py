@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -21,17 +22,31 @@ class Objects:
 
     def __init__(self) -> None:
         self._readers: dict[str, Read] = {}
+        self._forget: dict[str, Callable[[], None]] = {}
+        self._earlier: dict[str, int] = {}
 
-    def add(self, kind: str, read: Read) -> None:
-        """Read a field of `ObjectEvidence` by `read`; its argument says whether a training was measured to its end."""
+    def add(self, kind: str, read: Read, forget: Callable[[], None] | None = None) -> None:
+        """Read a field of `ObjectEvidence` by `read`; its argument says whether a training was measured to its end.
+
+        `forget` is called when the script runs again; a list without it only grows.
+        """
         self._readers[kind] = read
+        if forget is not None:
+            self._forget[kind] = forget
+
+    def start_over(self) -> None:
+        """The script runs again: what it made until now belongs to its earlier run, and comes first in each list."""
+        for kind, read in self._readers.items():
+            with contextlib.suppress(Exception):  # the objects of a script may raise anything
+                self._forget.get(kind, lambda: None)()
+                self._earlier[kind] = len(read(False))
 
     def evidence(self, note: Callable[[str], None], *, is_measured: bool) -> ObjectEvidence:
         """Everything that is known by now."""
         found: dict[str, Any] = {}
         for kind, read in self._readers.items():
             try:
-                found[kind] = tuple(read(is_measured)[:MOST])
+                found[kind] = tuple(read(is_measured)[self._earlier.get(kind, 0) :][:MOST])
             except Exception as error:  # noqa: BLE001 - the final event is sent whatever the script's objects raise
                 note(f"the script's {kind} could not be measured: {type(error).__name__}: {error}")
         return ObjectEvidence(**found)
@@ -49,6 +64,12 @@ class Origins:
         self.encodings: Counter[tuple[int, Location]] = Counter()
         self.silent: Location | None = None
         self.adapter: Location | None = None
+
+    def start_over(self) -> None:
+        """The script runs again: nothing is known of its objects yet."""
+        self._locations.clear()
+        self.encodings.clear()
+        self.silent = None
 
     def note(self, made: Any) -> None:
         """An object is made now: by the user's line that called its class, or the library that makes it."""
