@@ -125,6 +125,15 @@ def test_values_that_were_not_measured_leave_causes_likely_in_order() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "first"), [(600, 512, "the input has more token"), (6, 5, "two tensors of size 6 an")]
+)
+def test_sizes_of_a_traceback_alone_are_explained_by_what_is_likely(one: int, other: int, first: str) -> None:
+    text = f"The size of tensor a ({one}) must match the size of tensor b ({other}) at non-singleton dimension 1"
+    found = explain(Failure("RuntimeError", text, None))
+    assert (found.is_certain, found.cause[:24]) == (False, first)
+
+
 def test_an_unknown_error_has_its_facts_and_no_cause() -> None:
     found = explain(Failure("RuntimeError", "something else", None))
     assert (found.kind, found.cause, found.bug) == ("", "", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 from lintrain.evidence.stages import GivenValue
@@ -9,6 +10,9 @@ from lintrain.verdicts.endings.kinds import Answer, Raised
 from lintrain.verdicts.endings.script_conditions import in_keras, written_values
 
 LOSSES = ("cross_entropy", "nll_loss")
+
+USUAL_POSITIONS = frozenset({128, 256, 512, 514, 1024, 1026, 2048, 4096, 4098, 8192})
+"""How many positions models of text have; those of RoBERTa, BART and Longformer count two more."""
 
 
 def _ids_and_rows(raised: Raised) -> tuple[GivenValue, int] | None:
@@ -203,6 +207,29 @@ def are_not_finite(raised: Raised) -> Answer:
 def not_in_keras(raised: Raised) -> Answer:
     """The user's own code, not a loss of Keras."""
     return "keras." not in raised.failure.raised_in and written_values(raised)
+
+
+def positions_added(raised: Raised) -> Answer:
+    """A table of positions is added to an input with more tokens."""
+    sizes = raised.number("one"), raised.number("other")
+    if not raised.was_measured and not raised.failure.raised_in:
+        return None if min(sizes) in USUAL_POSITIONS else False
+    if "transformers.models" in raised.failure.raised_in:
+        return "position" in " ".join(raised.failure.frames[-1:]).lower()
+    table = next((each for each in raised.written_as("tensor") if _is_of_positions(each, min(sizes))), None)
+    return table is not None and f"`{table.name}` is {table.summary}"
+
+
+def _is_of_positions(value: GivenValue, rows: int) -> bool:
+    words = re.split(r"[^a-z]+", value.name.lower())
+    return rows in (value.shape or ()) and any(word == "pe" or word.startswith("pos") for word in words)
+
+
+def other_sizes(raised: Raised) -> Answer:
+    """Sizes that do not fit in the user's own code; a traceback alone does not tell why."""
+    if not raised.was_measured and not raised.failure.raised_in:
+        return None
+    return not positions_added(raised) and not_in_keras(raised)
 
 
 def not_in_a_library(raised: Raised) -> Answer:
