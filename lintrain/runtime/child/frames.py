@@ -52,6 +52,8 @@ def library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders.update(site.getsitepackages(), [site.getusersitepackages(), PACKAGE])
+    # A `.pth` file or PYTHONPATH may add the packages of another environment.
+    folders.update(path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages"))
     return tuple(os.path.realpath(folder) + os.sep for folder in folders)
 
 

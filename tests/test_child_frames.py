@@ -1,0 +1,25 @@
+"""Which files a probe takes for the user's own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lintrain.runtime.child import frames
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> None:
+    frames.library_folders.cache_clear()
+    frames.is_users.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["site-packages", "dist-packages"])
+def test_packages_of_another_environment_are_no_user_code(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / name), str(tmp_path / "mine")])
+    assert not frames.is_users(str(tmp_path / name / "torch" / "nn.py"))
+    assert frames.is_users(str(tmp_path / "mine" / "net.py"))
