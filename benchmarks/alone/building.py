@@ -67,8 +67,6 @@ def put_together(source: str, edits: Sequence[Edit], start: str = "", end: str =
 
     add(start, None)
     by_first = {edit.span.first: edit for edit in edits}
-    if 0 in by_first:
-        add(by_first[0].text, None)
     number, originals = 1, source.splitlines()
     while number <= len(originals):
         edit = by_first.get(number)

@@ -43,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Lines of the source that another text replaces; `0` is the place above the first."""
+    """Lines of the source that another text replaces."""
 
     span: Span
     text: str
