@@ -17,7 +17,7 @@ from lintrain.rulebook import load_rules
 
 RECIPES = read_recipes()
 POSTS = [recipe for recipe in RECIPES if recipe.name.startswith("posts/")]
-SOURCE = "one\ntwo\nthree\nfour\n"
+SOURCE = "one\ntwo\nthree\n\nfour\n"
 
 
 def recipe(name: str = "posts/some", true: str = "", *places: Span) -> Recipe:
@@ -66,11 +66,11 @@ def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_lines_know_where_they_come_from() -> None:
     edits = (Edit(Span(2, 3), "new\nlines"),)
     written = put_together(SOURCE, edits, "start\n", "end  # <- here\n", "  ")
-    assert written.lines == ("start", "  one", "  new", "  lines", "  four", "end")
-    assert [written.is_right(line, line, [Span(2, 2)]) for line in range(1, 7)] == [
+    assert written.lines == ("start", "  one", "  new", "  lines", "", "  four", "end")
+    assert [written.is_right(line, line, [Span(2, 2)]) for line in range(1, 8)] == [
         *(False, False),
         *(True, True),
-        *(False, True),
+        *(False, False, True),
     ]
 
 

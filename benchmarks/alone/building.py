@@ -59,13 +59,14 @@ def put_together(source: str, edits: Sequence[Edit], start: str = "", end: str =
     marked: set[int] = set()
 
     def add(text: str, place: Span | None) -> None:
-        for line in text.splitlines():
+        for line in text.splitlines() or [""]:
             lines.append(HERE.sub("", line))
             places.append(place)
             if HERE.search(line):
                 marked.add(len(lines))
 
-    add(start, None)
+    if start:
+        add(start, None)
     by_first = {edit.span.first: edit for edit in edits}
     number, originals = 1, source.splitlines()
     while number <= len(originals):
@@ -73,7 +74,8 @@ def put_together(source: str, edits: Sequence[Edit], start: str = "", end: str =
         span = edit.span if edit else Span(number, number)
         add(textwrap.indent(edit.text if edit else originals[number - 1], indent), span)
         number = span.last + 1
-    add(end, None)
+    if end:
+        add(end, None)
     return Written(tuple(lines), tuple(places), frozenset(marked))
 
 

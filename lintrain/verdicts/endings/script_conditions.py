@@ -90,9 +90,18 @@ def loss_is_an_attribute(raised: Raised) -> Answer:
     return any(re.search(r"\.loss\b|\[['\"]loss['\"]\]", origin) for origin in made)
 
 
+def gradient_never_computed(raised: Raised) -> Answer:
+    """The value that is None is the gradient of a tensor."""
+    read = re.search(r"\w[\w.]*\.grad\b", raised.failure.code)
+    empty = [value.name for value in raised.written_as("nothing")]
+    if read is None or (empty and not any(name.endswith(".grad") for name in empty)):
+        return False
+    return f"`{read[0]}` is None"
+
+
 def none_from_a_call(raised: Raised) -> Answer:
     """None came from elsewhere: the statement that made it is named."""
-    if loss_is_an_attribute(raised):
+    if loss_is_an_attribute(raised) or gradient_never_computed(raised):
         return False
     value = next((value for value in raised.written if value.kind == "nothing" and value.origin), None)
     made = LINE.fullmatch(value.origin) if value else None
