@@ -12,9 +12,11 @@ import gc
 import inspect
 import linecache
 import random
+import sys
+import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, is_users, shown
@@ -25,8 +27,11 @@ Line = tuple[CodeType, int]
 
 def lines_now() -> list[Line]:
     """The lines of the user's code that are being executed."""
+    return _lines_above(inspect.currentframe())
+
+
+def _lines_above(frame: FrameType | None) -> list[Line]:
     found: list[Line] = []
-    frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             found.append((frame.f_code, frame.f_lineno))
@@ -36,7 +41,8 @@ def lines_now() -> list[Line]:
 
 def statement_now(script: str) -> Location | None:
     """The whole statement of a script's top level that is being executed; None if there is none by now."""
-    for code, line in lines_now():
+    main = sys._current_frames().get(threading.main_thread().ident or 0)  # another thread may ask
+    for code, line in (*lines_now(), *_lines_above(main)):
         if code.co_name != "<module>" or shown(code.co_filename) != shown(script):
             continue
         statements = _tree_of(code).body

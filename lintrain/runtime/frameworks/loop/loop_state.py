@@ -11,10 +11,11 @@ The learning-rate schedules of a loop: how often each is stepped, and whether be
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,6 +42,7 @@ class LoopState(ABC):
 
     `iteration` is the batch that is trained on now, `loader` the one it comes from; `rounds` counts how often that
     loader was read again. With `is_guided` a library runs the loop: it decides which batches it takes and when it ends.
+    With `follows_on` the training was measured, and only passes and modes count until an evaluation comes.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -53,7 +55,7 @@ class LoopState(ABC):
         self.loader: Any = None
         self.depth = self.rounds = self.backwards_by_hand = 0
         self.is_guided = self.is_taking = self.is_stepping = False
-        self.is_over = self.comes_round = False
+        self.is_over = self.comes_round = self.follows_on = False
         self.rounds_planned: int | None = None
         self.is_cut_short = False
         self.ran_lines = RanLines()
@@ -132,6 +134,8 @@ SECONDS = 30.0
 MOST_ROUNDS = 3
 """How often the training loader may be read again until a backward pass shows that the loop trains once more."""
 MOST_STEPS_ON_A_BATCH = 32
+SECONDS_ON = 4.0
+"""How long training goes on, not measured, until the script evaluates: in the first half with all of its batches."""
 
 
 class Bounds:
@@ -139,7 +143,7 @@ class Bounds:
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
-        self._began = 0.0
+        self._began = self._followed_on = 0.0
         self._steps_before = 0
 
     def start(self) -> None:
@@ -153,6 +157,21 @@ class Bounds:
     def is_late(self) -> bool:
         """Whether the run was followed for as long as it may be."""
         return time.perf_counter() - self._began > SECONDS
+
+    def follow_on(self, on_end: Callable[[], None]) -> None:
+        """Training goes on from now, without being measured; `on_end` is called if the script does something else."""
+        self._followed_on = time.perf_counter()
+        timer = threading.Timer(2 * SECONDS_ON, on_end)
+        timer.daemon = True
+        timer.start()
+
+    def is_followed(self) -> bool:
+        """Whether training went on for as long as it may."""
+        return time.perf_counter() - self._followed_on > SECONDS_ON
+
+    def is_hurried(self) -> bool:
+        """Whether a round of the training loader is down to one batch, so that what follows all rounds is reached."""
+        return time.perf_counter() - self._followed_on > SECONDS_ON / 2
 
     def why_no_evaluation(self) -> str:
         """Why there was no evaluation when a loop is left."""

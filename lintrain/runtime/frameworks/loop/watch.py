@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
 from lintrain.evidence.run import StageName
 from lintrain.model.location import Location
+from lintrain.runtime.child.following import is_about_names
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
@@ -29,6 +31,8 @@ class Watch(LoopState):
         self.taken = 0
         self.phase = StageName.BATCH
         self._last_step: list[Line] = []
+        self._ending = threading.Lock()
+        """Taken for good by the thread that ends the run."""
 
     def start_over(self) -> None:
         """Forget the loop: the script begins again. The hooks in torch and in metrics keep their objects."""
@@ -52,7 +56,7 @@ class Watch(LoopState):
         if self.run is not None and loader is self.loader:
             self._settle(self.run)
             self.rounds += 1
-            if self.rounds > MOST_ROUNDS:
+            if self.bounds.is_followed() if self.follows_on else self.rounds > MOST_ROUNDS:
                 self.finish()
         self.loaders.on_loader_start(loader)
         return bool(self.optimizers)
@@ -95,6 +99,8 @@ class Watch(LoopState):
             return False
         if loader is self.loader and not self.rounds:
             return self.bounds.has_seen_enough(is_wasteful=self.effects.ledger.is_wasteful())
+        if loader is self.loader and self.follows_on:
+            return taken > 0 and self.bounds.is_hurried()
         # Before training is settled another loader may be part of the step (a second data source), and is not cut
         # short.
         return self.run.is_settled and taken >= EVALUATION_BATCHES
@@ -119,7 +125,7 @@ class Watch(LoopState):
 
     def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A whole module gave its output."""
-        if self.run is not None:
+        if self.run is not None and not self.follows_on:
             self.run.memory.on_forward()
         # A module that is called before any optimizer exists is not yet the loop's: an embedding of a data set, a
         # warm-up call.
@@ -160,19 +166,38 @@ class Watch(LoopState):
         self.passes.train()
         # Passes since the loader started again had no backward pass: they were an evaluation. This is the first proof
         # that the loop trains again, so everything before it has been seen.
-        if self.rounds:  # the loop trains once more on its loader: what it did between its rounds was evaluation
-            self.comes_round = True
+        if self.rounds or self.follows_on:  # it trains once more: what it did in between was evaluation
+            self.comes_round |= self.rounds > 0
             self.passes.evaluate(self.optimizers, but=self.iteration)
-            self.finish()
+            self._follow_on(run)
+            return
         self.passes.clear()
         with self.paused():
             run.on_backward_start(self.iteration, loss)
         self.effects.on_backward_start(loss)
         self.phase = StageName.BACKWARD
 
+    def _follow_on(self, run: LoopRun) -> None:
+        """Enough of the training was measured; unless an evaluation was seen, the script trains on until it comes."""
+        is_seen = run.evaluation.is_seen or self.effects.counts["evaluated"]
+        is_asked_more = self.session.overfit or self.session.also
+        if is_seen or is_asked_more or (self.follows_on and self.bounds.is_followed()):
+            self.finish()
+        if not self.follows_on:
+            self._settle(run)
+            self.follows_on = True
+            self.bounds.follow_on(functools.partial(self._end_late, run))
+
+    def _end_late(self, run: LoopRun) -> None:
+        """End the process from another thread: the script is busy with what is no training."""
+        if self.run is run and not self.is_over:
+            self.finish()
+
     def on_backward_end(self) -> None:
         """Gradients are there."""
         self._went_backward = True
+        if self.follows_on:
+            return
         self.phase = StageName.STEP
         self.effects.ledger.on_backward_end()
         if self.run is not None:
@@ -189,13 +214,15 @@ class Watch(LoopState):
 
     def on_clipping(self, parameters: list[Any], limit: Any) -> None:
         """Gradients are about to be clipped."""
+        if self.follows_on:
+            return
         self.effects.on_clipping(parameters, None if limit is None else float(limit))
         if self.run is not None and limit is not None:
             self.run.limit = float(limit)
 
     def on_schedule_step(self, schedule: Any, at: Location | None) -> None:
         """A schedule goes on by one; `at` is where the script does it itself."""
-        if self.is_on:
+        if self.is_on and not self.follows_on:
             is_training = self.run is not None and not self.run.is_settled
             steps = self.effects.counts["steps"]
             self.schedules.on_schedule_step(schedule, optimizer_steps=steps, is_training=is_training, at=at)
@@ -204,7 +231,7 @@ class Watch(LoopState):
         """An optimizer is about to step."""
         if not self.session.is_root and not self.session.measuring:
             self.session.on_training_elsewhere()
-        if not (self.is_on and optimizer.param_groups):  # Lightning has one that stands for none
+        if self.follows_on or not (self.is_on and optimizer.param_groups):  # Lightning has one that stands for none
             return
         # With a closure (LBFGS) the gradients are made inside `step`: nothing can be read before it.
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # the first is the optimizer
@@ -221,7 +248,7 @@ class Watch(LoopState):
     def on_step_end(self, optimizer: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
         """An optimizer has stepped."""
         self.is_stepping = False
-        if not self.is_on or self.run is None:
+        if self.follows_on or not self.is_on or self.run is None:
             return
         self.effects.on_step_end(optimizer)
         self._last_step = lines_now()
@@ -230,7 +257,7 @@ class Watch(LoopState):
         # After the weights were compared: what that allocates must not be counted as the step's.
         self.run.memory.on_step_end(optimizer)
         if not self.is_guided and self.bounds.has_to_end(has_loader=self.loader is not None):
-            self.finish()
+            self._follow_on(self.run)
 
     # the run
 
@@ -265,6 +292,7 @@ class Watch(LoopState):
     def finish(self) -> None:
         """End the process: the loop comes round again, or nothing more of it can be seen."""
         if self.run is not None:
+            self._ending.acquire()
             self._settle(self.run)
             self.close(self.run)
             self.session.finish()
@@ -273,6 +301,7 @@ class Watch(LoopState):
         """The script ended; whether there was a run that is measured now."""
         if self.run is None:
             return False
+        self._ending.acquire()
         self._settle(self.run)
         self.is_over = True
         self.close(self.run)
@@ -294,6 +323,10 @@ class Watch(LoopState):
         """The script ends with an error; whether that is the answer of a stage of a run."""
         if self.run is None and not self._was_training():
             return False
+        # Training that was cut short may be what the script fails on, as with curves of unequal lengths.
+        if self.follows_on and not is_about_names(error):
+            self.passes.evaluate(self.optimizers, but=self.iteration)
+            return self.on_exit()
         stage = self._stage()
         # Passes that an error left without their backward pass would look like an evaluation.
         if stage is not StageName.EVALUATION:

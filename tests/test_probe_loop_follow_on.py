@@ -1,0 +1,72 @@
+"""A loop that was measured trains on until the script evaluates: between its batches, or after all of its epochs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.probing import probe
+from tests.test_probe_loops import HEAD
+
+pytestmark = pytest.mark.usefixtures("warm")
+
+EPOCHS = """
+losses = []
+for epoch in range(20):
+    model.train()
+    for step, (x, y) in enumerate(train_loader):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+"""
+AFTER = "right = (model(held_out.tensors[0]).argmax(dim=1) == held_out.tensors[1]).sum()\nprint(right)\n"
+WITHIN = """
+        if step % 10 == 9:
+            with torch.no_grad():
+                for x, y in eval_loader:
+                    nn.functional.cross_entropy(model(x), y)
+"""
+FULL_BATCH = """
+x, y = rows.tensors
+for epoch in range(200):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "passes", "with_gradients"),
+    [
+        (EPOCHS + AFTER, 1, 1),
+        (EPOCHS + WITHIN, 2, 0),
+        (FULL_BATCH + AFTER, 1, 1),
+    ],
+)
+def test_an_evaluation_that_comes_late_is_seen(script: str, passes: int, with_gradients: int, tmp_path: Path) -> None:
+    loop = probe(tmp_path, HEAD + script).run["loop"]
+    assert (loop["evaluated"], loop["evaluated_in_train_mode"], loop["recorded_for_nothing"]) == (
+        passes,
+        passes,
+        with_gradients,
+    )
+    assert loop["steps"] == 4
+
+
+def test_what_fails_because_training_was_short_is_no_error_of_the_script(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + EPOCHS + "assert len(losses) == 20 * len(train_loader)\n")
+    assert probed.code == 0
+
+
+def test_a_name_that_is_missing_after_training_is_an_error_of_the_script(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + EPOCHS + "print(undefined)\n")
+    assert (probed.code, probed.stages["evaluation"]) == (1, "failed")
+
+
+def test_a_script_that_waits_after_training_is_ended(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + EPOCHS + "import time\ntime.sleep(3600)\n")
+    assert (probed.code, probed.stages["step"]) == (0, "passed")
