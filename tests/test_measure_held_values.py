@@ -103,6 +103,11 @@ def test_the_statement_that_made_a_value_is_the_last_one_above(tmp_path: Path) -
     assert ask(tmp_path, script, made_by_statement).line == 3
 
 
+def test_an_attribute_of_a_value_is_no_value(tmp_path: Path) -> None:
+    script = "loss = torch.ones(1)\nloss.weight = 2\nasked(loss)"
+    assert ask(tmp_path, script, made_by_statement).line == 1
+
+
 def test_the_last_return_of_a_function_is_found(tmp_path: Path) -> None:
     script = "def make():\n    if True:\n        return 1\n    return 2\nasked(make)"
     assert ask(tmp_path, script, last_return).line == 4

@@ -79,6 +79,7 @@ def test_steps_behind_the_clearing_find_nothing(to_none: bool) -> None:
         loop.optimizer.zero_grad(set_to_none=to_none)
         loop.step()
     assert (loop.use.steps_on_nothing, loop.use.steps_on_used, loop.use.reached) == (2, 0, 2)
+    assert loop.use.dropped == 2
 
 
 def test_gradients_cleared_in_a_loop_without_steps_are_wasted() -> None:

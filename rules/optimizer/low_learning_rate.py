@@ -16,7 +16,7 @@ stays what it was. The loss hardly falls, and no error is raised.
 ## When it is fine
 
 A rate that begins at 0 and rises, such as in a warm-up, is judged by its highest value. Adapters begin with weights of
-zero and are not judged.
+zero and are not judged, nor are steps that find no gradient: no rate moves a weight then.
 
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     warm_up = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 1000))
@@ -58,6 +58,9 @@ class LowLearningRate(EvidenceRule):
             return Verdict.inconclusive(evidence.not_reached("step"))
         if not rate or step.skipped:
             return Verdict.inconclusive(f"the learning rate is {rate or 0.0:g}, or the step was skipped")
+        uses = evidence.loop.optimizers if evidence.loop else ()
+        if any(use.steps_on_nothing == use.steps > 0 for use in uses):
+            return Verdict.inconclusive("the steps of an optimizer found no gradient")
         zero = [layer for layer in backward.layers if layer.weight_norm == 0.0]
         if zero:
             return Verdict.inconclusive(f"{len(zero)} layers begin with weights of zero")

@@ -268,6 +268,8 @@ class DetachedLoss(Rule[Claim]):
         location = _number_at(evidence) or (evidence.failed_place(RAISED[0]) if is_trainable else None)
         if loop is not None and loop.losses_without_graph == loop.backwards > 0:
             location = location or evidence.first("losses_without_graph") or evidence.location
+        if location is None and loop is not None and _ends_early(loop):
+            location = evidence.first("losses") or evidence.first("backwards")
         if location is not None:
             yield self.finding(
                 location,
@@ -347,6 +349,13 @@ def _number_at(evidence: Evidence) -> Location | None:
     made = next((value.origin for value in failure.given if value.kind == "number" and value.origin), "")
     line = int(made.partition(":")[0]) if made else failure.location.line
     return Location(failure.location.path, line, 1, line, 1) if made else failure.location
+
+
+def _ends_early(loop: LoopEvidence) -> bool:
+    """Whether the graph of the losses ends at tensors of no module, although modules were called for them."""
+    reached = loop.reached
+    is_cut = reached is not None and reached.tensors == reached.outside_modules
+    return is_cut and loop.trained > 0 and loop.backwards > 1 and not any(use.reached for use in loop.optimizers)
 
 
 def _judge_part(loop: LoopEvidence, reached: ReachedWeights) -> Verdict:

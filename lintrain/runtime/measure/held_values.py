@@ -143,7 +143,10 @@ def _assignment(frame: FrameType, name: str) -> ast.stmt | None:
 def _assigns(node: ast.AST, name: str) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and any(
-        isinstance(part, ast.Name) and part.id == name for each in targets if each for part in ast.walk(each)
+        isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)  # not `loss.grad = …`
+        for each in targets
+        if each
+        for part in ast.walk(each)
     )
 
 

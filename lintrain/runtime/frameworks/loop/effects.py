@@ -81,6 +81,8 @@ class Effects:
             self._marks.append((weakref.ref(mark), self._batch))
         elif loss.requires_grad:  # a new tensor: nothing below it can learn
             self.counts.note("losses_without_graph", 1, made_by_statement(loss))
+        if not self.counts["backwards"] and (made := made_by_statement(loss)) is not None:
+            self.counts.first_at["losses"] = made
         self.counts.note("backwards", 1)
         self.counts.note("backwards_behind_a_step", self.counts["steps"] > self._steps_before_pass)
         self._went_at = self._went_at or frame_location(users_frame())
@@ -276,6 +278,8 @@ class Ledger:
         account = self.watch(optimizer)
         parameters = list(account.parameters())
         account.on_nothing += not any(has_gradient(parameter) for parameter in parameters)
+        # It waited for this step, and was cleared before it.
+        account.dropped += any(id(each) in self._fresh and not has_gradient(each) for each in parameters)
         account.on_old += any(id(parameter) in self._mixed and has_gradient(parameter) for parameter in parameters)
 
     def on_step_end(self, optimizer: Any) -> None:
