@@ -190,6 +190,7 @@ class LoopEvidence:
     the scale. `undivided_losses`: of several added up to one step, those not divided or multiplied by anything;
     `divided_twice`: those divided two times, `divided_twice_alike` by the same number. `rounds_planned`: how often the
     loops around repeat it, and `is_cut_short`: a statement in it may leave it before its batches are over.
+    `rows_in_pairs`: predictions of shape `(rows, 1)` that a loss computed by hand compares with every target.
     `kept_old_graphs`: backward passes while the graph of an earlier one was still held. `past_the_launcher`: backward
     passes that accelerate or Fabric did not make. `trained`: forward passes that a backward pass used;
     `trained_in_eval_mode`: those with all dropout and batch norm in eval mode. `evaluated`: passes behind the training
@@ -240,6 +241,7 @@ class LoopEvidence:
     ended: bool = False
     rounds_planned: int | None = None
     is_cut_short: bool = False
+    rows_in_pairs: int = 0
     batches_past_the_launcher: int = 0
     steps_past_the_launcher: int = 0
     inputs: tuple[str, ...] = ()

@@ -24,6 +24,16 @@ Squeezed predictions and targets of shape `(N, 1)`:
         criterion(regressor(x).squeeze(-1), y).backward()  # <- broadcast-loss
         optimizer.step()
 
+A loss that is computed by hand:
+
+    regressor = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(regressor.parameters())
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), torch.randn(96)), batch_size=16):
+        optimizer.zero_grad()
+        loss = torch.sqrt(((regressor(x) - y) ** 2).mean())  # <- broadcast-loss
+        loss.backward()
+        optimizer.step()
+
 ## Good
 
     prices = torch.randn(96)
@@ -46,6 +56,16 @@ With targets of shape `(N, 1)`:
         optimizer.step()
 
 ## When it is fine
+
+A difference of each prediction and its own target:
+
+    regressor = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(regressor.parameters())
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), torch.randn(96)), batch_size=16):
+        optimizer.zero_grad()
+        loss = torch.sqrt(((regressor(x).squeeze(1) - y) ** 2).mean())
+        loss.backward()
+        optimizer.step()
 
 The shapes match, or they are unknown:
 
@@ -171,6 +191,9 @@ class BroadcastLoss(Rule[Claim]):
                 shapes = f"predictions {loss.input_shape} and targets {loss.target_shape}"
                 pairs = prod(loss.input_shape) * prod(loss.target_shape)
                 return Verdict.confirmed(f"{shapes} are compared in {pairs} pairs", pairs=pairs)
+        if loop.rows_in_pairs:
+            pairs = loop.rows_in_pairs**2
+            return Verdict.confirmed(f"{loop.rows_in_pairs} predictions are compared in {pairs} pairs", pairs=pairs)
         if losses:
             return Verdict.refuted(f"predictions have shape {losses[0].input_shape}, targets {losses[0].target_shape}")
         return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a regression loss")
@@ -184,6 +207,13 @@ class BroadcastLoss(Rule[Claim]):
                     claim=Claim("prediction" if len(loss.input_shape) > 1 else "target"),
                 )
                 yield from self.if_confirmed(found, evidence)
+
+        if evidence.loop is not None and evidence.loop.rows_in_pairs:
+            found = self.finding(
+                evidence.first("losses") or evidence.location,
+                "predictions and targets are broadcast against each other",
+            )
+            yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name

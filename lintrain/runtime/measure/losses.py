@@ -49,6 +49,33 @@ def loss_evidence(call: LossCall) -> LossEvidence:
     )
 
 
+PLAIN = frozenset({"Abs", "Add", "Div", "Mean", "Mul", "Neg", "Pow", "Sqrt", "Sum", "ToCopy"})
+"""Operations between a difference and the loss that is computed from it by hand: no mask, margin or kernel."""
+MOST_PLAIN = 16
+
+
+def rows_in_pairs(loss: Any) -> int:
+    """How many predictions of shape `(rows, 1)` a loss compares with every target: a difference of shape
+    `(rows, rows)` whose other side has no graph; 0 if it compares none so.
+    """
+    waiting, seen = [loss.grad_fn], 0
+    while waiting and seen < MOST_PLAIN:
+        node, seen = waiting.pop(), seen + 1
+        name = node.name().partition("Backward")[0] if node is not None else ""
+        below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
+        if name in ("Sub", "Rsub") and len(below) == 1:
+            result, given = _result_shape(node), _result_shape(below[0])
+            if len(result) == 2 and result[0] == result[1] > 1 and given == (result[0], 1):
+                return result[0]
+        waiting += below if name in PLAIN else []
+    return 0
+
+
+def _result_shape(node: Any) -> tuple[int, ...]:
+    known = getattr(node, "_input_metadata", None)  # not in every version
+    return tuple(known[0].shape) if known else ()
+
+
 VIEWS = ("Squeeze", "Unsqueeze", "View", "UnsafeView", "Reshape", "Slice", "Select", "Transpose", "Permute", "Clone")
 
 

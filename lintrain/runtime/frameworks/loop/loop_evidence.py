@@ -52,6 +52,7 @@ def loop_evidence(
         ended=state.is_over or state.rounds > 0,
         rounds_planned=state.rounds_planned,
         is_cut_short=state.is_cut_short,
+        rows_in_pairs=state.rows_in_pairs,
         backwards_per_step=tuple(effects.per_step),
         batches_per_step=tuple(effects.batches_per_step),
         accumulates=batches_asked_for(),

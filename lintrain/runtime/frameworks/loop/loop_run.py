@@ -29,7 +29,7 @@ from lintrain.runtime.frameworks.loop.model import batch_of, held_by, is_about, 
 from lintrain.runtime.frameworks.loop.overfit import FirstBatch
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights, terms_of
-from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, standard_loss
+from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, rows_in_pairs, standard_loss
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.predictions import number, shape_of
@@ -138,6 +138,7 @@ class LoopRun(LoaderRun):
             self._loss = standard
             self._reached = self._reached_weights(iteration, loss)
             self._terms = terms_of(loss, iteration.losses)
+            self._state.rows_in_pairs = rows_in_pairs(loss)
             # Only then: the search needs a forward pass of its own.
             if self.losses and not math.isfinite(self.losses[0]):
                 self._non_finite = non_finite_module_of(self, iteration)

@@ -58,6 +58,7 @@ class LoopState(ABC):
         self.is_over = self.comes_round = self.follows_on = False
         self.rounds_planned: int | None = None
         self.is_cut_short = False
+        self.rows_in_pairs = 0
         self.ran_lines = RanLines()
         self.passes = Passes(self.effects.counts)
         self.bounds = Bounds(self.effects.counts)
