@@ -92,7 +92,7 @@ def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
     if init is None or any(each.name in MOVES_ITSELF for each in methods):
         return
     known: set[str] = set()
-    for statement in init.body:
+    for statement in _statements_of(init.body):
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         target = ast.unparse(statement.targets[0])
@@ -104,6 +104,15 @@ def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
             found = _judged(source, node, others, statement, statement.targets[0].attr)
             if found is not None:
                 yield found
+
+
+def _statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a method in order, those under an `if` or in a loop too."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If | ast.For | ast.With):
+            yield from _statements_of(statement.body)
+            yield from _statements_of(getattr(statement, "orelse", []))
 
 
 def _judged(
@@ -121,7 +130,7 @@ def _judged(
         return None
     if any(isinstance(each, ast.Constant) and each.value == name for each in ast.walk(owner)):
         return None
-    used = next((use for method in methods for use in _met_by_inputs(method, name)), None)
+    used = next((use for method in methods for use in _met_by_inputs(owner, method, name)), None)
     if used is None or any(_handles_device(method, name) for method in methods):
         return None
     location = source.location(statement)
@@ -140,8 +149,10 @@ def is_tensor(node: ast.expr, known: Collection[str]) -> bool:
         case ast.Call(func=ast.Name(id="Variable"), args=[inner, *_]):
             return is_tensor(inner, known)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=given):
-            is_list = bool(given) and isinstance(given[0], ast.List | ast.ListComp)
+            is_list = bool(given) and _is_list(given[0])
             return name in FACTORIES or (name in {"tensor", "as_tensor"} and is_list) or _has_tensor(given, known)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="F")), args=given):
+            return _has_tensor(given, known)
         case ast.Call(func=ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="torch"), ast.Name(id=chosen)])):
             return "window" in chosen
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
@@ -152,6 +163,17 @@ def is_tensor(node: ast.expr, known: Collection[str]) -> bool:
             return is_tensor(left, known) or is_tensor(right, known)
         case _:
             return False
+
+
+def _is_list(node: ast.expr) -> bool:
+    """Whether an expression certainly is a list: written out, or added to one."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _is_list(left) or _is_list(right)
+        case ast.BinOp(left=left, op=ast.Mult()):
+            return _is_list(left)
+        case _:
+            return isinstance(node, ast.List | ast.ListComp)
 
 
 def _has_tensor(given: list[ast.expr], known: Collection[str]) -> bool:
@@ -192,33 +214,98 @@ def _mentions(node: ast.AST, name: str) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(node))
 
 
-def _met_by_inputs(method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
-    """The operations and calls of torch in a method that get the attribute together with one of its inputs."""
-    inputs = inputs_of(method)
+def _met_by_inputs(owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
+    """The operations in a method that get the attribute together with one of its inputs, or with weights."""
+    inputs, names = inputs_of(method), _names_for(method, name)
     for node in ast.walk(method):
         match node:
             case ast.BinOp(left=left, right=right):
                 sides = [left, right]
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called), args=given) if (
-                called not in {"arange", "zeros", "ones", "full"}
-            ):
-                sides = [part for each in given for part in (each.elts if isinstance(each, ast.List) else [each])]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called)) if called not in MAKES:
+                sides = [part for each in _given(node) for part in (each.elts if isinstance(each, ast.List) else [each])]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=layer), args=[only]):
+                if _is_the_tensor(only, name, names) and layer in _layers_of(owner):
+                    yield node
+                continue
+            case ast.Call(func=ast.Attribute(value=changed, attr=called)) if called in SAME_DEVICE:
+                sides = [changed, *_given(node)]
+            case ast.Return(value=ast.Subscript() as returned) if method.name == "forward":
+                if _is_the_tensor(returned, name, names):
+                    yield returned
+                continue
             case _:
                 continue
-        is_met = any(_is_the_tensor(each, name) for each in sides)
-        if is_met and any(not _is_the_tensor(each, name) and tensors_in(each) & inputs for each in sides):
+        is_met = any(_is_the_tensor(each, name, names) for each in sides)
+        others = (each for each in sides if not _is_the_tensor(each, name, names))
+        if is_met and any(tensors_in(each) & inputs for each in others):
             yield node
 
 
-def _is_the_tensor(node: ast.expr, name: str) -> bool:
-    """Whether an expression is the attribute, seen through methods and slices."""
+MAKES = frozenset({"arange", "zeros", "ones", "full"})
+
+SAME_DEVICE = frozenset(
+    {"add", "bmm", "div", "dot", "eq", "gather", "ge", "gt", "le", "lerp", "lt", "masked_fill", "matmul", "minimum"}
+    | {"maximum", "mm", "mul", "mv", "ne", "pow", "scatter", "scatter_add", "sub", "where", "xlogy", "logaddexp"}
+    | {"add_", "div_", "masked_fill_", "mul_", "sub_", "addcmul", "masked_select", "index_select"}
+)
+"""Methods of a tensor whose arguments must be on its device."""
+
+LAYERS = frozenset({"Embedding", "Linear", "Conv1d", "Conv2d", "LayerNorm", "Bilinear", "EmbeddingBag"})
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _layers_of(owner: ast.ClassDef) -> set[str]:
+    """The attributes of a network that are layers of torch with weights."""
+    found: set[str] = set()
+    for node in ast.walk(owner):
+        match node:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+                value=ast.Call(func=ast.Attribute(attr=made) | ast.Name(id=made)),
+            ) if made in LAYERS:
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
+def _names_for(method: ast.FunctionDef, name: str) -> set[str]:
+    """The local names that a method gives the attribute: `mask = self.mask[:length]`."""
+    found: set[str] = set()
+    for node in ast.walk(method):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=local)], value=value):
+                if _is_the_tensor(value, name, found):
+                    found.add(local)
+                else:
+                    found.discard(local)
+            case _:
+                pass
+    return found
+
+
+def _is_the_tensor(node: ast.expr, name: str, names: Collection[str] = ()) -> bool:
+    """Whether an expression is the attribute or one of its names, seen through methods, slices and arithmetic."""
     match node:
+        case ast.Name(id=local):
+            return local in names
         case ast.Attribute(value=ast.Name(id="self"), attr=attr):
             return attr == name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F")), args=[first]):
+            return _is_the_tensor(first, name, names)
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
-            return attr not in NO_TENSORS and _is_the_tensor(owner, name)
+            return attr not in NO_TENSORS and _is_the_tensor(owner, name, names)
         case ast.Subscript(value=owner):
-            return _is_the_tensor(owner, name)
+            return _is_the_tensor(owner, name, names)
+        case ast.Compare(left=left, comparators=[ast.Constant()]):
+            return _is_the_tensor(left, name, names)
+        case ast.UnaryOp(operand=inner) | ast.BinOp(left=inner, right=ast.Constant()):
+            return _is_the_tensor(inner, name, names)
+        case ast.BinOp(left=ast.Constant(), right=inner):
+            return _is_the_tensor(inner, name, names)
         case _:
             return False
 
