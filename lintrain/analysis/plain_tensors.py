@@ -222,7 +222,9 @@ def _met_by_inputs(owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> I
             case ast.BinOp(left=left, right=right):
                 sides = [left, right]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called)) if called not in MAKES:
-                sides = [part for each in _given(node) for part in (each.elts if isinstance(each, ast.List) else [each])]
+                sides = [
+                    part for each in _given(node) for part in (each.elts if isinstance(each, ast.List) else [each])
+                ]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=layer), args=[only]):
                 if _is_the_tensor(only, name, names) and layer in _layers_of(owner):
                     yield node
@@ -254,7 +256,9 @@ LAYERS = frozenset({"Embedding", "Linear", "Conv1d", "Conv2d", "LayerNorm", "Bil
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(each.value for each in call.keywords)]
+    """What a call is given, the items of lists each for itself."""
+    given = [*call.args, *(each.value for each in call.keywords)]
+    return [part for each in given for part in (each.elts if isinstance(each, ast.List) else [each])]
 
 
 def _layers_of(owner: ast.ClassDef) -> set[str]:

@@ -6,15 +6,13 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from lintrain.analysis import gradients
+from lintrain.analysis import gradients, origins
 from lintrain.analysis.iterations import covers_all
 from lintrain.analysis.training_loops import training_loops
 from lintrain.model.location import Location
-from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
-from lintrain.pipeline.values.python import Constant
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -31,10 +29,7 @@ class StalePass:
 def stale_passes(pipeline: Pipeline) -> Iterator[StalePass]:
     """The backward calls that need weights as they were before a step of the same iteration."""
     for backward in _first_backwards(pipeline):
-        loss = backward.details["text"]
         around = backward.loops[-1] if backward.loops else None
-        if not isinstance(loss, Constant) or not str(loss.value).isidentifier():
-            continue
         steps = [each for each in pipeline.acts(Act.STEP) if _is_before(each, backward)]
         if not steps or pipeline.source_of(backward.location) is not pipeline.source:
             continue
@@ -42,7 +37,7 @@ def stale_passes(pipeline: Pipeline) -> Iterator[StalePass]:
         forwards = {
             event.location: event for event in inside if event.act is Act.FORWARD and _is_before(event, backward)
         }
-        for forward in _passes_in_slice(pipeline, str(loss.value), backward, forwards):
+        for forward in passes_behind(pipeline, backward, forwards):
             step = next(
                 (each for each in steps if each.order > forward.order and _trains(pipeline, each, forward)), None
             )
@@ -71,10 +66,7 @@ def shared_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
         around = backward.loops[-1] if backward.loops else None
         inside = pipeline.acts(Act.FORWARD) if around is None else pipeline.events_in(around)
         forwards = {each.location: each for each in inside if each.act is Act.FORWARD and _is_before(each, backward)}
-        name = backward.details["text"]
-        loss = str(name.value) if isinstance(name, Constant) else ""
-        passes = _passes_in_slice(pipeline, loss, backward, forwards) if loss.isidentifier() else ()
-        through = {each.order: each for each in passes}
+        through = {each.order: each for each in passes_behind(pipeline, backward, forwards)}
         for first, freed in earlier:
             both = [freed[order] for order in freed.keys() & through.keys()]
             keeps = RETAINS.search(pipeline.code(first.location)) or first.location == backward.location
@@ -98,38 +90,25 @@ def _trains(pipeline: Pipeline, step: Event, forward: Event) -> bool:
     return covers_all(pipeline, optimizer, [forward.subject]) is True
 
 
-def _passes_in_slice(
-    pipeline: Pipeline, name: str, backward: Event, forwards: Mapping[Location, Event]
-) -> Iterator[Event]:
-    """The forward passes that a loss is certainly computed from, latest first."""
-    statement = blocks.statement_at(pipeline, backward.location)
-    block = blocks.block_of(pipeline, statement, backward.location) if statement is not None else []
-    needed = {name}
-    for each in reversed(block[: block.index(statement)] if statement in block else []):
-        bound = {node.id for node in ast.walk(each) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        if not bound & needed:
+def passes_behind(pipeline: Pipeline, backward: Event, forwards: Mapping[Location, Event]) -> Iterator[Event]:
+    """The forward passes of these that a loss is certainly computed from, latest first."""
+    source, loss = pipeline.source_of(backward.location), origins.loss_of(pipeline, backward)
+    found: dict[int, Event] = {}
+    for each in origins.origins(source, loss, stays_on_graph) if loss is not None else ():
+        if not each.is_certain or each.operator is not None:
             continue
-        code = ast.unparse(each)
-        if not isinstance(each, ast.Assign) or LEAVES_GRAPH.search(code):
-            return
-        parts = list(_given_to(each, needed))
-        needed -= bound
-        needed |= {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
-        here = [pipeline.source.location(part) for part in parts]
-        yield from (event for location, event in forwards.items() if any(part.holds(location) for part in here))
+        here = source.location(each.expression)
+        found.update((event.order, event) for location, event in forwards.items() if here.holds(location))
+    yield from (found[order] for order in sorted(found, reverse=True))
 
 
-def _given_to(statement: ast.Assign, names: set[str]) -> Iterator[ast.expr]:
-    """What a statement gives to some names: of `a, b = f(), g()` each its own part."""
-    match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
-            pairs = zip(targets, values, strict=True)
-            yield from (value for target, value in pairs if isinstance(target, ast.Name) and target.id in names)
-        case _:
-            yield statement.value
+def stays_on_graph(expression: ast.expr) -> bool:
+    """Whether what an expression is computed from may get gradients through it."""
+    return LEAVES_GRAPH.search(ast.unparse(expression)) is None
 
 
-LEAVES_GRAPH = lazy_pattern(r"detach|\.data\b|\.item\(|no_grad|deepcopy")
+LEAVES_GRAPH = lazy_pattern(r"detach|\.data\b|\.item\(|no_grad|deepcopy|\.numpy\(|\.tolist\(|argmax")
+"""Code after which nothing flows back."""
 
 
 @dataclass(frozen=True, slots=True)

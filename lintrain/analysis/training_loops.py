@@ -63,15 +63,16 @@ LOGS_PROGRESS = lazy_pattern(
 )
 """Methods of counters, loggers and progress bars, and metrics that are called: `self.train_acc(scores, y)`."""
 
-STEPS_SCHEDULE = lazy_pattern(r"(^|[._])(lr_?)?sched\w*(\[.*\])?\.step\w*$", re.IGNORECASE)
-"""Steps of a learning-rate schedule, which knows its optimizer, and changes nothing there but the rates."""
+OF_SCHEDULES = lazy_pattern(r"(^|[._])((lr_?)?sched\w*|ema|ema_\w+|\w+_ema)(\[.*\])?\.\w+$", re.IGNORECASE)
+"""Methods of a schedule, which changes nothing but rates, and of an average of weights, which has a copy of them."""
 
 COMPARES_OUTPUTS = lazy_pattern(r"(^|[._])(evaluator|scorer|bleu|rouge)\w*(\[.*\])?\.\w+$", re.IGNORECASE)
 """Methods of what compares predictions with references: they run the model only if they were given it."""
 
 UNRELATED_METHODS = lazy_pattern(
     r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|norm|size|append|extend|"
-    r"state_dict|save\w*|from_pretrained)$"
+    r"state_dict|save\w*|from_pretrained|new_\w+|view|reshape|expand|repeat|clone|contiguous|(un)?squeeze|permute|"
+    r"transpose|masked_fill|argmax|any|all|max|min|numel|keys|values|items|split|strip)$"
 )
 """Methods of samplers, tensors and lists, with any owner: `running_corrects.double()`."""
 
@@ -254,7 +255,7 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     callee = pipeline.code(event.location).partition("(")[0]
     if SAVES.search(callee) and not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
         return False
-    if STEPS_SCHEDULE.search(callee):
+    if OF_SCHEDULES.search(callee):
         return False
     if isinstance(event.subject, Optimizer):
         return True

@@ -118,18 +118,14 @@ PyTorch documentation, "Autograd mechanics", in-place correctness checks; pytorc
 
 from __future__ import annotations
 
-import ast  # follows the names of a loss through the statements of a loop's body
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lintrain.analysis import script_text, shared_passes, training_loops
-from lintrain.pipeline import blocks, modules
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Module, Optimizer
 from lintrain.pipeline.values.python import Unknown, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
-
-CUTS = lazy_pattern(r"detach|\.data\b|no_grad|\.item\(|\.numpy\(|\.tolist\(|argmax")
-"""Code after which nothing flows back."""
 
 HALVES = r"autocast|half\(\)|deepspeed"
 """Formats that make copies of the weights for each pass, which a step does not touch."""
@@ -198,13 +194,16 @@ def _stale(pipeline: Pipeline, backward: Event) -> Iterator[tuple[Event, Event]]
         else []
     )
     steps = [step for step in steps if step.order < backward.order and _are_together(step, backward)]
-    for made in _expressions_of(pipeline, backward) if steps else ():
-        for forward in training_loops.events_in(pipeline, backward.loops[-1]):
-            if forward.act is not Act.FORWARD or not made.holds(forward.location) or not forward.records_for(backward):
-                continue
-            step = next((each for each in steps if each.order > forward.order and _changes(each, forward)), None)
-            if step is not None and _needs_weights(forward.subject) and not _is_frozen(pipeline, forward, backward):
-                yield forward, step
+    inside = training_loops.events_in(pipeline, backward.loops[-1]) if steps else ()
+    passes = {
+        each.location: each
+        for each in inside
+        if each.act is Act.FORWARD and each.order < backward.order and each.records_for(backward)
+    }
+    for forward in shared_passes.passes_behind(pipeline, backward, passes) if passes else ():
+        step = next((each for each in steps if each.order > forward.order and _changes(each, forward)), None)
+        if step is not None and _needs_weights(forward.subject) and not _is_frozen(pipeline, forward, backward):
+            yield forward, step
 
 
 def _are_together(step: Event, backward: Event) -> bool:
@@ -232,50 +231,3 @@ def _needs_weights(network: Value) -> bool:
 def _is_frozen(pipeline: Pipeline, forward: Event, backward: Event) -> bool:
     freezes = (event for event in pipeline.acts(Act.FREEZE) if event.order < backward.order)
     return any(isinstance(each.subject, Unknown) or training_loops.touches(each, forward.subject) for each in freezes)
-
-
-def _expressions_of(pipeline: Pipeline, backward: Event) -> list[Location]:
-    """The expressions before a backward call, in its block, that its loss is computed by."""
-    statement = blocks.statement_at(pipeline, backward.location)
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-        return []
-    source, call = pipeline.source_of(backward.location), statement.value
-    if CUTS.search(ast.unparse(call)):
-        return []
-    block = blocks.block_of(pipeline, statement, backward.location)
-    wanted = _names_in([call.func, *call.args])
-    return [source.location(made) for made in _making(block[: block.index(statement)], wanted)]
-
-
-def _making(before: Sequence[ast.stmt], wanted: set[str]) -> Iterator[ast.expr]:
-    """The expressions that names get their values from, latest first, as far back as each goes on."""
-    for statement in reversed(before):
-        bound = _bound_in(statement)
-        if bound.isdisjoint(wanted):
-            continue
-        parts = list(_assigned(statement, wanted))
-        wanted -= bound
-        for part in parts:
-            if not CUTS.search(ast.unparse(part)):
-                yield part
-                wanted |= _names_in([part])
-
-
-def _assigned(statement: ast.stmt, wanted: set[str]) -> Iterator[ast.expr]:
-    """What a statement gives to some names: of `a, b = f(), g()` each its own part; nothing if it is no assignment."""
-    match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
-            pairs = zip(targets, values, strict=True)
-            yield from (value for target, value in pairs if not _bound_in(target).isdisjoint(wanted))
-        case ast.Assign(value=value):
-            yield value
-        case _:
-            pass
-
-
-def _bound_in(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-
-
-def _names_in(parts: Sequence[ast.expr]) -> set[str]:
-    return {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}

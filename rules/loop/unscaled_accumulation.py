@@ -77,8 +77,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
-from lintrain.analysis import iterations, script_text, training_loops
+from lintrain.analysis import iterations, origins, script_text, training_loops
 from lintrain.pipeline.events import Act, Condition, Event
 from lintrain.pipeline.values.model import Launcher, Model, Role, Tensor
 from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of
@@ -135,6 +136,7 @@ class UnscaledAccumulation(Rule[Claim]):
             f"gradients of {shown} batches are summed, but the loss is not divided by {shown}",
             related=[Related(window.location, f"steps once every {batches} batches", "step")],
             help=f"divide the loss by {shown} before `backward`",
+            level=self.level if window.is_default else Level.NOTE,
             claim=Claim(_divided(pipeline.code(training.backward.location), batches)),
         )
 
@@ -167,10 +169,14 @@ def _may_divide(launcher: Launcher) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where the batches of one step are counted, and the code of their number."""
+    """Where the batches of one step are counted, and the code of their number.
+
+    Not `is_default` if it is one unless an option asks for more.
+    """
 
     location: Location
     batches: str
+    is_default: bool = True
 
 
 def _window(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Window | None:
@@ -179,7 +185,7 @@ def _window(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Window
     counted = (event for event in training.inside if event.act in (Act.ZERO_GRAD, Act.STEP))
     own = [event for event in counted if not iterations.is_of_other(pipeline, event, step.subject)]
     clears = [event for event in own if event.act is Act.ZERO_GRAD]
-    if not clears or sum(event.act is Act.STEP for event in own) != 1:
+    if not clears or not _are_alternatives([event for event in own if event.act is Act.STEP]):
         return None
     return _condition(training, step, clears) or _inner_loop(pipeline, training, step, clears)
 
@@ -192,7 +198,8 @@ def _condition(training: training_loops.TrainingLoop, step: Event, clears: Seque
         return None
     together = all(any(condition is window for condition in event.conditions) for event in clears)
     is_apart = window not in training.backward.conditions and training.backward.loops == step.loops
-    return Window(window.location, window.period_text) if together and is_apart else None
+    is_default = number_of(window.period) != 1
+    return Window(window.location, window.period_text, is_default) if together and is_apart else None
 
 
 def _inner_loop(
@@ -211,8 +218,11 @@ def _inner_loop(
 
 
 def _means_several(window: Condition) -> bool:
+    """Whether the step is made once every few batches, by default or where an option asks for it."""
     batches = number_of(window.period)
-    return not isinstance(window.period, Constant) or (batches is not None and batches > 1)
+    if not isinstance(window.period, Constant) or (batches is not None and batches > 1):
+        return True
+    return window.period.default is not None and ACCUMULATES.search(window.period_text) is not None
 
 
 def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window: Window) -> bool:
@@ -223,20 +233,50 @@ def _is_scaled(pipeline: Pipeline, training: training_loops.TrainingLoop, window
         for event in training.inside
         if event.act is Act.BACKWARD and not iterations.is_of_other(pipeline, event, step.subject)
     ]
-    if len({event.location for event in backwards}) > 1:
+    if not _are_alternatives(backwards):
         return True
-    batches = re.escape(window.batches)
-    uses = rf"(?<!/)/=?\s*\(?\s*(float\()?{batches}\b|\*=?\s*{batches}\b|\b{batches}\s*\*"
-    if not window.batches.isdigit() and script_text.mentions(pipeline, uses):
+    if _is_divided(pipeline, backwards, window):
         return True
     # The events at one place are those of the losses that several branches give.
     is_named = ACCUMULATES.search(window.batches) is not None
-    return not all(_is_plain_mean(pipeline, event) or (is_named and _is_unknown(event)) for event in backwards)
+    return not all(
+        _is_plain_mean(pipeline, event) or (is_named and _is_unknown(pipeline, training, event)) for event in backwards
+    )
 
 
-def _is_unknown(backward: Event) -> bool:
-    """Whether the loss is what an unknown model gives, which does not know how many batches are summed."""
-    return isinstance(backward.subject, Unknown) and backward.subject.name == "output"
+def _is_divided(pipeline: Pipeline, backwards: Sequence[Event], window: Window) -> bool:
+    """Whether code that a loss is computed by, or that is about a loss elsewhere, has the number of batches."""
+    if window.batches.isdigit():
+        return False
+    batches = re.escape(window.batches)
+    # A function that is not read may divide what it returns.
+    divides = rf"(?<!/)/=?\s*\(?\s*(?:float\()?{batches}\b"
+    if script_text.mentions(pipeline, rf"(?m)\b\d(?:\.0?)?\s*{divides}|^[^\n#]*(?:loss|return)[^\n#]*{divides}"):
+        return True
+    return any(_mentions(pipeline, event, re.compile(rf"\b{batches}\b|accum", re.IGNORECASE)) for event in backwards)
+
+
+def _mentions(pipeline: Pipeline, backward: Event, pattern: re.Pattern[str]) -> bool:
+    loss, source = origins.loss_of(pipeline, backward), pipeline.source_of(backward.location)
+    behind = origins.origins(source, loss) if loss is not None else ()
+    return any(pattern.search(pipeline.code(source.location(each.expression))) for each in behind)
+
+
+def _are_alternatives(events: Sequence[Event]) -> bool:
+    """Whether an iteration has only one of some events: at one place, or in branches that exclude each other."""
+    return bool(events) and all(
+        one.location == other.location or iterations.contradict(one, other) for one, other in combinations(events, 2)
+    )
+
+
+def _is_unknown(pipeline: Pipeline, training: training_loops.TrainingLoop, backward: Event) -> bool:
+    """Whether the loss is unknown, and computed here from what a model gives, by nothing that knows the batches."""
+    if not isinstance(backward.subject, Unknown):
+        return False
+    loss, source = origins.loss_of(pipeline, backward), pipeline.source_of(backward.location)
+    passes = [event.location for event in training.inside if event.act is Act.FORWARD]
+    behind = [source.location(each.expression) for each in origins.origins(source, loss)] if loss is not None else []
+    return any(part.holds(location) for part in behind for location in passes)
 
 
 def _is_plain_mean(pipeline: Pipeline, backward: Event) -> bool:

@@ -1,0 +1,185 @@
+"""What a value is computed from, statement by statement: the expressions behind the names of an expression.
+
+It goes backwards through one function: through assignments, the branches of an `if`, `with … as` and loops, out of the
+block of the expression and up to the head of the function. `self.loss` is a name like `loss`. What a function of the
+script does with its arguments is not followed here; the reader's values show that.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from lintrain.model.location import Location
+from lintrain.pipeline.events import Event
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import BLOCKS, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+MOST_STATEMENTS = 400
+"""Statements before an expression that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An expression that a value is computed from; `is_certain` if every run that gets there has computed it so.
+
+    `operator` is that of `loss /= steps`.
+    """
+
+    expression: ast.expr
+    is_certain: bool = True
+    operator: ast.operator | None = None
+
+
+Follows = Callable[[ast.expr], bool]
+"""Whether what an expression is computed from is followed further: not where it leaves autograd's graph."""
+
+
+def _always(_: ast.expr) -> bool:
+    return True
+
+
+def origins(source: Source, expression: ast.expr, follows: Follows = _always) -> Iterator[Origin]:
+    """The expression itself, and those that its names were given before, latest first."""
+    if not follows(expression):
+        return
+    yield Origin(expression)
+    trail = _Trail(follows, _names_in(expression))
+    for statement in _before(source, source.cached(_owners).get(expression)):
+        yield from trail.through(statement, is_certain=True)
+        if not trail.wanted:
+            return
+
+
+def loss_of(pipeline: Pipeline, backward: Event) -> ast.expr | None:
+    """The loss of a backward call: what it is called on, or what an engine or a launcher is passed."""
+    call = pipeline.source_of(backward.location).cached(_calls).get(backward.location)
+    if call is None or not isinstance(call.func, ast.Attribute):
+        return None
+    return call.func.value if backward.details.get("loss") is backward.subject or not call.args else call.args[0]
+
+
+def _calls(source: Source) -> dict[Location, ast.Call]:
+    return {source.location(call): call for call in source.nodes_of(ast.Call)}
+
+
+def _owners(source: Source) -> dict[ast.expr, ast.stmt]:
+    """The innermost statement around each expression."""
+    found: dict[ast.expr, ast.stmt] = {}
+    for statement in (node for node in source.nodes if isinstance(node, ast.stmt)):
+        for part in _own_parts(statement):
+            found.update({each: statement for each in walk(part) if isinstance(each, ast.expr)})
+    return found
+
+
+def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The parts of a statement that are no statements of a block in it."""
+    for name, value in ast.iter_fields(statement):
+        parts: list[object] = value if isinstance(value, list) and name not in BLOCKS else [value]
+        yield from (part for part in parts if isinstance(part, ast.AST) and not isinstance(part, ast.stmt))
+
+
+def _blocks(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
+    """The block of each statement, and what the block belongs to."""
+    found: dict[ast.stmt, tuple[list[ast.stmt], ast.AST]] = {}
+    for node in (source.tree, *source.nodes):
+        for name in BLOCKS:
+            held = getattr(node, name, None)
+            block = [each for each in held if isinstance(each, ast.stmt)] if isinstance(held, list) else []
+            found.update((each, (block, node)) for each in block)
+    return found
+
+
+def _before(source: Source, statement: ast.stmt | None) -> Iterator[ast.stmt]:
+    """The statements that run before one in its function, latest first; those around it without their blocks."""
+    blocks, seen = source.cached(_blocks), 0
+    current: ast.AST | None = statement
+    while isinstance(current, ast.stmt) and current in blocks and seen < MOST_STATEMENTS:
+        block, owner = blocks[current]
+        for each in reversed(block[: block.index(current)]):
+            seen += 1
+            yield each
+        if isinstance(owner, ast.With):
+            yield _head_of(owner)
+        current = owner if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else None
+
+
+def _head_of(statement: ast.With) -> ast.stmt:
+    return ast.With(items=statement.items, body=[])
+
+
+@dataclass(slots=True)
+class _Trail:
+    """The names whose values are still looked for on the way back."""
+
+    follows: Follows
+    wanted: set[str]
+
+    def through(self, statement: ast.stmt, *, is_certain: bool) -> Iterator[Origin]:
+        """What a statement gives to the wanted names."""
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                yield from self._assigned(statement, is_certain=is_certain)
+            case ast.With(items=items, body=body):
+                for each in reversed(body):
+                    yield from self.through(each, is_certain=is_certain)
+                for item in items:
+                    if item.optional_vars is not None and _stored(item.optional_vars) & self.wanted:
+                        yield from self._found(item.context_expr, is_certain=is_certain)
+            case ast.If() | ast.For() | ast.While() | ast.Try():
+                for name in BLOCKS:
+                    for each in reversed(getattr(statement, name, None) or []):
+                        inner = each.body[::-1] if isinstance(each, ast.ExceptHandler) else [each]
+                        for one in inner:
+                            yield from self.through(one, is_certain=False)
+            case _:
+                pass
+
+    def _assigned(self, statement: ast.Assign | ast.AnnAssign | ast.AugAssign, *, is_certain: bool) -> Iterator[Origin]:
+        for target, value in _pairs(statement):
+            names = _stored(target)
+            if value is None or not names & self.wanted:
+                continue
+            if isinstance(statement, ast.AugAssign):
+                yield from self._found(value, is_certain=is_certain, operator=statement.op)
+                continue
+            if is_certain:
+                self.wanted -= names
+            yield from self._found(value, is_certain=is_certain)
+
+    def _found(self, value: ast.expr, *, is_certain: bool, operator: ast.operator | None = None) -> Iterator[Origin]:
+        if self.follows(value):
+            yield Origin(value, is_certain, operator)
+            self.wanted |= _names_in(value)
+
+
+def _pairs(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """Each target with what it gets: of `a, b = f(), g()` each its own part."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    for target in targets:
+        match target, statement.value:
+            case ast.Tuple(elts=parts), ast.Tuple(elts=values) if len(parts) == len(values):
+                yield from zip(parts, values, strict=True)
+            case _:
+                yield target, statement.value
+
+
+def _stored(target: ast.expr) -> set[str]:
+    """The names that a target binds: `loss`, `self.loss`; not that of a container, whose entry is set."""
+    return {
+        _name_of(each)
+        for each in walk(target)
+        if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store)
+    }
+
+
+def _names_in(expression: ast.expr) -> set[str]:
+    return {_name_of(each) for each in walk(expression) if isinstance(each, ast.Name | ast.Attribute)}
+
+
+def _name_of(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
