@@ -261,3 +261,15 @@ def test_what_an_editor_holds_is_read_before_the_disk(tmp_path: Path) -> None:
     project = Project({str(tmp_path / "m.py"): b"x = 'unsaved'"})
     pipeline = read_pipeline(read_file(str(tmp_path / "train.py")), TargetVersions(), project)
     assert plain(pipeline.arguments[-1].value("output_dir")) == "unsaved"
+
+
+def test_a_later_star_replaces_a_class_of_a_library(tmp_path: Path) -> None:
+    files = {"rows.py": "class Dataset:\n    def __init__(self, folder): pass\n"}
+    imports = "from torch.utils.data import Dataset\nfrom rows import *\n"
+    assert shown(tmp_path, files | {"train.py": script(imports, "Dataset('x')")}) == "Instance"
+
+
+def test_a_star_without_the_name_leaves_the_class_of_a_library(tmp_path: Path) -> None:
+    files = {"rows.py": "Dataset_of = 1\n"}
+    imports = "from torch.utils.data import DataLoader\nfrom rows import *\n"
+    assert shown(tmp_path, files | {"train.py": script(imports, "DataLoader")}) == "Library"

@@ -32,6 +32,31 @@ class Origin:
     is_certain: bool = True
     operator: ast.operator | None = None
 
+    @property
+    def divisors(self) -> list[str]:
+        """The code of what it is divided by: of `loss / steps`, `torch.div(loss, steps)` and `loss /= steps`."""
+        found = [self.expression] if isinstance(self.operator, ast.Div) else []
+        for node in walk(self.expression):
+            match node:
+                case ast.BinOp(op=ast.Div(), right=divisor):
+                    found.append(divisor)
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="div"), args=[_, divisor]):
+                    found.append(divisor)
+                case ast.Call(func=ast.Attribute(attr="div" | "div_"), args=[divisor]):
+                    found.append(divisor)
+                case _:
+                    pass
+        return [ast.unparse(_number(each)) for each in found]
+
+
+def _number(node: ast.expr) -> ast.expr:
+    """What `float(steps)` is made of."""
+    match node:
+        case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
+            return inner
+        case _:
+            return node
+
 
 Follows = Callable[[ast.expr], bool]
 """Whether what an expression is computed from is followed further: not where it leaves autograd's graph."""

@@ -46,9 +46,13 @@ def are_in_one_function(pipeline: Pipeline, one: Location, other: Location) -> b
 
 
 def entered_names(source: Source, names: Collection[str]) -> list[tuple[str, Location]]:
-    """The attributes of these names that `with` statements of a file enter without a call, with their code."""
-    entered = (item.context_expr for node in source.nodes_of(ast.With) for item in node.items)
-    found = (each for each in entered if isinstance(each, ast.Attribute) and each.attr in names)
+    """What `with` statements of a file enter without a call: attributes and names of torch that are called so."""
+    entered = [item.context_expr for node in source.nodes_of(ast.With) for item in node.items]
+    imports = [node for node in source.nodes_of(ast.ImportFrom) if (node.module or "").partition(".")[0] == "torch"]
+    plain = {each.asname or each.name for node in imports for each in node.names if each.name in names}
+    found: list[ast.Attribute | ast.Name] = []
+    found += [each for each in entered if isinstance(each, ast.Attribute) and each.attr in names]
+    found += [each for each in entered if isinstance(each, ast.Name) and each.id in plain]
     return [(ast.unparse(each), source.location(each)) for each in found]
 
 

@@ -12,11 +12,11 @@ from functools import lru_cache
 from lintrain.interpreter import project_modules
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, statement
-from lintrain.interpreter.core.scope import Scope, settled
+from lintrain.interpreter.core.scope import Scope, StarImport, settled
 from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
 from lintrain.pipeline.values.installed import NOTHING, InstalledName
-from lintrain.pipeline.values.python import Library, Unknown, Value
+from lintrain.pipeline.values.python import Class, Function, Library, Unknown, Value
 from lintrain.source.configuration import Configuration
 from lintrain.source.project import ModuleFile
 from lintrain.startup.lazy_dataclass import dataclass
@@ -277,12 +277,23 @@ def _import_all(module: Scope, path: str) -> None:
         module.stars = [star for star in module.stars if not isinstance(star, LibraryStar)]
 
 
+def _rebind(names: Scope, star: StarImport) -> None:
+    """`from own import *`: its classes replace those of libraries that were imported under the same names before."""
+    names.add_star(star)
+    for name, value in list(names.names.items()):
+        # Only names of classes are asked for: every module has `torch` and `np`, and would be read for them.
+        if name[:1].isupper() and isinstance(value, Library):
+            own = star(name)
+            if isinstance(own, Class | Function):
+                names.bind(name, own)
+
+
 def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope) -> None:
     module = project_modules.made_module(reader, file)
     if alias.name == "*":
         # `from . import *` in the package itself brings in modules, under names of the package's own `__all__`.
         if module.names is not scope.module():
-            scope.module().add_star(project_modules.starred(reader, module))
+            _rebind(scope.module(), project_modules.starred(reader, module))
         return
     bound = alias.asname or alias.name
     if module.names is scope.module():

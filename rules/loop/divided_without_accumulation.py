@@ -48,14 +48,13 @@ commit 42a8682ff8e7.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import origins, training_loops
 from lintrain.pipeline.events import Act
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, lazy_pattern, one_per_location
 
-DIVISOR = r"/=?\s*\(?\s*(?:float\()?(?P<divisor>(?:\w+\.)*\w*accum\w*)"
+ACCUMULATED = lazy_pattern(r"(?:\w+\.)*\w*accum\w*")
 
 
 class DividedWithoutAccumulation(Rule):
@@ -83,15 +82,17 @@ class DividedWithoutAccumulation(Rule):
 def _divisor(pipeline: Pipeline, training: training_loops.TrainingLoop) -> str:
     """The number of accumulated batches that the loss is divided by between the start of its loop and `backward`."""
     loop, backward = training.loop.location, training.backward.location
-    if loop.path != backward.path or not loop.holds(backward):
+    loss = origins.loss_of(pipeline, training.backward)
+    if loss is None or loop.path != backward.path or not loop.holds(backward):
         return ""
-    lines = pipeline.source_of(loop).lines[loop.line : backward.end_line]
-    loss = training_loops.text_of_event(training.backward).partition(" /")[0].strip("()")
-    if not loss.isidentifier():
-        return ""
-    pattern = re.compile(rf"\b{loss}\s*(?:=(?!=).*)?{DIVISOR}|\({loss}\s*{DIVISOR.replace('divisor', 'other')}")
-    found = next((match for line in reversed(lines) if (match := pattern.search(line.partition("#")[0]))), None)
-    return (found["divisor"] or found["other"]) if found else ""
+    source = pipeline.source_of(backward)
+    inside = (each for each in origins.origins(source, loss) if loop.holds(source.location(each.expression)))
+    return next((divisor for each in inside if (divisor := _divides(each.divisors))), "")
+
+
+def _divides(divisors: Sequence[str]) -> str:
+    """The first of some divisors that names a number of accumulated batches."""
+    return next((match[0] for each in divisors if (match := ACCUMULATED.fullmatch(each))), "")
 
 
 def _steps_each_time(training: training_loops.TrainingLoop) -> bool:

@@ -60,6 +60,10 @@ LOSS = lazy_pattern(r"loss|cost|err|objective", re.IGNORECASE)
 """Names of losses: another value may be its own gradient in a test of autograd."""
 
 
+OFF_GRAPH = lazy_pattern(r"(?:\.(?:detach|clone)\(\)|\.data)+$")
+"""Methods after which a gradient has the same numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The call without its argument."""
@@ -73,8 +77,10 @@ class LossAsGradient(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for call in expressions.calls_of_method(pipeline.source, "backward"):
-            loss, given = call.called_on, call.arguments
-            if loss is None or len(given) != 1 or given[0].code != loss.code or not LOSS.search(loss.code):
+            loss, given = _loss_and_gradient(call)
+            if loss is None or given is None or not LOSS.search(loss.code):
+                continue
+            if OFF_GRAPH.sub("", given.code) != loss.code:
                 continue
             shown = f"`{loss.code}`" if len(loss.code) <= 30 else "the loss"
             yield self.finding(
@@ -89,3 +95,14 @@ class LossAsGradient(Rule[Claim]):
             return None
         edit = fixes.Replace(finding.location, finding.claim.code)
         return fixes.Fix.of("call it without an argument", edit, safe=False)
+
+
+def _loss_and_gradient(
+    call: expressions.Expression,
+) -> tuple[expressions.Expression | None, expressions.Expression | None]:
+    """The loss and the gradient of `loss.backward(gradient)` and `torch.autograd.backward(loss, gradient)`."""
+    owner, given = call.called_on, call.arguments
+    if owner is not None and owner.code == "torch.autograd":
+        gradient = given[1] if len(given) > 1 else call.keywords.get("grad_tensors")
+        return (given[0] if given else None), gradient
+    return owner, given[0] if len(given) == 1 else call.keywords.get("gradient")

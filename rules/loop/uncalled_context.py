@@ -78,7 +78,7 @@ class UncalledContext(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for code, location in statements.entered_names(pipeline.source, CONTEXTS):
-            if code.startswith("torch."):
+            if code.startswith("torch.") or "." not in code:
                 yield self.finding(
                     location,
                     f"`{code}` is entered without being called",

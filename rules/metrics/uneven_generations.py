@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lintrain.analysis import script_text
 from lintrain.pipeline.values.python import Value, is_missing, literal
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import ArgumentsRule, Finding, Level, Pipeline
@@ -56,6 +57,8 @@ class UnevenGenerations(ArgumentsRule):
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding]:
         if not arguments.path.endswith("GRPOConfig") or not arguments.is_complete:
+            return
+        if script_text.mentions(pipeline, r"\bunsloth\b"):  # it raises the batch size to the number of generations
             return
         if not all(is_missing(arguments.value(name)) for name in OTHERS):
             return

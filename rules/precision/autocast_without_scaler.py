@@ -154,7 +154,8 @@ def _modules(pipeline: Pipeline) -> set[str]:
 def _mentions_scaling(pipeline: Pipeline) -> bool:
     """Whether a name in the script may refer to a scaler, or set the format elsewhere."""
     tree = pipeline.source.nodes
-    names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
+    # A function may get the scaler as a parameter, whose name a call may spell out.
+    names = (getattr(node, field, "") for node in tree for field in ("attr", "id", "name", "arg"))
     return any(isinstance(name, str) and re.search("scal|set_autocast", name, re.IGNORECASE) for name in names)
 
 
