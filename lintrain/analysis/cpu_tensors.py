@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from lintrain.analysis.plain_tensors import (
     MOVES,
     NO_TENSORS,
+    SAME_DEVICE,
     inputs_of,
     is_moved,
     is_tensor,
@@ -134,6 +135,8 @@ def _meetings(function: ast.FunctionDef, layers: frozenset[str]) -> Iterator[tup
                 yield node, [part for each in given for part in _parts(each)]
             case ast.Call(func=ast.Attribute() as func, args=given) if ast.unparse(func) in layers:
                 yield node, [part for each in given for part in _parts(each)]
+            case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=given) if attr in SAME_DEVICE:
+                yield node, [owner, *given]
             case _:
                 pass
 
@@ -182,6 +185,10 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
             for each, given in zip(targets, values, strict=True):
                 yield from _pairs(each, given)
+        case ast.Tuple(elts=targets), ast.ListComp(elt=item) | ast.GeneratorExp(elt=item):
+            yield from ((each.id, item) for each in targets if isinstance(each, ast.Name))
+        case ast.Tuple(), ast.Call(func=ast.Name(id="tuple" | "list"), args=[ast.GeneratorExp() as items]):
+            yield from _pairs(target, items)
         case ast.Name(id=name), _:
             yield name, value
         case _:
@@ -196,6 +203,10 @@ def _moves_to_device(node: ast.expr) -> bool:
             return ON_DEVICE.search(ast.unparse(place)) is not None
         case ast.Call(func=ast.Attribute(value=owner, attr="float" | "long" | "half" | "detach")):
             return _moves_to_device(owner)
+        case ast.Call(func=ast.Name(id="tuple" | "list"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
+            return _moves_to_device(items.elt)
+        case ast.ListComp(elt=item) | ast.GeneratorExp(elt=item) | ast.DictComp(value=item):
+            return _moves_to_device(item)
         case _:
             return False
 
