@@ -71,10 +71,10 @@ def origins(source: Source, expression: ast.expr, follows: Follows = _always) ->
     if not follows(expression):
         return
     yield Origin(expression)
-    trail = _Trail(follows, _names_in(expression))
+    search = _Search(follows, _names_in(expression))
     for statement in _before(source, source.cached(_owners).get(expression)):
-        yield from trail.through(statement, is_certain=True)
-        if not trail.wanted:
+        yield from search.through(statement, is_certain=True)
+        if not search.wanted:
             return
 
 
@@ -136,7 +136,7 @@ def _head_of(statement: ast.With) -> ast.stmt:
 
 
 @dataclass(slots=True)
-class _Trail:
+class _Search:
     """The names whose values are still looked for on the way back."""
 
     follows: Follows

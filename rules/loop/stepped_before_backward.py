@@ -144,7 +144,7 @@ class SteppedBeforeBackward(Rule):
         if not training_loops.trains_by_hand(pipeline) or script_text.mentions(pipeline, HALVES):
             return
         found: dict[Location, Finding] = {}
-        for backward in pipeline.acts(Act.BACKWARD):
+        for backward in pipeline.acts(Act.BACKWARD)[: shared_passes.MOST_COMPARED]:
             for forward, step in _stale(pipeline, backward):
                 found.setdefault(backward.location, self._report(pipeline, backward, forward, step))
         for stale in shared_passes.stale_passes(pipeline):
