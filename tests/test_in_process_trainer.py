@@ -87,8 +87,10 @@ def trainer_of(folder: Path, *, classes: int = 3, labels: int = 3, collator: Any
         max_grad_norm=0.5,
         **settings,
     )
+    model = model_of(classes)
+    model.accepts_loss_kwargs = False  # it averages over a batch, so the Trainer has to divide by their number
     return Trainer(
-        model_of(classes),
+        model,
         args,
         train_dataset=Rows(labels),
         eval_dataset=Rows(labels),
