@@ -40,6 +40,7 @@ VALUES: Mapping[str, Sequence[Sequence[str]]] = {
     "extend_exclude": (["**/../**"],),
     "targets": (["torch=2.0"],),
     "jobs": (["2"],),
+    "max_warnings": (["0"],),
     "cache_dir": (["{out}/cache"], ["/dev/null"]),
     "config": (["ruff.toml"], ["pipe.csv"], ["pyproject.toml"]),
     "stdin_filename": (["train.py", "-"], ["../../etc/x.py", "-"]),
