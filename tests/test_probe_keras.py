@@ -172,7 +172,9 @@ Training().start()
 
 
 def test_data_that_gives_batches_and_names_that_callbacks_watch(tmp_path: Path) -> None:
-    run = passes(tmp_path, HEAD + ROWS).run
+    probed = probe(tmp_path, HEAD + ROWS)
+    assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("unavailable-monitor", "confirmed")]
+    run = probed.run
     names = run["watched_names"]
     assert sorted(names["computed"]) == ["accuracy", "loss", "val_accuracy", "val_loss"]
     assert (names["watched"], names["missing"]) == (["val_accuracy", "val_acc", "own"], ["val_acc"])
