@@ -112,7 +112,7 @@ def test_a_failing_metric_is_the_answer_and_shows_its_own_line(tmp_path: Path) -
     assert probed.document["reason"] == "training fails in its evaluation stage, and no rule explains why"
 
 
-def test_stages_behind_a_failing_one_are_not_reached(tmp_path: Path) -> None:
+def test_stages_behind_a_failing_one_are_measured_with_a_stand_in(tmp_path: Path) -> None:
     collate = """
 calls = []
 def collate(rows):
@@ -125,8 +125,23 @@ def collate(rows):
     probed = probe(tmp_path, script, "--text", "--quiet")
     assert probed.code == 1
     assert "✗ batch" in probed.out
-    assert "not reached: forward, backward, step (the batch stage failed)" in probed.out
+    assert "a collator that pads (stand-in)" in probed.out
+    assert "✓ step" in probed.out
     assert "✓ evaluation" in probed.out
+
+
+def test_stages_behind_a_failing_one_are_not_reached(tmp_path: Path) -> None:
+    broken = """
+import functools
+@functools.wraps(model.forward)
+def broken(*_, **__):
+    raise RuntimeError("no answer")
+model.forward = broken
+"""
+    probed = probe(tmp_path, HEAD + REST + broken + "trainer.train()\n", "--text", "--quiet")
+    assert probed.code == 1
+    assert "✗ forward" in probed.out
+    assert "not reached: backward, step (the forward stage failed)" in probed.out
 
 
 def test_a_test_set_without_labels_is_found_before_the_training(tmp_path: Path) -> None:
