@@ -149,9 +149,10 @@ class SortedSubset(Rule[Claim]):
         if model is None or not model.classifies or (model.num_labels or 0) < 2:
             return
         for split in evidence.splits:
-            if _is_of_one_class(split) and split.argument in {"train_dataset", "eval_dataset"} and split.key is None:
+            # Rows may be filtered by their class on purpose: only a range that was taken is a subset by chance.
+            if _is_of_one_class(split) and split.argument in evidence.locations and split.key is None:
                 yield self.finding(
-                    evidence.location_of(split.argument),
+                    evidence.locations[split.argument],
                     f"all {split.rows} rows of `{split.argument}` are of one class",
                     help="shuffle the rows before taking some of them",
                     subject=split.argument,
