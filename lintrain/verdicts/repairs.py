@@ -86,7 +86,8 @@ class Repairs:
 
     def _candidates(self, runs: Sequence[Evidence], static: StaticFindings) -> list[Reported]:
         known = {*map(_claim, self._chosen), *self._rejected}
-        new = [one for one in _confirmed(self._script, runs, static) if _claim(one) not in known]
+        confirmed = [one for one in _confirmed(self._script, runs, static) if _claim(one) not in known]
+        new = [one for one in confirmed if _had_been_reached(one, runs[-1])]
         return new[:1] if self._is_one_at_a_time else new
 
     def _add(self, candidates: Sequence[Reported], source: Source) -> bool:
@@ -99,6 +100,13 @@ class Repairs:
             else:
                 self._rejected.add(_claim(one))
         return len(self._chosen) > before
+
+
+def _had_been_reached(one: Reported, run: Evidence) -> bool:
+    """Whether its line came before the error: no fix of a line behind it can bring the script further."""
+    reached = run.failure.reached if run.failure else None
+    finding = one.finding.location
+    return reached is None or reached.path != finding.path or finding.line <= reached.end_line
 
 
 def _confirmed(script: str, runs: Sequence[Evidence], static: StaticFindings) -> list[Reported]:
