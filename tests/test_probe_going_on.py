@@ -119,6 +119,13 @@ def test_other_frameworks_are_measured_after_a_repair(folder: Path, script: str)
     assert stages_of(last)["step"] == "passed", last["stages"]
 
 
+def test_no_fix_of_a_line_behind_the_error_is_tried(folder: Path) -> None:
+    script = "rows = open('no-such-file.json')\nfrom transformers import TrainingArguments\n"
+    probed = probe(folder, script + "arguments = TrainingArguments('out', evaluation_strategy='epoch')\n")
+    assert [rule for rule, _, outcome in probed.verdicts if outcome == "confirmed"] == ["removed-argument"]
+    assert len(runs_of(probed)) == 1
+
+
 def test_the_report_shows_what_was_tried_between_the_stages(folder: Path) -> None:
     text = probe(folder, LOOP, "--text").out
     assert "\n    tried   train.py:8: add `from torch.utils.data import " in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from lintrain.analysis.metric_verdicts import on_classes, on_scores, scored_ignored
 from lintrain.evidence.run import EvaluationEvidence, Evidence, MetricUse, ModelEvidence, Stage, StageName
@@ -21,8 +19,11 @@ from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.runtime.child.frames import is_probes_own
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
+from lintrain.runtime.parent.record import read_record
 from lintrain.verdicts.judging import judge
-from tests.support.probing import Probed, probe
+from tests.support.probing import probe
+
+EVIDENCE = "evidence.json"
 
 HEAD = """
 import torch
@@ -101,8 +102,9 @@ def line_of(script: str, text: str) -> int:
     return next(number for number, line in enumerate(script.splitlines(), start=1) if text in line)
 
 
-def evidence_of(probed: Probed) -> Evidence:
-    return TypeAdapter(Evidence).validate_json(json.dumps(probed.run))
+def evidence_in(folder: Path) -> Evidence:
+    (run,) = read_record(folder / EVIDENCE).runs
+    return run
 
 
 def planted(rule: str, script: str, text: str, evidence: Evidence) -> Verdict:
@@ -128,10 +130,10 @@ def test_logits_that_a_loop_gives_to_a_metric_are_confirmed(tmp_path: Path) -> N
 @pytest.mark.usefixtures("warm")
 def test_classes_that_an_accelerated_loop_gives_to_a_metric_of_two_are_confirmed(tmp_path: Path) -> None:
     script = HEAD + PREPARED + ACCELERATED.replace("torch.cat(guessed)))", "classes))")
-    probed = probe(tmp_path, script)
+    probed = probe(tmp_path, script, "--evidence", EVIDENCE)
     line = line_of(script, "print(f1_score")
     assert (probed.code, probed.verdicts) == (1, [("binary-average", line, "confirmed")])
-    mended = planted("logits-in-metric", script, "print(accuracy_score", evidence_of(probed))
+    mended = planted("logits-in-metric", script, "print(accuracy_score", evidence_in(tmp_path))
     assert mended == (Verdict(Outcome.REFUTED, mended.reason, {"shape": [16]}))
     assert mended.reason == "`accuracy_score` received predictions of shape [16] (int64) in 1 call"
 
@@ -140,9 +142,9 @@ def test_classes_that_an_accelerated_loop_gives_to_a_metric_of_two_are_confirmed
 @pytest.mark.usefixtures("warm")
 def test_metrics_in_the_validation_of_lightning_are_followed(tmp_path: Path) -> None:
     script = HEAD + MODULE
-    probed = probe(tmp_path, script)
+    probed = probe(tmp_path, script, "--evidence", EVIDENCE)
     assert (probed.code, probed.verdicts) == (0, [])
-    evidence = evidence_of(probed)
+    evidence = evidence_in(tmp_path)
     evaluation = evidence.evaluation
     assert evaluation is not None
     assert (evaluation.batches, evaluation.rows, evaluation.passes, len(evaluation.losses)) == (2, 16, 2, 2)
