@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import cast
 
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
@@ -102,8 +103,12 @@ def _owners(source: Source) -> dict[ast.expr, ast.stmt]:
 def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
     """The parts of a statement that are no statements of a block in it."""
     for name, value in ast.iter_fields(statement):
-        parts: list[object] = value if isinstance(value, list) and name not in BLOCKS else [value]
+        parts = [value] if name in BLOCKS else _as_list(value)
         yield from (part for part in parts if isinstance(part, ast.AST) and not isinstance(part, ast.stmt))
+
+
+def _as_list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
 def _blocks(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
@@ -112,7 +117,8 @@ def _blocks(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
     for node in (source.tree, *source.nodes):
         for name in BLOCKS:
             held = getattr(node, name, None)
-            block = [each for each in held if isinstance(each, ast.stmt)] if isinstance(held, list) else []
+            parts = cast("list[object]", held) if isinstance(held, list) else []
+            block = [each for each in parts if isinstance(each, ast.stmt)]
             found.update((each, (block, node)) for each in block)
     return found
 

@@ -10,6 +10,7 @@ import ast
 import json
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,7 @@ def _tools() -> tuple[tuple[RuleFile, ...], Selection, Any]:  # Any: with libcst
     """The rules, all of them selected, and what makes edits of fixes."""
     rules = tuple(load_rules())
     try:
-        import libcst  # noqa: F401 - as the fixes will
-    except ImportError:
-        edits: Any = no_edits
-    else:
-        edits = TextEdits()
+        edits: Any = TextEdits() if find_spec("libcst") else no_edits
+    except ValueError:  # of a module that is None in `sys.modules`
+        edits = no_edits
     return rules, chosen_for(Settings(root=NOWHERE), rules, asked((), ())), edits

@@ -136,13 +136,15 @@ def _composed(text: str) -> Any:  # Any: ruamel's nodes have no types
             """None: the library looks for them on the disk, for each text."""
             return []
 
+    composer: Any = Composer(typ="rt", pure=True)
     try:
-        return Composer(typ="rt", pure=True).compose(text)
-    except MarkedYAMLError as error:
+        return composer.compose(text)
+    except MarkedYAMLError as marked:
+        error: Any = marked
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise NotReadError(str(error.problem or error.context or "not YAML"), line) from error
-    except (YAMLError, ValueError, RecursionError, AttributeError) as error:
-        raise NotReadError(str(error).partition("\n")[0] or type(error).__name__) from error
+        raise NotReadError(str(error.problem or error.context or "not YAML"), line) from marked
+    except (YAMLError, ValueError, RecursionError, AttributeError) as failed:
+        raise NotReadError(str(failed).partition("\n")[0] or type(failed).__name__) from failed
 
 
 class _Conversion:

@@ -244,7 +244,10 @@ def _overfitting(run: RunRecord) -> Iterator[Judgement]:
     best = min(range(len(points)), key=lambda number: points[number].value)
     later = points[best + 1 :]
     rises = sum(after.value > before.value for before, after in pairwise(points[best:]))
-    if len(later) < 2 or points[-1].value < 1.05 * points[best].value or rises < 0.7 * len(later):
+    if len(later) < 2:
+        return
+    last = later[-1].value
+    if last < 1.05 * points[best].value or rises < 0.7 * len(later):
         return
     before = [p.value for p in train.finite.points if p.step <= points[best].step] if train else []
     after = [p.value for p in train.finite.points if p.step > points[best].step] if train else []
@@ -254,7 +257,7 @@ def _overfitting(run: RunRecord) -> Iterator[Judgement]:
         "overfitting",
         Level.WARNING,
         f"`{held_out.name}` rises since {at(points[best])}, from {short(points[best].value)} to"
-        f" {short(points[-1].value)}, while the training loss goes on falling",
+        f" {short(last)}, while the training loss goes on falling",
         "From there on the model fits its training rows only.",
         f"keep the weights of {at(points[best])} (`load_best_model_at_end=True`), or stop early",
         (held_out.name, *((train.name,) if train else ())),

@@ -30,7 +30,7 @@ def judge_schedule(run: RunRecord) -> Iterator[Judgement]:
             "low-learning-rate",
         )
         return
-    ended = next((number for number, point in enumerate(rate.points) if _rest_is_zero(rate, number, highest)), None)
+    ended = next((number for number in range(len(rate)) if _rest_is_zero(rate, number, highest)), None)
     rest = 1 - ended / len(rate) if ended is not None else 0.0
     if ended is not None and rest > 0.15 and len(rate) - ended >= FEW:
         yield Judgement(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from lintrain.doctor.logs import Table, read_log
 from lintrain.doctor.record import STEPS, Argument, Curve, Point, Role, RunRecord, curves_of, numbers
@@ -74,12 +74,9 @@ def _state_at(path: Path) -> Path | None:
 
 def _read_state(path: Path) -> RunRecord:
     state = _json(path)
-    history = state.get("log_history") if isinstance(state, dict) else None
-    if not isinstance(history, list):
+    if not _listed(state, "log_history"):
         raise NoRunError(f"{path}: it has no `log_history`")
-    rows = [
-        numbers(cast("Mapping[str, object]", row)) for row in cast("list[object]", history) if isinstance(row, dict)
-    ]
+    rows = [numbers(row) for row in _listed(state, "log_history") if is_object(row)]
     curves = tuple(curve for curve in curves_of(rows, STEPS) if not curve.name.startswith(("train_", "total_flos")))
     planned = state.get("max_steps")
     return RunRecord(
@@ -88,7 +85,7 @@ def _read_state(path: Path) -> RunRecord:
         curves,
         int(planned) if isinstance(planned, int) and planned > 0 else None,
         _classes(path.parent / "config.json"),
-        _plain({name: value for name, value in state.items() if name != "log_history"}),
+        _plain({**state, "log_history": ()}),
     )
 
 
@@ -260,16 +257,34 @@ def _notebook_at(path: Path) -> Path | None:
 
 def _read_notebook(path: Path) -> RunRecord:
     """What the cells of a notebook printed, and the Trainer's tables in it."""
-    notebook = _json(path)
     texts, tables, script = list[str](), list[str](), str(path)
-    for cell in notebook.get("cells", []) if isinstance(notebook, dict) else []:
-        for output in cell.get("outputs", []) if isinstance(cell, dict) else []:
-            data = output.get("data", {})
-            texts += [_joined(output.get("text", "")), "\n".join(output.get("traceback", []))]
-            tables += [_joined(data.get("text/html", ""))]
+    for cell in _listed(_json(path), "cells"):
+        for output in _listed(cell, "outputs"):
+            texts += [_joined(_value(output, "text")), "\n".join(_listed(output, "traceback"))]
+            tables.append(_joined(_value(_value(output, "data"), "text/html")))
     record = read_log("\n".join(filter(None, texts)), str(path))
     rows = [row for text in tables for row in Table.rows_of(text)]
     return replace(record, kind="notebook", curves=(*curves_of(rows, STEPS), *record.curves), script=script)
+
+
+def _listed(holder: object, name: str) -> list[Any]:
+    """A list in an object of JSON; empty where there is none."""
+    found = _value(holder, name)
+    return found if _is_list(found) else []
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _value(holder: object, name: str) -> object:
+    """What an object of JSON has under a name; an empty text where it has nothing."""
+    return holder.get(name, "") if is_object(holder) else ""
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a value is an object of JSON."""
+    return isinstance(value, dict)
 
 
 def _joined(text: object) -> str:

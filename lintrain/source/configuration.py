@@ -99,12 +99,12 @@ class Configuration(Source):
         """None."""
         return ()
 
-    @property
+    @cached_property
     def is_partial(self) -> bool:
         """Never: the file says all that its tool gets."""
         return False
 
-    @property
+    @cached_property
     def holds_unit_tests(self) -> bool:
         """Never."""
         return False

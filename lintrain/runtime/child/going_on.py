@@ -113,7 +113,8 @@ def compiled(repaired: Repaired) -> CodeType:
 
 
 def _renumber(node: Any, lines: tuple[int, ...]) -> None:
-    node.lineno, node.end_lineno = lines[node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1]
+    first, last = int(node.lineno), int(node.end_lineno or node.lineno)
+    node.lineno, node.end_lineno = lines[first - 1], lines[last - 1]
     # Lines that a repair added are at the same line of the file as the one next to them.
     if node.lineno == node.end_lineno and node.end_col_offset < node.col_offset:
         node.end_col_offset = node.col_offset

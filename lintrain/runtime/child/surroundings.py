@@ -41,7 +41,9 @@ def _lines_above(frame: FrameType | None) -> list[Line]:
 
 def statement_now(script: str) -> Location | None:
     """The whole statement of a script's top level that is being executed; None if there is none by now."""
-    main = sys._current_frames().get(threading.main_thread().ident or 0)  # another thread may ask
+    # Another thread may ask.
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] - the one way to them
+    main = frames.get(threading.main_thread().ident or 0)
     for code, line in (*lines_now(), *_lines_above(main)):
         if code.co_name != "<module>" or shown(code.co_filename) != shown(script):
             continue

@@ -273,7 +273,7 @@ def _read_keys(dataset: Any, most: int) -> Iterator[bytes]:
 def _row_key(row: Any) -> bytes | None:
     """What is read of a row, without its label: a row with another label is the same row."""
     if is_mapping(row):
-        parts = [value for name, value in row.items() if name not in LABEL_NAMES]
+        parts: list[Any] = [value for name, value in row.items() if name not in LABEL_NAMES]
     else:
         parts = [row[0]] if isinstance(row, tuple) and row else [row]
     keys = [_part_key(part) for part in parts]

@@ -14,7 +14,7 @@ from typing import Any
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, characters, is_users, shown, users_frame
 from lintrain.runtime.child.given import parsed, value_in
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_mapping, library
 
 MOST_FRAMES = 4
 MOST_NODES = 64
@@ -152,8 +152,8 @@ def _assigns(node: ast.AST, name: str) -> bool:
 
 def _has_graph(value: Any, before: int) -> bool:
     """Whether a tensor, or one of the first of a container, depends on the loss of a batch up to a number."""
-    parts = list(value.values())[:FEW] if isinstance(value, dict) else value
-    tensors = list(parts)[:FEW] if type(parts).__name__ in ("list", "tuple", "deque") else [parts]
+    parts = list(value.values())[:FEW] if is_mapping(value) else value
+    tensors: list[Any] = list(parts)[:FEW] if type(parts).__name__ in ("list", "tuple", "deque") else [parts]
     return any(_depends(each, before) for each in tensors if isinstance(each, library("torch").Tensor))
 
 
@@ -197,12 +197,17 @@ def _adds(node: ast.stmt, name: str) -> bool:
             return False
 
 
+def _dictionary(owner: Any) -> dict[Any, Any]:
+    found: dict[Any, Any] = getattr(owner, "__dict__", {})
+    return found
+
+
 def _growing_attribute(name: str, owner: Any, before: int, path: str) -> tuple[ast.stmt | None, str]:
     """The statement that adds to an attribute of an object that a frame holds, in its class or beside the frame."""
-    own: dict[str, Any] = getattr(owner, "__dict__", {}) if not inspect.ismodule(owner) else {}
+    own: dict[Any, Any] = {} if inspect.ismodule(owner) else _dictionary(owner)
     for attribute, value in list(own.items()):
         if isinstance(attribute, str) and _has_graph(value, before):
-            file = _file_of(type(owner))
+            file = _file_of(owner.__class__)
             if is_users(file) and (found := _growing(parsed(file), f"self.{attribute}", 0)) is not None:
                 return found, file
             return _growing(parsed(path), f"{name}.{attribute}", 0), path

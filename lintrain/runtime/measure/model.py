@@ -69,8 +69,9 @@ MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "requir
 def idle_freeze(model: Any) -> str | None:
     """The first module that was frozen by an attribute that torch does not read, by its outer two names, or None."""
     for name, module in model.named_modules():
-        weights = vars(module).get("_parameters", {}).values()
-        is_shadowed = vars(module).get("requires_grad") is False  # a method of modules
+        own = module.__dict__
+        weights: list[Any] = list(own.get("_parameters", {}).values())
+        is_shadowed = own.get("requires_grad") is False  # a method of modules
         if is_shadowed or any(_is_idle(thing) for thing in (module, *weights)):
             return ".".join(name.removeprefix("base_model.model.").split(".")[:LEVELS])
     return None
@@ -102,7 +103,7 @@ def _is_left_random(model: Any, config: Any) -> bool:
     if not name or filled_by_script(model) or mentions(ON_PURPOSE):
         return False
     try:
-        own: dict[str, Any] = type(config).from_pretrained(name, local_files_only=True).to_dict()
+        own: dict[str, Any] = config.__class__.from_pretrained(name, local_files_only=True).to_dict()
     except (OSError, ValueError, KeyError):
         return False
     here: dict[str, Any] = config.to_dict()

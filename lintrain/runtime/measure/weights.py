@@ -12,7 +12,7 @@ import inspect
 import math
 import time
 import warnings
-from typing import Any
+from typing import Any, cast
 
 from lintrain.evidence.run import LayerUpdate, OptimizerGroup, ScheduleEvidence
 from lintrain.runtime.child.library import library
@@ -190,15 +190,15 @@ def _rate(schedule: Any) -> float:
 
 def group_evidence(optimizer: Any, group: Any, *, peak: float, first: float) -> OptimizerGroup:
     """One parameter group of an optimizer of torch, with its peak and its first rate."""
-    betas, epsilon = group.get("betas"), group.get("eps")
-    is_pair = isinstance(betas, tuple | list) and len(betas) == 2
+    epsilon, betas = group.get("eps"), group.get("betas")
+    pair: list[Any] = list(cast("list[Any]", betas)) if isinstance(betas, tuple | list) else []
     name = type(getattr(optimizer, "optimizer", optimizer)).__name__  # accelerate wraps it
     return OptimizerGroup(
         learning_rate=peak,
         first_learning_rate=first,
         weight_decay=float(group.get("weight_decay", 0.0)),
         parameters=len(group["params"]),
-        betas=(float(betas[0]), float(betas[1])) if is_pair else None,
+        betas=(float(pair[0]), float(pair[1])) if len(pair) == 2 else None,
         epsilon=float(epsilon) if isinstance(epsilon, int | float) else None,
         is_decoupled=bool(group.get("decoupled_weight_decay")) or name in ("AdamW", "SGD", "Lion"),
         formats=tuple(sorted({str(weight.dtype).removeprefix("torch.") for weight in group["params"]})),

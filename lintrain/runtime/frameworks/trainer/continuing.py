@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.step import training_steps
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.seen import subset
@@ -68,7 +68,7 @@ def _repeated(output: Any, rows: int) -> Any:
 
 
 def _resized(values: Any, rows: int) -> Any:
-    if isinstance(values, tuple):
+    if is_row(values):
         return tuple(_resized(each, rows) for each in values)
     if values is None or not len(values):
         return values

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lintrain.evidence.run import StageName, StageStatus
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 
 IGNORED = -100
@@ -113,7 +113,7 @@ def _choose_classes(run: TrainerRun) -> str | None:
 
 def _with_classes(prediction: Any) -> Any:
     scores, labels = prediction.predictions, prediction.label_ids
-    scores = scores[0] if isinstance(scores, tuple) else scores
+    scores = scores[0] if is_row(scores) else scores
     if getattr(scores, "ndim", 0) != getattr(labels, "ndim", 0) + 1:
         return prediction
     chosen = copy.copy(prediction)

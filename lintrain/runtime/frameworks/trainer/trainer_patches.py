@@ -172,7 +172,7 @@ def _measured(
     from lintrain.runtime.frameworks.trainer.later_calls import trains_again
     from lintrain.runtime.frameworks.trainer.stages import measure
 
-    follows = entry == "train" and session.may_continue and trains_again("train", type(trainer))
+    follows = entry == "train" and session.may_continue and trains_again("train", trainer.__class__)
     is_new = session.following.enter(location)
     run = measure(session, trainer, entry, location, args, kwargs, is_followed=follows, is_new=is_new)
     _with_stand_ins(session, run, lambda: measure(session, trainer, entry, location, args, kwargs))

@@ -93,7 +93,7 @@ class Origins:
 
     def note_silent(self, module: Any) -> None:
         """A module that the script calls returns nothing."""
-        code = getattr(type(module).forward, "__code__", None)
+        code = getattr(module.__class__.forward, "__code__", None)
         if self.silent is None and code is not None and is_users(code.co_filename):
             line = max((line for *_, line in code.co_lines() if line), default=code.co_firstlineno)
             self.silent = Location(shown(code.co_filename), line, 1, line, 1)

@@ -10,7 +10,7 @@ import dis
 import functools
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from lintrain.evidence.run import DroppedResult
 from lintrain.model.location import Location
@@ -110,7 +110,7 @@ def _note_adapter(origins: Origins, kind: Any) -> None:
 
 def _note_classes(origins: Origins, word: str, module: Any) -> None:
     """Those of a module with a word in their names."""
-    for name, kind in list(vars(module).items()):
+    for name, kind in list(module.__dict__.items()):
         if word in name and isinstance(kind, type) and "__init__" in vars(kind):
             _note_made(origins, kind)
 
@@ -163,7 +163,7 @@ PASSING_ON = frozenset({"guarded", "map", "map_rows", "watched"})
 
 def _caller() -> FrameType | None:
     """The frame that calls a watched method, past other watchers of the same method."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - as `inspect` does
     while frame is not None and frame.f_globals.get("__name__") in WATCHERS and frame.f_code.co_name in PASSING_ON:
         frame = frame.f_back  # type: ignore[assignment]
     return frame
@@ -184,7 +184,8 @@ def _added(before: Any, after: Any) -> tuple[str, ...]:
 
 def _columns(rows: Any) -> set[str]:
     names: Any = getattr(rows, "column_names", None) or []
-    every = names.values() if isinstance(names, dict) else [names]  # one list for each split of a dictionary
+    # One list for each split of a dictionary.
+    every: list[Any] = list(cast("dict[str, Any]", names).values()) if isinstance(names, dict) else [names]
     return {str(name) for part in every for name in part}
 
 
