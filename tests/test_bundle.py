@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from lintrain._version import __version__
 from tests.conftest import ROOT
@@ -175,14 +176,16 @@ def test_an_older_python_is_told_so() -> None:
 
 def test_a_bundle_has_every_package_that_is_not_compiled_in_the_versions_that_are_asked() -> None:
     pinned = dict(line.split("  ")[1].split("==") for line in bundle.bundled())
+    pinned = {canonicalize_name(name): version for name, version in pinned.items()}
     asked = [each for each in map(Requirement, requirements()) if each.name not in COMPILED]
     seen: dict[str, None] = {}
     while asked:
         requirement = asked.pop()
-        if requirement.name.lower() in seen or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+        name = canonicalize_name(requirement.name)
+        if name in seen or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
             continue
-        seen[requirement.name.lower()] = None
-        assert requirement.specifier.contains(pinned[requirement.name.lower()]), requirement
+        seen[name] = None
+        assert requirement.specifier.contains(pinned[name]), requirement
         asked += map(Requirement, distribution(requirement.name).requires or ())
     assert seen.keys() == pinned.keys()
 

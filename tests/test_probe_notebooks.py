@@ -23,6 +23,10 @@ for _ in range(6):
 """
 
 
+ENDLESS = LOOP.replace("range(6)", "range(10**9)")
+"""A loop that a probe ends; one that ends by itself is followed to what comes behind it."""
+
+
 @pytest.fixture(autouse=True)
 def _path(monkeypatch: pytest.MonkeyPatch, warm: None) -> None:
     path_for_lintrain(monkeypatch)
@@ -35,9 +39,14 @@ def probe_cells(folder: Path, *cells: str, options: tuple[str, ...] = (), argume
 
 
 def test_cells_are_the_main_program_and_end_at_the_training_call(tmp_path: Path) -> None:
-    probed = probe_cells(tmp_path, "assert __name__ == '__main__'\nrate = 0.1", "#md text", LOOP, "undefined")
+    probed = probe_cells(tmp_path, "assert __name__ == '__main__'\nrate = 0.1", "#md text", ENDLESS, "undefined")
     assert (probed.code, probed.run["loop"]["steps"]) == (0, 4)
     assert [finding["verdict"]["outcome"] for finding in probed.document["findings"]] == ["inconclusive"]
+
+
+def test_what_comes_behind_a_loop_that_ends_by_itself_is_run(tmp_path: Path) -> None:
+    probed = probe_cells(tmp_path, LOOP, "undefined")
+    assert (probed.code, probed.verdicts) == (1, [("undefined-name", 1, "confirmed")])
 
 
 def test_shell_lines_are_skipped_and_said_so(tmp_path: Path) -> None:
@@ -79,7 +88,7 @@ def test_a_cell_may_await_and_start_indented(tmp_path: Path) -> None:
 def test_a_notebook_works_in_its_own_folder(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "rows.txt").write_text("1")
-    (tmp_path / "inner" / "train.ipynb").write_text(notebook("open('rows.txt').read()", LOOP, "missing"))
+    (tmp_path / "inner" / "train.ipynb").write_text(notebook("open('rows.txt').read()", LOOP))
     probed = probe_file(tmp_path, "inner/train.ipynb")
     assert (probed.code, probed.run["call"]["path"]) == (0, "inner/train.ipynb")
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
-from lintrain.evidence.run import Evidence
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.rulebook import load_rules
+from lintrain.runtime.parent.record import read_record
 from tests.support.probing import Probed, path_for_lintrain, probe
+
+EVIDENCE = "evidence.json"
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 
@@ -105,17 +105,17 @@ def outcomes(probed: Probed) -> dict[str, str]:
     return {rule: outcome for rule, _, outcome in probed.verdicts}
 
 
-def planted(rule: str, script: str, line: str, run: Any) -> Verdict:
+def planted(rule: str, script: str, line: str, folder: Path) -> Verdict:
     """What a run says of a claim about the line of a script that holds some text."""
     number = next(number for number, text in enumerate(script.splitlines(), 1) if line in text)
     claim = Finding(rule, Level.ERROR, Location("train.py", number, 1, number, 80), "it is claimed")
-    evidence = TypeAdapter(Evidence).validate_python(run)
+    (evidence,) = read_record(folder / EVIDENCE).runs
     return next(each.rule for each in load_rules() if each.name == rule).verify(claim, evidence)
 
 
 def test_a_gather_with_repeated_rows_a_short_schedule_and_a_changed_replica_are_confirmed(tmp_path: Path) -> None:
     script = ACCELERATE.replace("PREPARED", LATE_LENGTH).replace("GATHER", "gather")
-    probed = probe(tmp_path, script, "--also", "ranks")
+    probed = probe(tmp_path, script, "--also", "ranks", "--evidence", EVIDENCE)
     ranks = probed.run["ranks"]
     (gather,) = ranks["gathers"]
     assert (gather["function"], gather["gathered"], gather["fetched"], gather["rows"]) == ("gather", 64, 64, 36)
@@ -130,7 +130,7 @@ def test_a_gather_with_repeated_rows_a_short_schedule_and_a_changed_replica_are_
 
 def test_their_mended_twin_is_refuted(tmp_path: Path) -> None:
     script = ACCELERATE.replace("PREPARED", EARLY_LENGTH).replace("GATHER", "gather_for_metrics")
-    probed = probe(tmp_path, script, "--also", "ranks")
+    probed = probe(tmp_path, script, "--also", "ranks", "--evidence", EVIDENCE)
     run = probed.run
     assert (probed.code, run["ranks"]["is_joined"], run["ranks"]["batches"]) == (0, True, [20, 20])
     assert (run["ranks"]["apart"], run["ranks"]["shared_rows"], run["ranks"]["same_batches"]) == ([], 0, 0)
@@ -140,27 +140,27 @@ def test_their_mended_twin_is_refuted(tmp_path: Path) -> None:
         ("unsynchronized-replicas", "accelerator.backward"),
         ("undivided-rows", "accelerator.backward"),
     ):
-        assert planted(rule, script, line, run).outcome == "refuted", rule
+        assert planted(rule, script, line, tmp_path).outcome == "refuted", rule
 
 
 def test_a_model_that_fabric_did_not_wrap_is_one_of_each_process(tmp_path: Path) -> None:
     script = FABRIC.replace("SET_UP", f"{OPTIMIZER}\n{LOADER}")
-    probed = probe(tmp_path, script, "--also", "ranks")
+    probed = probe(tmp_path, script, "--also", "ranks", "--evidence", EVIDENCE)
     ranks = probed.run["ranks"]
     assert (ranks["different_weights"], ranks["rows"], ranks["shared_rows"]) == ([], [32, 32], 0)
     assert len(ranks["different_gradients"]) == len(ranks["apart"]) == 4
     assert outcomes(probed)["unsynchronized-replicas"] == "confirmed"
-    assert planted("undivided-rows", script, "fabric.backward", probed.run).outcome == "refuted"
+    assert planted("undivided-rows", script, "fabric.backward", tmp_path).outcome == "refuted"
     assert [write["ranks"] for write in ranks["writes"] if write["path"] == "net.pt"] == [[0]]
 
 
 def test_a_loader_that_fabric_did_not_get_gives_every_process_all_rows(tmp_path: Path) -> None:
     script = FABRIC.replace("SET_UP", MODEL)
-    probed = probe(tmp_path, script, "--also", "ranks")
+    probed = probe(tmp_path, script, "--also", "ranks", "--evidence", EVIDENCE)
     ranks = probed.run["ranks"]
     assert (ranks["batches"], ranks["rows"], ranks["shared_rows"]) == ([40, 40], [32, 32], 32)
     assert (ranks["same_batches"], ranks["apart"], ranks["different_gradients"]) == (2, [], [])
     assert {"undivided-rows", "unprepared-object"} & {
         rule for rule, outcome in outcomes(probed).items() if outcome == "confirmed"
     }
-    assert planted("unsynchronized-replicas", script, "fabric.backward", probed.run).outcome == "refuted"
+    assert planted("unsynchronized-replicas", script, "fabric.backward", tmp_path).outcome == "refuted"

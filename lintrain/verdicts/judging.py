@@ -49,12 +49,14 @@ def _causes_of_errors(
     rules: Mapping[str, Rule], runs: Sequence[Evidence], judged: Sequence[Judged]
 ) -> Iterator[Judged]:
     """What ends a run is a finding of the rule that explains the error, unless a confirmed one has said so already."""
-    if any(verdict.outcome is Outcome.CONFIRMED and finding.level is Level.ERROR for finding, verdict in judged):
+    confirmed = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
+    if any(finding.level is Level.ERROR for finding in confirmed):
         return
+    known = {finding.rule for finding in confirmed}
     for evidence in runs:
         stage = evidence.failed_stage
         cause = explain(stage.failure) if stage is not None and stage.failure is not None else Explanation()
-        if stage is None or stage.failure is None or not cause.is_certain or cause.page not in rules:
+        if stage is None or stage.failure is None or not cause.is_certain or cause.page not in rules.keys() - known:
             continue
         finding = rules[cause.page].finding(evidence.location_of_failure(), cause.causes[0], help=cause.fix)
         if _guarded(rules[cause.page], finding, evidence).outcome is not Outcome.REFUTED:

@@ -142,6 +142,8 @@ class MissingBestMetric(Rule[Claim]):
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
         # With several evaluation sets, each metric carries the name of its set.
         is_of_one = all(split.key is None for split in evidence.splits) and not ADDS_METRICS & set(evidence.overrides)
+        # SetFit makes the arguments of the trainer inside of it, whose evaluations are not those of the head.
+        is_of_one &= evidence.locations.get("arguments") not in (None, evidence.construction)
         if evaluation is not None and evaluation.wanted and isinstance(name, str) and is_of_one:
             yield self.finding(
                 evidence.location_of("arguments"),

@@ -76,9 +76,9 @@ class Probed:
 
     @property
     def run(self) -> Any:
-        runs = self.document["probe"]["runs"]
-        assert len(runs) == 1
-        return runs[0]
+        """The one run of the script as it is; others may follow it with repairs."""
+        (only,) = (run for run in self.document["probe"]["runs"] if not run["repairs"])
+        return only
 
     @property
     def stages(self) -> dict[str, str]:

@@ -272,8 +272,10 @@ def _constructor(module: Any) -> FrameType | None:
     """The outermost `__init__` of a module that is being made: that of its own class."""
     frame, found = inspect.currentframe(), None
     frame = frame.f_back.f_back if frame and frame.f_back else None
-    while frame is not None and frame.f_code.co_name == "__init__" and _first(frame) is module:
-        found, frame = frame, frame.f_back
+    # Other watchers of the constructor stand between: their functions are called `init`.
+    while frame is not None and frame.f_code.co_name in ("__init__", "init") and _first(frame) is module:
+        found = frame if frame.f_code.co_name == "__init__" else found
+        frame = frame.f_back
     return found
 
 

@@ -139,7 +139,7 @@ function goTo(location) {
 function apply(fix) {
   const edits = fix.edits.map((edit) => ({
     from: offset(edit.line, edit.column),
-    to: offset(edit.end_line, edit.end_column),
+    to: offset(edit.end_line ?? edit.line, edit.end_column ?? edit.column),
     insert: edit.text,
   }));
   view.dispatch({ changes: edits, userEvent: "input.fix" });
