@@ -16,7 +16,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.frameworks.trainer.setfit import follow
+from lintrain.runtime.frameworks.trainer.setfit import follow, outer_trainer
 from lintrain.runtime.frameworks.trainer.setup import loaded_or_empty
 
 if TYPE_CHECKING:
@@ -172,7 +172,9 @@ def _measured(
     from lintrain.runtime.frameworks.trainer.later_calls import trains_again
     from lintrain.runtime.frameworks.trainer.stages import measure
 
-    follows = entry == "train" and session.may_continue and trains_again("train", trainer.__class__)
+    # What the trainer around this one trains after it is a part of the same call.
+    may_follow = entry == "train" and session.may_continue and outer_trainer(trainer) is None
+    follows = may_follow and trains_again("train", trainer.__class__)
     is_new = session.following.enter(location)
     run = measure(session, trainer, entry, location, args, kwargs, is_followed=follows, is_new=is_new)
     _with_stand_ins(session, run, lambda: measure(session, trainer, entry, location, args, kwargs))
