@@ -72,8 +72,11 @@ def origins(source: Source, expression: ast.expr, follows: Follows = _always) ->
     if not follows(expression):
         return
     yield Origin(expression)
-    search = _Search(follows, _names_in(expression))
+    search, binds = _Search(follows, _names_in(expression)), source.cached(_bound_names)
     for statement in _before(source, source.cached(_owners).get(expression)):
+        # Most statements bind no wanted name: a long script asks this of each pair of its statements.
+        if search.wanted.isdisjoint(binds.get(statement, search.wanted)):
+            continue
         yield from search.through(statement, is_certain=True)
         if not search.wanted:
             return
@@ -98,6 +101,12 @@ def _owners(source: Source) -> dict[ast.expr, ast.stmt]:
         for part in _own_parts(statement):
             found.update({each: statement for each in walk(part) if isinstance(each, ast.expr)})
     return found
+
+
+def _bound_names(source: Source) -> dict[ast.stmt, frozenset[str]]:
+    """The names that each statement binds, in its blocks too."""
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt))
+    return {statement: frozenset(_stored(statement)) for statement in statements}
 
 
 def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -129,7 +138,7 @@ def _before(source: Source, statement: ast.stmt | None) -> Iterator[ast.stmt]:
     current: ast.AST | None = statement
     while isinstance(current, ast.stmt) and current in blocks and seen < MOST_STATEMENTS:
         block, owner = blocks[current]
-        for each in reversed(block[: block.index(current)]):
+        for each in reversed(block[max(0, (at := block.index(current)) - MOST_STATEMENTS) : at]):
             seen += 1
             yield each
         if isinstance(owner, ast.With):
@@ -199,8 +208,8 @@ def _pairs(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tu
                 yield target, statement.value
 
 
-def _stored(target: ast.expr) -> set[str]:
-    """The names that a target binds: `loss`, `self.loss`; not that of a container, whose entry is set."""
+def _stored(target: ast.expr | ast.stmt) -> set[str]:
+    """The names that a target or a statement binds: `loss`, `self.loss`; not that of a container, whose entry is set."""
     return {
         _name_of(each)
         for each in walk(target)
