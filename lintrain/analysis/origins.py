@@ -209,7 +209,7 @@ def _pairs(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tu
 
 
 def _stored(target: ast.expr | ast.stmt) -> set[str]:
-    """The names that a target or a statement binds: `loss`, `self.loss`; not that of a container, whose entry is set."""
+    """The names that a target or a statement binds: `loss`, `self.loss`; not that of a container with a new entry."""
     return {
         _name_of(each)
         for each in walk(target)
