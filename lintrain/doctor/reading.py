@@ -268,7 +268,7 @@ def _read_notebook(path: Path) -> RunRecord:
 
 
 def _listed(holder: object, name: str) -> list[Any]:
-    """A list in an object of JSON; empty where there is none."""
+    """A list in an object of JSON, or an empty list."""
     found = _value(holder, name)
     return found if _is_list(found) else []
 
