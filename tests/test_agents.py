@@ -37,6 +37,7 @@ SCRIPTS = (
 """The scripts of `fixtures/` with mistakes; the tenth needs TensorFlow, so its conversation ends with a check."""
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_tools_answer_in_both_versions_of_the_protocol(mode: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(CODE)

@@ -304,6 +304,7 @@ def test_comments_are_added_to_yaml_and_not_to_json(folder: Path, capsys: pytest
     assert ds.read_text() == wrong
 
 
+@pytest.mark.libraries
 def test_a_probe_names_what_starts_a_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.yaml").write_text(AXOLOTL)
     assert run(["probe", "a.yaml"]) == 2
@@ -312,6 +313,7 @@ def test_a_probe_names_what_starts_a_configuration(folder: Path, capsys: pytest.
     assert "pip install axolotl" in said
 
 
+@pytest.mark.libraries
 def test_a_probe_does_not_run_other_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.yaml").write_text("open('ran', 'w')\n")
     assert run(["probe", "a.yaml"]) == 2

