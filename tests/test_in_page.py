@@ -26,7 +26,8 @@ def rules_in(text: str) -> list[str]:
     return [one["rule"] for one in answered(text)["findings"]]
 
 
-def test_a_script_gets_the_findings_of_the_command_line(tmp_path: Path) -> None:
+def test_a_script_gets_the_findings_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # away from the versions that this project states
     (tmp_path / "train.py").write_text(COURSE, encoding="utf-8")
     command = [sys.executable, "-m", "lintrain", "check", "--isolated", "--no-cache", "--output-format", "json", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
