@@ -157,7 +157,10 @@ class Launch:
             self._listen(listen)
             if (end := self.assembly.end) is not None:
                 # The final event wins over the exit status: a measured run ends its process itself.
-                return EndingKind(end["kind"]), str(end["reason"]) or self._own_status()
+                kind, reason = EndingKind(end["kind"]), str(end["reason"])
+                # A script that failed may still be printing its traceback, whose last line is the error.
+                status = self._own_status() if not reason or kind is EndingKind.CRASHED else ""
+                return kind, reason or status
             if has_ended:
                 return self._silent_end()
             if hit := self._bound_hit(bounds):
