@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lintrain.runtime.parent.entry import Entry
+from lintrain.runtime.parent.launcher import Bounds
+from lintrain.runtime.parent.prober import Wanted, probe_script
 from tests.support.probing import probe
 
 LOOP = """
@@ -148,3 +152,24 @@ def test_the_tokenizer_that_made_the_ids_is_judged_not_the_trainers(tmp_path: Pa
     assert document["probe"]["runs"][0]["tokenizer"]["checkpoint"] == "bert-base-cased"
     outcomes = [one["verdict"]["outcome"] for one in document["findings"] if one["rule"] == "tokenizer-model-mismatch"]
     assert outcomes == ["confirmed"]
+
+
+SLOW = """
+import sys, time
+class Slow:
+    def __init__(self, to):
+        self.to = to
+    def __getattr__(self, name):
+        return getattr(self.to, name)
+    def write(self, text):
+        time.sleep(0.03)
+        return self.to.write(text)
+sys.stderr = Slow(sys.stderr)
+raise ValueError("last words")
+"""
+
+
+def test_the_last_line_of_a_traceback_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SLOW)
+    wanted = Wanted(Entry(tmp_path / "train.py"), sys.executable, Bounds(60.0), is_on_cpu=True)
+    assert probe_script(wanted, lambda _: None).ending.output.endswith("ValueError: last words")
