@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
@@ -88,10 +89,13 @@ def is_module_class(cls: Class) -> bool:
 
 
 def modules_in(value: Value) -> Iterator[Value]:
-    """A value and everything inside it that may be a module, each once."""
-    pending, seen = [value], set[int]()
+    """A value and everything inside it that may be a module, each once, the outermost first.
+
+    Of a large model the innermost layers are left out: a script speaks of `model.encoder`, seldom of what is in it.
+    """
+    pending, seen = deque([value]), set[int]()
     while pending and len(seen) < MOST_PARTS:
-        part = pending.pop()
+        part = pending.popleft()
         if id(part) in seen:
             continue
         seen.add(id(part))

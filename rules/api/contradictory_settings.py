@@ -48,6 +48,13 @@ The optimizer may be offloaded in stage 2:
         deepspeed={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
     )
 
+Values that change nothing may be written down, such as the defaults of a command line:
+
+    from transformers import GenerationConfig
+
+    args = TrainingArguments("out")
+    generation = GenerationConfig(do_sample=False, temperature=1.0, top_p=1.0, typical_p=1.0)
+
 ## Fix
 
 None: either of the two settings may be the intended one.
@@ -68,7 +75,7 @@ from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Constant, Unknown, literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
 
-ON, OFF, GIVEN, MISSING, POSITIVE, SEVERAL = "on", "off", "given", "missing", "positive", "several"
+ON, OFF, GIVEN, MISSING, POSITIVE, SEVERAL, NOT_ONE = "on", "off", "given", "missing", "positive", "several", "not one"
 """What a setting may be asked to be; any other text is compared with its value."""
 
 AXOLOTL, FACTORY, TUNE = "axolotl.config", "llamafactory.config", "torchtune.config"
@@ -189,7 +196,7 @@ CONTRADICTIONS = (
     *(
         Contradiction(
             GENERATION,
-            {name: GIVEN, "do_sample": "False"},
+            {name: NOT_ONE, "do_sample": "False"},
             f"`{name}` has no effect: `do_sample` is off",
             f"set `do_sample` to true, or remove `{name}`",
             Level.WARNING,
@@ -273,6 +280,8 @@ def _is(call: LibraryCall, name: str, wanted: str) -> bool:
         return is_missing == (wanted == MISSING) and not (argument and isinstance(argument.value, Unknown))
     if wanted in (ON, OFF):
         return value is True if wanted == ON else value is False or is_missing
+    if wanted == NOT_ONE:  # 1 is the default of the settings of sampling, and changes nothing
+        return isinstance(value, int | float) and value != 1
     if wanted in (POSITIVE, SEVERAL):
         return isinstance(value, int | float) and value > (wanted == SEVERAL)
     return not is_missing and str(value) in (wanted, f"{wanted}.0")
