@@ -132,6 +132,10 @@ KINDS = [
 ]
 
 FOREIGN = {
+    "sagemaker.yaml": "compute_environment: AMAZON_SAGEMAKER\ndistributed_type: DATA_PARALLEL\nnum_machines: 1\n"
+    "use_cpu: false\nmixed_precision: fp16\n",
+    "tuner.json": '{"base_model": "a/b", "micro_batch_size": 1, "gradient_accumulation_steps": 1, "epochs": 16, '
+    '"train_on_inputs": false, "lora_r": 16, "prompt_template": "x"}',
     "workflow.yml": "on: push\njobs:\n  a:\n    env:\n      learning_rate: 1\n      output_dir: x\n      seed: 3\n",
     "compose.yaml": "services:\n  train:\n    command: [--learning_rate, '1']\n",
     "chart.yaml": "apiVersion: v2\nkind: Chart\nlearning_rate: {{ .Values.rate }}\noutput_dir: x\n",

@@ -34,7 +34,9 @@ SECTIONS = {
 
 
 def _is_accelerate(section: Section) -> bool:
-    return "distributed_type" in section.keys and bool(section.keys & ACCELERATE)
+    # For SageMaker, accelerate reads another class of settings, with other keys and choices.
+    is_here = section.text("compute_environment") != "AMAZON_SAGEMAKER"
+    return is_here and "distributed_type" in section.keys and bool(section.keys & ACCELERATE)
 
 
 def _write_accelerate(program: Program, section: Section) -> None:
