@@ -22,7 +22,12 @@ AXOLOTL = frozenset(
         *("eval_sample_packing", "pad_to_sequence_len", "train_on_inputs", "test_datasets", "saves_per_epoch"),
     }
 )
-AXOLOTL_DATA = frozenset({"datasets", "pretraining_dataset", "test_datasets", "dataset_prepared_path"})
+AXOLOTL_SIGNS = frozenset(
+    {
+        *("datasets", "pretraining_dataset", "test_datasets", "dataset_prepared_path", "sequence_len"),
+        *("sample_packing", "pad_to_sequence_len", "lora_target_linear", "evals_per_epoch", "saves_per_epoch"),
+    }
+)
 AXOLOTL_ONLY = frozenset(
     {
         *("micro_batch_size", "sequence_len", "val_set_size", "dataset_prepared_path", "sample_packing"),
@@ -107,8 +112,8 @@ TRL_LORA = {"lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dro
 
 def _is_axolotl(section: Section) -> bool:
     keys = section.keys
-    # Other tools have a `base_model` beside a rate and a rank too; a run of axolotl names its data.
-    is_run = "base_model" in keys and bool(keys & AXOLOTL_DATA) and len(keys & AXOLOTL) > 1
+    # Other tools have a `base_model` beside a batch size and a rank too.
+    is_run = "base_model" in keys and bool(keys & AXOLOTL_SIGNS) and len(keys & AXOLOTL) > 1
     return is_run or len(keys & AXOLOTL_ONLY) > 3
 
 

@@ -246,6 +246,7 @@ class ContradictorySettings(Rule):
                     settings.location("zero_optimization"),
                     f"`{name}` has no effect in stage {stage} of ZeRO",
                     help=f"set `stage` to {least}{' or more' if least < 3 else ''}, or remove `{name}`",
+                    level=Level.WARNING,
                 )
         yield from self._uneven_batch(settings)
 
