@@ -100,10 +100,15 @@ def probe(folder: Path, script: str, *options: str, arguments: tuple[str, ...] =
 def probe_file(folder: Path, name: str, *options: str, arguments: tuple[str, ...] = ()) -> Probed:
     """Probe a file of a folder from inside the folder."""
     form = () if "--text" in options else ("--json",)
-    if (warm := os.environ.get(WARM_PYTHON)) is not None:
-        form = (*form, "--python", warm)
+    form = (*form, *warm_option())
     chosen = [option for option in options if option != "--text"]
     return command(folder, "probe", *form, *chosen, name, "--", *arguments)
+
+
+def warm_option() -> tuple[str, ...]:
+    """What lets a probe run its script in the warm Python of the tests, where there is one."""
+    warm = os.environ.get(WARM_PYTHON)
+    return () if warm is None else ("--python", warm)
 
 
 def command(folder: Path, *words: str) -> Probed:

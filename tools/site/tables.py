@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_versions
 from lintrain.settings.table import KEYS, Choice, Count, Flag, Key, Names, Table
+from tests.diagnoses.reading import Diagnosis, diagnoses
 from tools.site.example import report_of
 from tools.site.rule_pages import rule_tables
 
@@ -102,6 +103,17 @@ def needed() -> str:
     return _table(("library", "from"), ((name, version) for name, _, version in _pins("probe")))
 
 
+def shown_diagnoses() -> str:
+    """What users ask for, with the command that shows it."""
+    return _table(("", "question", "command", "shows"), map(_diagnosis, diagnoses()))
+
+
+def _diagnosis(one: Diagnosis) -> tuple[str, str, str, str]:
+    shows = f"`{one.planted.rule}`" if one.planted.rule else "; ".join(one.planted.texts)
+    where = f"[{one.number}](../tests/diagnoses/{one.name}.md)"
+    return where, one.title.replace("|", "\\|"), f"`lintrain {' '.join(one.command)}`", shows.replace("|", "\\|")
+
+
 def settings() -> str:
     """The keys of the configuration that count for files, and those that count for a run."""
     return "\n\n".join(
@@ -134,6 +146,7 @@ def _kind(kind: object) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "diagnoses": shown_diagnoses,
     "extras": extras,
     "needed": needed,
     "rules": rule_tables,
