@@ -14,7 +14,7 @@ HEADLINE = re.compile(r"^\S+:\d+(?::\d+)?: (?:error|warning|note)\[([a-z0-9-]+)\
 CONFIRMED = re.compile(r"= probe: confirmed")
 FINDING_MISTAKES = 1
 
-pytestmark = [pytest.mark.slow, pytest.mark.libraries]
+pytestmark = [pytest.mark.slow, pytest.mark.libraries, pytest.mark.usefixtures("warm", "assets")]
 
 
 @pytest.fixture(autouse=True)
