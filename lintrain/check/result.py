@@ -30,6 +30,11 @@ class Reported:
     verdict: Verdict | None = None
     is_measured: bool = False
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether a probe has shown the mistake."""
+        return self.verdict is not None and self.verdict.outcome == "confirmed"
+
 
 @dataclass(frozen=True, slots=True)
 class Silenced:

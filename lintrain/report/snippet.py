@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence, StageName
-from lintrain.model.verdict import Outcome
 from lintrain.report.text.findings import fix_text_of
 from lintrain.report.text.frame import frame
 from lintrain.report.text.stage_numbers import numbers
@@ -24,13 +23,14 @@ PLAIN = Style()
 def html_snippet(
     runs: Sequence[Evidence], judged: Sequence[Reported], find_source: FindSource, reason: str, *, is_ok: bool
 ) -> str:
-    """The conclusion, the stages of every run, and confirmed findings; the rest is collapsed."""
+    """The conclusion, what failed, confirmed findings, and the rows and stages of every run; the rest is folded."""
     parts = [f'<p style="margin:.3em 0">{_coloured(f"lintrain: {reason}", "passed" if is_ok else "failed")}</p>']
+    parts += [_code(lines) for run in runs if (lines := [*failure_lines(run, PLAIN, find_source)])]
+    confirmed = [one for one in judged if one.is_confirmed]
+    others = [one for one in judged if not one.is_confirmed]
+    parts += [_finding(one, find_source) for one in confirmed]
     for run in runs:
         parts += _stages(run, find_source)
-    confirmed = [one for one in judged if one.verdict and one.verdict.outcome is Outcome.CONFIRMED]
-    others = [one for one in judged if one not in confirmed]
-    parts += [_finding(one, find_source) for one in confirmed]
     if others:
         inner = "".join(_finding(one, find_source) for one in others)
         parts.append(f"<details><summary>{len(others)} refuted or inconclusive</summary>{inner}</details>")
@@ -43,14 +43,16 @@ def _coloured(text: str, kind: str) -> str:
 
 def _stages(run: Evidence, find_source: FindSource) -> Iterator[str]:
     rows = "".join(_row(run, name, find_source) for name in (stage.name for stage in run.stages))
+    if looked := _listed(samples(run)):
+        yield f"<details open><summary>rows</summary>{looked}</details>"
     yield f'<table style="border-collapse:collapse;text-align:left">{rows}</table>'
-    lines = [*failure_lines(run, PLAIN, find_source)]
-    if lines:
-        yield _code(lines)
-    shown = [*samples(run), *run.shortcuts, *run.notes]
-    if shown:
-        items = "".join(f"<li>{escape(line)}</li>" for line in shown)
-        yield f"<details><summary>samples and notes</summary><ul>{items}</ul></details>"
+    if notes := _listed([*run.shortcuts, *run.notes]):
+        yield f"<details><summary>notes</summary>{notes}</details>"
+
+
+def _listed(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
 
 
 def _row(run: Evidence, name: StageName, find_source: FindSource) -> str:

@@ -11,15 +11,15 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from difflib import SequenceMatcher
-from itertools import islice, takewhile
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lintrain.evidence.run import Evidence
 from lintrain.evidence.stages import Failure, StageStatus
 from lintrain.model.level import Level
-from lintrain.report.machine.document import CheckReport, EditEntry, FindingEntry, LocationEntry, is_refuted
+from lintrain.report.changed_lines import changed_lines
+from lintrain.report.machine.document import CheckReport, FindingEntry, LocationEntry, is_refuted
 from lintrain.report.machine.wording import cell_of, one_line, unjudged_files
 from lintrain.report.text.frame import count
 from lintrain.source.source import FindSource, Source
@@ -209,34 +209,12 @@ def _changes(entry: FindingEntry, source: Source | None) -> Iterator[str]:
     """The fix as a diff: the lines that change, each with its number."""
     if entry.fix is None or source is None or not entry.fix.edits:
         return
-    before = source.file_text.split("\n")
-    after = _edited(source.file_text, entry.fix.edits).split("\n")
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-    room = min(len(before), len(after)) - same
-    ends = zip(reversed(before[same:]), reversed(after[same:]), strict=False)
-    left = min(room, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends)))
-    old, new = before[same : len(before) - left], after[same : len(after) - left]
-    lines = [
-        f"{sign}{same + at + 1}| {clipped(one_line(text), LONGEST_CODE)}"
-        for tag, start, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        if tag != "equal"
-        for sign, part, texts in (("-", range(start, end), old), ("+", range(first, last), new))
-        for at, text in ((index, texts[index]) for index in part)
-    ]
+    edits = [((one.line, one.column, one.end_line, one.end_column), one.text) for one in entry.fix.edits]
+    changed = changed_lines(source.file_text, edits)
+    lines = [f"{one.sign}{one.number}| {clipped(one_line(one.text), LONGEST_CODE)}" for one in changed]
     yield from lines[:MOST_CHANGED]
     if len(lines) > MOST_CHANGED:
         yield f"and {len(lines) - MOST_CHANGED} more lines"
-
-
-def _edited(text: str, edits: Sequence[EditEntry]) -> str:
-    """The text of a file after the edits of a fix."""
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    for edit in sorted(edits, key=lambda one: (one.line, one.column), reverse=True):
-        start, end = starts[edit.line - 1] + edit.column - 1, starts[edit.end_line - 1] + edit.end_column - 1
-        text = text[:start] + edit.text + text[end:]
-    return text
 
 
 def agent_judgement(judgement: Judgement, report: CheckReport, steps: NextSteps = COMMANDS) -> str:

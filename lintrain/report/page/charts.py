@@ -214,10 +214,11 @@ class Part:
     lines: tuple[str, ...]
 
 
-def picture(evidence: Evidence) -> Markup:
-    """The parts side by side, and again one below the other for narrow screens."""
+def picture(evidence: Evidence, prefix: str) -> Markup:
+    """The parts side by side, and again one below the other for narrow screens; each links to the row of its stage."""
     parts = parts_of(evidence)
-    return tag("div", _drawn(evidence, parts, is_tall=False), _drawn(evidence, parts, is_tall=True), class_="pipeline")
+    drawn = (_drawn(evidence, parts, prefix, is_tall=is_tall) for is_tall in (False, True))
+    return tag("div", *drawn, class_="pipeline")
 
 
 def parts_of(evidence: Evidence) -> tuple[Part, ...]:
@@ -291,7 +292,7 @@ def _evaluation(evidence: Evidence) -> tuple[str, ...]:
     return (f"{evaluation.rows} rows", *metrics[:1])
 
 
-def _drawn(evidence: Evidence, parts: tuple[Part, ...], *, is_tall: bool) -> Markup:
+def _drawn(evidence: Evidence, parts: tuple[Part, ...], prefix: str, *, is_tall: bool) -> Markup:
     across = 1 if is_tall else len(parts)
     down = len(parts) if is_tall else 1
     width, height = across * (BOX_WIDTH + GAP) - GAP + 4, down * (BOX_HEIGHT + GAP) - GAP + 4
@@ -304,9 +305,12 @@ def _drawn(evidence: Evidence, parts: tuple[Part, ...], *, is_tall: bool) -> Mar
         (_arrow(x, y, _status(evidence, part), is_tall=is_tall) for (x, y), part in zip(locations, parts, strict=True))
         if len(parts) > 1
         else (),
-        (_box(evidence, part, x, y) for (x, y), part in zip(locations, parts, strict=True)),
+        (
+            tag("a", _box(evidence, part, x, y), href=f"#{prefix}-{part.stage}")
+            for (x, y), part in zip(locations, parts, strict=True)
+        ),
         viewBox=f"-2 -2 {width} {height}",
-        role="img",
+        role="group",
         aria_label=f"the pipeline: {spoken}",
         class_="tall" if is_tall else "wide",
     )

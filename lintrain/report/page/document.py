@@ -9,8 +9,9 @@ from pathlib import Path
 from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence
 from lintrain.report.page.charts import SIGNS, picture
-from lintrain.report.page.facts import facts_of
-from lintrain.report.page.findings import failure, findings
+from lintrain.report.page.facts import facts_of, look_of
+from lintrain.report.page.files import Files
+from lintrain.report.page.findings import failure, findings, fold_button
 from lintrain.report.page.markup import Markup, joined, section, table, tag, whole_page, with_code
 from lintrain.report.text.stage_numbers import numbers
 from lintrain.runtime.parent.record import Record
@@ -21,16 +22,28 @@ VERDICTS = {0: ("✓", "passed"), 1: ("✗", "failed")}
 
 
 def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, find_source: FindSource) -> str:
-    """The page as HTML."""
+    """The page as HTML: the pictures and what failed, the findings, the rows, and then what each stage measured."""
+    files = Files(judged, find_source, [record.script])
     return whole_page(
         f"{Path(record.script).name}: lintrain probe",
         tag("a", "skip to the findings", href="#findings", class_="skip"),
         _header(record, conclusion),
         tag(
             "main",
-            list(_runs(record.runs, find_source)) or _nothing(record),
+            list(_pictures(record.runs, find_source)) or _nothing(record),
             joined(_notes("Blocked requests", record.ending.notes)),
-            tag("section", tag("h2", "Findings"), findings(judged, find_source), id="findings"),
+            files.overview(),
+            tag(
+                "section",
+                fold_button(judged),
+                tag("h2", "Findings"),
+                findings(judged, find_source, files),
+                id="findings",
+            ),
+            list(_earlier(record.runs, find_source)),
+            list(_looks(record.runs)),
+            list(_measurements(record.runs, find_source)),
+            files.listings(),
         ),
         tag("footer", tag("p", f"lintrain {record.lintrain}, {record.ending.seconds:.1f} s, {record.python}")),
     )
@@ -53,17 +66,44 @@ def _nothing(record: Record) -> Markup:
     return section("Last lines of the script's output", output) if output else joined()
 
 
-def _runs(runs: Sequence[Evidence], find_source: FindSource) -> Iterator[Markup]:
-    """Every run; of those that the probe went on after only the error."""
-    for run, following in zip_longest(runs, runs[1:]):
-        if following is not None and following.repairs and following.call_number == run.call_number:
-            yield _failed_run(run, find_source)
-        elif run is not None:
-            yield _run(run, find_source)
+def _pictures(runs: Sequence[Evidence], find_source: FindSource) -> Iterator[Markup]:
+    """Every run that the probe did not go on after, as a picture, with its error."""
+    for number, run in _numbered(runs, is_whole=True):
+        yield _run(run, find_source, picture(run, f"run-{number}"))
 
 
-def _failed_run(evidence: Evidence, find_source: FindSource) -> Markup:
-    return tag("section", tag("h2", _title(evidence)), _repairs(evidence), failure(evidence, find_source))
+def _earlier(runs: Sequence[Evidence], find_source: FindSource) -> Iterator[Markup]:
+    """The errors of the runs that the probe went on after with a fix."""
+    for _, run in _numbered(runs, is_whole=False):
+        yield _run(run, find_source)
+
+
+def _run(run: Evidence, find_source: FindSource, drawn: Markup | None = None) -> Markup:
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
+    return tag(
+        "section",
+        tag("h2", _title(run) if drawn else f"Before: {_title(run)}"),
+        tag("p", versions, class_="where") if drawn else None,
+        _repairs(run),
+        drawn,
+        failure(run, find_source),
+    )
+
+
+def _numbered(runs: Sequence[Evidence], *, is_whole: bool) -> Iterator[tuple[int, Evidence]]:
+    """The runs that came furthest, or the others, by number."""
+    whole = _whole(runs)
+    return ((number, run) for number, run in enumerate(runs, start=1) if (run in whole) is is_whole)
+
+
+def _whole(runs: Sequence[Evidence]) -> list[Evidence]:
+    """The runs after which the probe did not go on with a fix: they have come furthest."""
+    return [
+        run
+        for run, following in zip_longest(runs, runs[1:])
+        if run is not None
+        and not (following is not None and following.repairs and following.call_number == run.call_number)
+    ]
 
 
 def _repairs(evidence: Evidence) -> Markup:
@@ -72,18 +112,27 @@ def _repairs(evidence: Evidence) -> Markup:
     return joined(_notes("Fixes that were tried, in memory only", fixes))
 
 
-def _run(evidence: Evidence, find_source: FindSource) -> Markup:
-    return tag(
-        "section",
-        tag("h2", _title(evidence)),
-        tag("p", ", ".join(f"{name} {version}" for name, version in evidence.versions.items()), class_="where"),
-        _repairs(evidence),
-        picture(evidence),
-        failure(evidence, find_source),
-        section("Stages", _stages(evidence, find_source)),
-        facts_of(evidence),
-        _remarks(evidence),
-    )
+def _looks(runs: Sequence[Evidence]) -> Iterator[Markup]:
+    """The rows as the model gets them, of each run that has some."""
+    for run in _whole(runs):
+        if shown := joined(look_of(run)):
+            yield tag("section", tag("h2", _named("Rows", run, runs)), shown)
+
+
+def _measurements(runs: Sequence[Evidence], find_source: FindSource) -> Iterator[Markup]:
+    """What each stage measured, with its charts."""
+    for number, run in _numbered(runs, is_whole=True):
+        yield tag(
+            "section",
+            tag("h2", _named("Stages", run, runs)),
+            _stages(run, find_source, f"run-{number}"),
+            facts_of(run),
+            _remarks(run),
+        )
+
+
+def _named(heading: str, run: Evidence, runs: Sequence[Evidence]) -> str:
+    return heading if len(_whole(runs)) == 1 else f"{heading}: {_title(run)}"
 
 
 def _title(evidence: Evidence) -> str:
@@ -94,11 +143,11 @@ def _title(evidence: Evidence) -> str:
     return f"{call}{what}{under} on {evidence.device}{fixed}"
 
 
-def _stages(evidence: Evidence, find_source: FindSource) -> Markup:
+def _stages(evidence: Evidence, find_source: FindSource, prefix: str) -> Markup:
     rows = [
         (
             tag("span", f"{SIGNS[stage.status]} {stage.status}", class_=f"status {stage.status.replace(' ', '-')}"),
-            stage.name,
+            tag("span", stage.name, id=f"{prefix}-{stage.name}"),
             tag("span", f"{stage.seconds:.2f} s" if stage.seconds >= 0.005 else "", class_="number"),
             _measured(evidence, number, find_source),
         )

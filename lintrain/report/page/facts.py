@@ -242,9 +242,14 @@ def _result(use: MetricUse) -> Piece:
     return ", ".join(f"{value:.4g}" for value in use.values.values())
 
 
+def look_of(evidence: Evidence) -> Iterator[Markup]:
+    """What an expert looks at first: the rows as the model gets them."""
+    yield from samples_of(evidence)
+
+
 def facts_of(evidence: Evidence) -> Markup:
     """Every section with measurements of this run; those of training are side by side if there is room."""
-    of_data = (samples_of, labels_of, lengths_of, batches_of)
+    of_data = (labels_of, lengths_of, batches_of)
     of_training = (gradients_of, updates_of, schedule_of, losses_of)
     training = [part for kind in of_training for part in kind(evidence)]
     return joined(

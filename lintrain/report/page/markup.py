@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -95,21 +97,34 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str,
     return tag("div", body, class_="scrolls", tabindex="0", role="region", aria_label=caption)
 
 
-STYLESHEET = Path(__file__).with_name("page.css")
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""The browser sends no request, whatever the page contains."""
+STYLESHEET, SCRIPT = Path(__file__).with_name("page.css"), Path(__file__).with_name("page.js")
 
 
 def whole_page(title: str, *inside: Piece) -> str:
-    """The whole page as HTML."""
-    return f"<!DOCTYPE html>\n{tag('html', _head(title), tag('body', *inside), lang='en')}\n"
+    """The whole page as HTML: its script runs and no other, and the browser sends no request, whatever it contains."""
+    script = SCRIPT.read_text(encoding="utf-8")
+    body = tag("body", _switch(), *inside, tag("script", Markup(script)))
+    return f"<!DOCTYPE html>\n{tag('html', _head(title, script), body, lang='en')}\n"
 
 
-def _head(title: str) -> Markup:
+def _switch() -> Markup:
+    """The choice of light and dark; hidden where the script does not run, and then the browser's setting counts."""
+    choices = (("", "auto"), ("light", "light"), ("dark", "dark"))
+    options = [tag("option", shown, value=value) for value, shown in choices]
+    return tag("label", "theme ", tag("select", options, id="theme"), class_="switch", hidden=True)
+
+
+def policy_for(script: str) -> str:
+    """What the browser allows on the page: its styles, its own script by digest, and no request."""
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def _head(title: str, script: str) -> Markup:
     return tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy_for(script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", title),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from lintrain._version import __version__
@@ -44,15 +45,24 @@ def judgement_in_format(judgement: Judgement, name: str, style: Style, *, with_c
 
 
 def judgement_text(judgement: Judgement, style: Style) -> str:
-    """The full report for a terminal."""
+    """The full report for a terminal: what failed and what is confirmed, the runs, and then the other findings."""
     from lintrain.report.text.findings import full
-    from lintrain.report.text.stages import attempt_lines, device_lines, failure_lines, note_lines, run_lines
     from lintrain.report.text.style import printable
 
-    record, find_source = judgement.record, judgement.sources.get
-    groups, known = attempts_of(record.runs), set[str]()
+    find_source = judgement.sources.get
+    found = full(judgement.judged, find_source, style)
+    confirmed = list(islice(found, sum(one.is_confirmed for one in judgement.judged)))
+    blocks = [*_failures(judgement, style), *confirmed, *_run_blocks(judgement, style), *found]
+    return style.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
+
+
+def _run_blocks(judgement: Judgement, style: Style) -> list[str]:
+    """The runs with their stages, each note once; what devices and the whole probe say."""
+    from lintrain.report.text.stages import attempt_lines, device_lines, note_lines, run_lines
+
+    record, find_source, known = judgement.record, judgement.sources.get, set[str]()
     blocks = list[str]()
-    for group in groups:
+    for group in attempts_of(record.runs):
         lines = (
             attempt_lines(group, style, find_source, known)
             if len(group) > 1
@@ -64,12 +74,17 @@ def judgement_text(judgement: Judgement, style: Style) -> str:
         blocks.append("\n".join(f"  {line}" for line in devices))
     if notes := list(note_lines(record.ending.notes, style)):
         blocks.append("\n".join(notes))
-    for group in groups:
-        for run in _failing_otherwise(group):
-            is_brief = run not in (group[0], group[-1])
-            blocks.append("\n".join(failure_lines(run, style, find_source, is_brief=is_brief)))
-    blocks += full(judgement.judged, find_source, style)
-    return style.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
+    return blocks
+
+
+def _failures(judgement: Judgement, style: Style) -> list[str]:
+    from lintrain.report.text.stages import failure_lines
+
+    return [
+        "\n".join(failure_lines(run, style, judgement.sources.get, is_brief=run not in (group[0], group[-1])))
+        for group in attempts_of(judgement.record.runs)
+        for run in _failing_otherwise(group)
+    ]
 
 
 def _failing_otherwise(runs: Sequence[Evidence]) -> list[Evidence]:
