@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         AccumulationEvidence,
         BackwardEvidence,
         BatchEvidence,
+        BatchTable,
         CheckpointEvidence,
         DeterminismEvidence,
         DeviceEvidence,
@@ -59,6 +60,7 @@ class EvidenceFields(TypedDict, total=False):
     model: ModelEvidence | None
     tokenizer: TokenizerEvidence | None
     batches: Sequence[BatchEvidence]
+    tables: Sequence[BatchTable]
     forward: ForwardEvidence
     responses: ResponseEvidence
     backward: BackwardEvidence

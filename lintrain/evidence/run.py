@@ -54,6 +54,13 @@ from lintrain.evidence.stages import Stage as Stage
 from lintrain.evidence.stages import StageName as StageName
 from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StageText as StageText
+from lintrain.evidence.tables import BatchRow as BatchRow
+from lintrain.evidence.tables import BatchTable as BatchTable
+from lintrain.evidence.tables import PredictedClass as PredictedClass
+from lintrain.evidence.tables import RowAnswer as RowAnswer
+from lintrain.evidence.tables import RowText as RowText
+from lintrain.evidence.tables import RowValues as RowValues
+from lintrain.evidence.tables import Span as Span
 from lintrain.evidence.training import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
 from lintrain.evidence.training import AccumulationEvidence as AccumulationEvidence
 from lintrain.evidence.training import BackwardEvidence as BackwardEvidence
@@ -105,6 +112,7 @@ class Evidence:
     model: ModelEvidence | None = None
     tokenizer: TokenizerEvidence | None = None
     batches: tuple[BatchEvidence, ...] = ()
+    tables: tuple[BatchTable, ...] = ()
     forward: ForwardEvidence | None = None
     responses: ResponseEvidence | None = None
     backward: BackwardEvidence | None = None
@@ -168,6 +176,10 @@ class Evidence:
     def batch(self, argument: str = "train_dataset") -> BatchEvidence | None:
         """The batch collated from the split of an argument, or None if there is none."""
         return next((batch for batch in self.batches if batch.argument == argument), None)
+
+    def table(self, argument: str = "train_dataset") -> BatchTable | None:
+        """Rows of the batch collated from the split of an argument, or None if there are none."""
+        return next((table for table in self.tables if table.argument == argument), None)
 
     def stage(self, name: StageName | StageText) -> Stage | None:
         """One stage by its name, or None if the probe has no such stage."""
