@@ -135,7 +135,7 @@ def test_any_yaml_is_settings_or_not_plain(text: str) -> None:
 @given(JSON)
 def test_any_json_is_evidence_or_refused(tmp_path_factory: pytest.TempPathFactory, document: object) -> None:
     file = tmp_path_factory.getbasetemp() / "evidence.json"
-    for written in (document, {"schema": 2, "runs": document, "script": "t.py"}):
+    for written in (document, {"schema": 3, "runs": document, "script": "t.py"}):
         file.write_text(json.dumps(written))
         with pytest.raises(EvidenceFileError):
             read_record(file)

@@ -182,7 +182,7 @@ def test_evidence_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("{}", "has no `schema` number"),
         ('{"schema": 99}', "comes from a newer lintrain"),
         ('{"schema": 0}', "comes from an older lintrain"),
-        ('{"schema": 2, "lintrain": 3}', "`lintrain`: "),
+        ('{"schema": 3, "lintrain": 3}', "`lintrain`: "),
     ],
 )
 def test_a_file_that_is_no_evidence_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:

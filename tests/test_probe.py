@@ -50,10 +50,10 @@ def test_labels_are_counted_over_the_whole_column_of_every_set(mended: Probed) -
     assert label["names"] == ["entailment", "neutral", "contradiction"]
 
 
-def test_samples_are_decoded_with_the_names_of_their_labels(mended: Probed) -> None:
-    samples = mended.run["splits"][0]["samples"]
-    assert {sample["label_name"] for sample in samples} == {"entailment", "neutral", "contradiction"}
-    assert all(sample["text"].startswith("[CLS] ") for sample in samples)
+def test_rows_are_decoded_with_the_names_of_their_labels(mended: Probed) -> None:
+    rows = mended.run["tables"][0]["rows"]
+    assert {row["label"]["name"] for row in rows} == {"entailment", "neutral", "contradiction"}
+    assert all(row["texts"][0]["text"].startswith("[CLS] ") for row in rows)
 
 
 def test_the_batch_is_the_runs_own(mended: Probed) -> None:

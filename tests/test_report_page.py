@@ -16,6 +16,8 @@ from lintrain.check.result import Reported
 from lintrain.evidence.run import (
     BackwardEvidence,
     BatchEvidence,
+    BatchRow,
+    BatchTable,
     ColumnEvidence,
     Evidence,
     Failure,
@@ -24,8 +26,12 @@ from lintrain.evidence.run import (
     ModelEvidence,
     OptimizerGroup,
     OverfitEvidence,
-    Sample,
+    PredictedClass,
+    RowAnswer,
+    RowText,
+    RowValues,
     ScheduleEvidence,
+    Span,
     SplitEvidence,
     Stage,
     StageName,
@@ -46,7 +52,7 @@ from tests.support.probing import command, path_for_lintrain
 STAGES = ALWAYS_MEASURED
 HOSTILE = '<script>alert("x")</script> & \x1b[31m \u202e \ud800 </style>'
 SCRIPT = "model = load()\ntrain(model, rate=1)\n"
-VOID = ("meta",)
+VOID = ("img", "meta")
 
 
 class Elements(HTMLParser):
@@ -78,6 +84,20 @@ def model() -> ModelEvidence:
     )  # fmt: skip
 
 
+def rows() -> BatchTable:
+    """Rows in which a user's text stands wherever one can stand."""
+    answer = RowAnswer(HOSTILE, HOSTILE, HOSTILE, 0.25)
+    text = RowText(HOSTILE, HOSTILE, 12, 8, "right", types=(Span(0, 0, 5), Span(1, 6, 7)))
+    image = RowValues(HOSTILE, "image", (3, 4, 4), "float32", 0.0, 1.0, 0.5, picture="iVBORw0KGgo=")
+    first = BatchRow(0, 0, HOSTILE, (text,), (image,), answer, answer, 8, 12, (Span(1, 0, 7),))
+    second = BatchRow(0, 1, "", (RowText("input_ids", "a calm text", 3, 3),), (), RowAnswer("0", "no"))
+    classes = (PredictedClass(0, "no", 5, 4), PredictedClass(1, HOSTILE, 3, 4))
+    names = (HOSTILE,)
+    return BatchTable(
+        "train_dataset", (first, second), 8, HOSTILE, HOSTILE, names, ((HOSTILE, HOSTILE),), names, names, classes
+    )
+
+
 def measured() -> Evidence:
     """A run in which everything was measured and a user's text stands wherever one can stand."""
     label = ColumnEvidence("label", "class label", "int64", 0, 2, ((0, 30), (1, 60)), ("no", HOSTILE), rows_read=90)
@@ -85,8 +105,7 @@ def measured() -> Evidence:
     ids = ColumnEvidence(
         "input_ids", "token ids", "list<int32>", lengths=(4, 8, 15, 21), rows_read=90, length_bins=bins
     )
-    samples = (Sample(HOSTILE, "1", HOSTILE), Sample("a calm text", "0", "no"))
-    split = SplitEvidence("train_dataset", 90, (label, ids), HOSTILE, samples, "label")
+    split = SplitEvidence("train_dataset", 90, (label, ids), HOSTILE, "label")
     layers = (
         LayerGradient("embeddings", (0.5, 0.7), 3.0, 2),
         LayerGradient("layer.0", (0.0,), 3.0, 2, ("a", "b")),
@@ -104,6 +123,7 @@ def measured() -> Evidence:
         splits=(split,),
         model=model(),
         batches=(BatchEvidence("train_dataset", HOSTILE, (TensorEvidence(HOSTILE, (8, 12), "int64", 0, 5),), 8),),
+        tables=(rows(),),
         forward=ForwardEvidence((1.1, 1.2), 1.0986, True),
         backward=BackwardEvidence(layers, (1.4, 1.5), True),
         step=StepEvidence("AdamW", (OptimizerGroup(2e-5, 0.0, 0.01, 100),), 100, 100),
@@ -164,21 +184,31 @@ def test_a_page_asks_nobody_for_anything() -> None:
     elements = Elements(text)
     script = text.partition("<script>")[2].partition("</script>")[0]
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     assert ("content", policy) in elements.attributes
-    assert not {"link", "img", "iframe", "object", "video", "base", "form", "use", "image"} & set(elements.names)
+    assert not {"link", "iframe", "object", "video", "base", "form", "use", "image"} & set(elements.names)
     places = {value for name, value in elements.attributes if name == "id"}
     links = [value for name, value in elements.attributes if name in ("src", "href")]
     assert len(links) > 12
-    assert [link for link in links if link is None or link[1:] not in places] == []
+    assert {str(link) for link in links if link is None or link[1:] not in places} == {
+        "data:image/png;base64,iVBORw0KGgo="
+    }
     assert not [name for name, _ in elements.attributes if name.startswith("on") or name == "style"]
     assert not re.search(r"url\(|@import|https?:", text)
 
 
 def test_everything_that_was_measured_is_shown() -> None:
     text = shown(measured())
-    for title in ("Samples", "Labels", "Lengths", "Batch", "Gradient flow", "Schedule", "Overfitting one batch"):
+    for title in (
+        "Labels",
+        "Lengths",
+        "Batch",
+        "Gradient flow",
+        "Schedule",
+        "Overfitting one batch",
+    ):
         assert f"<h3>{title}</h3>" in text
+    assert "<h3>Rows of train_dataset[" in text
     assert "66.4 M weights" in text
     assert "30 (33%)" in text
     assert "16 to 21: 10" in text
@@ -193,7 +223,7 @@ def test_lengths_beyond_the_positions_of_the_model_are_set_off() -> None:
 
 def test_pictures_say_in_words_what_they_show() -> None:
     drawn = re.findall(r"<svg[^>]*>", shown(measured()))
-    assert len(drawn) == 7
+    assert len(drawn) == 8
     assert all(re.search('role="(?:img|group)"', one) and 'aria-label="' in one for one in drawn)
 
 

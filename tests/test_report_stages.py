@@ -14,15 +14,13 @@ from lintrain.evidence.run import (
     Failure,
     ForwardEvidence,
     MetricUse,
-    Sample,
     ScheduleEvidence,
-    SplitEvidence,
     Stage,
     StageName,
     StepEvidence,
 )
 from lintrain.report.text.stage_numbers import numbers
-from lintrain.report.text.stages import failure_lines, run_lines, samples
+from lintrain.report.text.stages import failure_lines, run_lines
 from lintrain.report.text.style import Style, columns
 from lintrain.text import for_terminal
 
@@ -64,12 +62,6 @@ def test_one_batch_is_one_batch() -> None:
 )
 def test_what_the_metric_function_did_is_told(measured: Evidence, text: str) -> None:
     assert numbers(measured, "evaluation") == text
-
-
-def test_a_sample_shows_its_words_before_labels_of_single_tokens() -> None:
-    rows = (Sample("good dog", "[-100, 0, 1, -100]"), Sample("bad dog", "1", "negative"))
-    split = SplitEvidence("train_dataset", 2, (), samples=rows)
-    assert list(samples(replace(MEASURED, splits=(split,)))) == ["good dog", "1 (negative): bad dog"]
 
 
 WARM_UP = ScheduleEvidence("LambdaLR", 101, tuple((step, 2e-5 * min(step / 20, 1.0)) for step in range(101)), 2e-5, 20)

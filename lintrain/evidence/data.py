@@ -1,4 +1,4 @@
-"""What a probe measures of the data sets of a run (columns, samples, shared and conflicting rows, token ids next to
+"""What a probe measures of the data sets of a run (columns, shared and conflicting rows, token ids next to
 their labels), of other objects that a script creates, and of calls besides its steps.
 """
 
@@ -32,15 +32,6 @@ class ColumnEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One row as the model sees it, decoded, with its label by number and name."""
-
-    text: str
-    label: str
-    label_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SplitEvidence:
     """One dataset as the run was given it: by which argument (`train_dataset`, `eval_dataset`), its columns and rows.
 
@@ -52,7 +43,6 @@ class SplitEvidence:
     rows: int | None
     columns: tuple[ColumnEvidence, ...]
     key: str | None = None
-    samples: tuple[Sample, ...] = ()
     label_column: str | None = None
     kind: str = ""
     given_at: Location | None = None

@@ -15,7 +15,6 @@ from lintrain.evidence.data import LearnedRows as LearnedRows
 from lintrain.evidence.data import MadeLoader as MadeLoader
 from lintrain.evidence.data import MovedModel as MovedModel
 from lintrain.evidence.data import ObjectEvidence as ObjectEvidence
-from lintrain.evidence.data import Sample as Sample
 from lintrain.evidence.data import ScoredTokens as ScoredTokens
 from lintrain.evidence.data import SharedRows as SharedRows
 from lintrain.evidence.data import SplitEvidence as SplitEvidence

@@ -116,7 +116,7 @@ class BatchTable:
     of the first batch. `tokenizer` is the class of what decoded the ids, "" if nothing did. Of the columns of the data
     set and the entries of the batch, `used` reach the model, `renamed` are columns under another name in the batch
     (as [column, entry]), `dropped` are columns that the batch has not, and `ignored` are entries of the batch that the
-    model does not take.
+    model does not take. `is_asked`: somebody asked for these rows.
     """
 
     argument: str
@@ -129,3 +129,4 @@ class BatchTable:
     dropped: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     classes: tuple[PredictedClass, ...] = ()
+    is_asked: bool = False

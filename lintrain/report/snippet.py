@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from lintrain.check.result import Reported
-from lintrain.evidence.run import Evidence, StageName
+from lintrain.evidence.run import Evidence, RowValues, StageName
 from lintrain.report.text.findings import fix_text_of
 from lintrain.report.text.frame import frame
+from lintrain.report.text.rows import rows_lines
 from lintrain.report.text.stage_numbers import numbers
-from lintrain.report.text.stages import failure_lines, samples
+from lintrain.report.text.stages import failure_lines
 from lintrain.report.text.style import Style
 from lintrain.source.source import FindSource, location_of
 
@@ -43,8 +44,7 @@ def _coloured(text: str, kind: str) -> str:
 
 def _stages(run: Evidence, find_source: FindSource) -> Iterator[str]:
     rows = "".join(_row(run, name, find_source) for name in (stage.name for stage in run.stages))
-    if looked := _listed(samples(run)):
-        yield f"<details open><summary>rows</summary>{looked}</details>"
+    yield from _rows(run)
     yield f'<table style="border-collapse:collapse;text-align:left">{rows}</table>'
     if notes := _listed([*run.shortcuts, *run.notes]):
         yield f"<details><summary>notes</summary>{notes}</details>"
@@ -53,6 +53,21 @@ def _stages(run: Evidence, find_source: FindSource) -> Iterator[str]:
 def _listed(lines: Iterable[str]) -> str:
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<ul>{items}</ul>" if items else ""
+
+
+def _rows(run: Evidence) -> Iterator[str]:
+    """Rows of the batches, and small pictures of images."""
+    lines = [*rows_lines(run, PLAIN)]
+    if lines:
+        pictures = "".join(_picture(values) for one in run.tables for row in one.rows for values in row.values)
+        yield f"<details open><summary>rows</summary>{_code(lines)}{pictures}</details>"
+
+
+def _picture(values: RowValues) -> str:
+    if not values.picture:
+        return ""
+    source = f"data:image/png;base64,{escape(values.picture)}"
+    return f'<img alt="{escape(values.name)}" src="{source}" style="min-width:64px;margin:0 .4em .4em 0">'
 
 
 def _row(run: Evidence, name: StageName, find_source: FindSource) -> str:

@@ -231,7 +231,7 @@ def device_as_evidence(folder: Path, how: str) -> None:
     with (folder / "huge.json").open("wb") as opened:
         opened.truncate(2**40)
     (folder / "deep.json").write_text("[" * 100_000)
-    (folder / "wrong.json").write_text(json.dumps({"schema": 2, "runs": [{"a": 1}]}))
+    (folder / "wrong.json").write_text(json.dumps({"schema": 3, "runs": [{"a": 1}]}))
     words = ("judge",) if how == "judge" else ("report", "merge")
     for name in ("pipe.json", "link.json", "huge.json", "deep.json", "wrong.json", "/dev/zero", "."):
         ended = lintrain(folder, *words, name, seconds=20)

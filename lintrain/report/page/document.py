@@ -9,10 +9,11 @@ from pathlib import Path
 from lintrain.check.result import Reported
 from lintrain.evidence.run import Evidence
 from lintrain.report.page.charts import SIGNS, picture
-from lintrain.report.page.facts import facts_of, look_of
+from lintrain.report.page.facts import facts_of
 from lintrain.report.page.files import Files
 from lintrain.report.page.findings import failure, findings, fold_button
 from lintrain.report.page.markup import Markup, joined, section, table, tag, whole_page, with_code
+from lintrain.report.page.rows import rows_of
 from lintrain.report.text.stage_numbers import numbers
 from lintrain.runtime.parent.record import Record
 from lintrain.source.source import FindSource
@@ -115,7 +116,7 @@ def _repairs(evidence: Evidence) -> Markup:
 def _looks(runs: Sequence[Evidence]) -> Iterator[Markup]:
     """The rows as the model gets them, of each run that has some."""
     for run in _whole(runs):
-        if shown := joined(look_of(run)):
+        if shown := joined(rows_of(run)):
             yield tag("section", tag("h2", _named("Rows", run, runs)), shown)
 
 

@@ -19,23 +19,6 @@ PER_TOKEN = "lists"
 """Columns of this kind have several labels per row."""
 
 
-def samples_of(evidence: Evidence) -> Iterator[Markup]:
-    """Decoded rows with their labels."""
-    shown = [(split, sample) for split in evidence.splits for sample in split.samples]
-    if not shown:
-        return
-    rows = [
-        (_title(split), tag("bdi", _label(sample.label, sample.label_name)), tag("bdi", sample.text, class_="words"))
-        for split, sample in shown
-    ]
-    caption = "decoded rows as the model reads them, with their labels"
-    yield section("Samples", table(("split", "label", "text"), rows, caption=caption, kind="words"))
-
-
-def _label(label: str, name: str | None) -> str:
-    return f"{label} ({name})" if name else label
-
-
 def _title(split: SplitEvidence) -> str:
     return f"{split.argument}[{split.key}]" if split.key else split.argument
 
@@ -240,11 +223,6 @@ def _result(use: MetricUse) -> Piece:
     if use.error:
         return tag("span", f"raises {use.error}", class_="status failed")
     return ", ".join(f"{value:.4g}" for value in use.values.values())
-
-
-def look_of(evidence: Evidence) -> Iterator[Markup]:
-    """What an expert looks at first: the rows as the model gets them."""
-    yield from samples_of(evidence)
 
 
 def facts_of(evidence: Evidence) -> Markup:

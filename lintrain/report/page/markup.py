@@ -12,7 +12,7 @@ from typing import TypeAlias
 from lintrain.report.text.style import printable
 from lintrain.text import inert
 
-VOID = frozenset({"br", "link", "meta"})
+VOID = frozenset({"br", "img", "link", "meta"})
 NAMES = {"class_": "class", "for_": "for"}
 
 
@@ -117,7 +117,7 @@ def _switch() -> Markup:
 def policy_for(script: str) -> str:
     """What the browser allows on the page: its styles, its own script by digest, and no request."""
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
 
 
 def _head(title: str, script: str) -> Markup:

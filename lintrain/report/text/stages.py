@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lintrain.evidence.run import Evidence, Stage
 from lintrain.report.text.causes import remark_lines
+from lintrain.report.text.rows import rows_lines
 from lintrain.report.text.stage_numbers import aligned, extra_lines, lines_below, no_source, numbers
 from lintrain.report.text.style import Style, clip, columns, printable, style_of, wrap
 from lintrain.source.source import FindSource, line_of
@@ -31,18 +32,17 @@ STATUS_COLOURS = {"passed": "green", "failed": "red", "not reached": "yellow"}
 def run_lines(
     evidence: Evidence, style: Style, find_source: FindSource = no_source, known: Collection[str] = ()
 ) -> Iterator[str]:
-    """A heading, the stages, samples of decoded training rows, and the notes that are not known from other runs."""
+    """A heading, rows of the batches, the stages, and the notes that are not known from other runs."""
     yield from _wrapped("", _heading(evidence), 2, style)
     yield from _body(evidence, style, find_source, known)
 
 
 def _body(evidence: Evidence, style: Style, find_source: FindSource, known: Collection[str]) -> Iterator[str]:
+    yield from rows_lines(evidence, style)
     for stage in evidence.stages:
         if stage.status != "not reached":
             yield from _stage(evidence, stage, style, find_source)
     yield from _not_reached(evidence, style)
-    for sample in samples(evidence):
-        yield f"    {style.paint('sample', dim=True)}  {clip(printable(sample), style.width - 12)}"
     yield from note_lines((note for note in (*evidence.shortcuts, *evidence.notes) if note not in known), style)
 
 
@@ -137,15 +137,6 @@ def _about(stage: Stage) -> str:
 def _fitted(line: str, width: int) -> list[str]:
     """A line of an error message, unchanged if it fits, otherwise wrapped."""
     return [line] if columns(line) <= width else wrap(line, 0, 0, width)
-
-
-def samples(evidence: Evidence) -> Iterator[str]:
-    """A few decoded training rows, each with its label unless the label is a list of tokens."""
-    split = next((split for split in evidence.splits if split.samples), None)
-    for sample in split.samples if split else ():
-        name = f" ({sample.label_name})" if sample.label_name else ""
-        is_of_the_row = sample.label and not (sample.text and sample.label.startswith("["))
-        yield f"{sample.label}{name}: {sample.text}" if is_of_the_row else sample.text
 
 
 def failure_lines(

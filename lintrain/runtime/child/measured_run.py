@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from lintrain.evidence.run import BatchEvidence, Stage, StageName, StageStatus
+from lintrain.evidence.run import BatchEvidence, BatchTable, Stage, StageName, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import failure_of, is_probes_own
 from lintrain.runtime.child.probe_session import ProbeSession
@@ -30,12 +30,24 @@ class RepeatedCalls(Protocol):
         """Repeat the call whose result may have changed."""
 
 
+class RowTable(Protocol):
+    """Rows of the batches of one data set, as a table that grows."""
+
+    def evidence(self) -> BatchTable:
+        """The table as it is now."""
+        ...
+
+    def predict(self, output: Any, number: int, target: Any, ignored: int, used: tuple[str, ...]) -> None:
+        """Add what the model predicts for a batch."""
+
+
 class MeasuredRun(ABC):
     """What every framework's run has, and everything that one stage leaves for the next.
 
     `call` is where the script trains; `texts` are a few texts of its data sets; `batches` come from the run's own
     loader; `losses` are their raw losses; `about` names the part of a stage that an error belongs to, `fallback` is
-    the location of an error whose traceback has no line of the user; `responses` calls the model again.
+    the location of an error whose traceback has no line of the user; `responses` calls the model again. `tables` show
+    rows, `columns` and `class_names` are those of the data sets, all by argument and key.
     """
 
     def __init__(self, session: ProbeSession, call: Location | None) -> None:
@@ -53,6 +65,9 @@ class MeasuredRun(ABC):
         self.fallback = call
         self.statuses: dict[StageName, StageStatus] = {}
         self.responses: RepeatedCalls | None = None
+        self.tables: dict[tuple[str, str | None], RowTable] = {}
+        self.columns: dict[tuple[str, str | None], tuple[str, ...]] = {}
+        self.class_names: dict[tuple[str, str | None], tuple[str, ...]] = {}
 
     # what a framework provides
 
@@ -80,6 +95,11 @@ class MeasuredRun(ABC):
     def clipped_at(self) -> float | None:
         """The norm that gradients are clipped to; None if they are not clipped."""
         return None
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether every entry of a batch is passed to the model by its name."""
+        return False
 
     def tokenizer_holders(self) -> Iterable[tuple[Any, str]]:
         """Objects, and the attribute of each that may be the tokenizer."""

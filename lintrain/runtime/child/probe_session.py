@@ -54,8 +54,7 @@ class ProbeSession:
     """One probed process; `measuring` is true while an experiment runs, so that intercepted calls pass through.
 
     `knows_origins`: it was recorded which weights of a model a checkpoint filled. `may_trace`: the process is only the
-    probe's, so its lines may be followed. `tokenizers` are those that the
-    script encoded texts with.
+    probe's, so its lines may be followed. `tokenizers` are those that the script encoded texts with.
     """
 
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
@@ -67,6 +66,7 @@ class ProbeSession:
         self.device_memory: int | None = request.get("device_memory")
         self.sample_rows: int = request["sample_rows"]
         self.batches: int = request["batches"]
+        self.rows: list[tuple[str, int]] = [(order, count) for order, count in request.get("rows", ())]
         self.script: str = request["script"]
         self.channel = channel
         timeline = request.get("timeline")

@@ -1,6 +1,4 @@
-"""The dataset stage: every split's columns, label values over the whole column, and decoded samples.
-
-A few rows in words: what the model is about to read, and the name of its label.
+"""The dataset stage: every split's columns, and label values over the whole column.
 
 Datasets that give one row at a time: what a few of their rows show.
 
@@ -11,19 +9,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lintrain.evidence.run import ColumnEvidence, Sample, SharedRows, SplitEvidence, StageName
+from lintrain.evidence.run import ColumnEvidence, SharedRows, SplitEvidence, StageName
 from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
 from lintrain.runtime.measure.arrow import MOST_VALUES, TOKEN_COLUMNS, arrow_columns
-from lintrain.runtime.measure.model import base_model
 from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows
-from lintrain.runtime.measure.tokenizer import binned, find_tokenizer, quantiles
+from lintrain.runtime.measure.tokenizer import binned, quantiles
 
 IGNORED = -100
 LABEL_NAMES = ("labels", "label", "label_ids")
@@ -39,23 +36,33 @@ def measure_splits(run: MeasuredRun, given: list[Given]) -> None:
 
 
 def measure_split(run: MeasuredRun, given: Given) -> SplitEvidence:
-    """Columns, label range and samples of one split."""
+    """Columns and label range of one split."""
     dataset = given.dataset
     rows = sample_rows(dataset)
     run.texts += [value for row in rows if is_mapping(row) for value in row.values() if isinstance(value, str)]
     columns = arrow_columns(dataset) if is_arrow(dataset) else row_columns(dataset, rows)
     label = label_column(columns, run.label_inputs)
+    key = given.argument, given.key
+    run.columns[key] = tuple(column.name for column in columns)
+    run.class_names[key] = (label.names if label else ()) or _classes_of(dataset)
     return SplitEvidence(
         argument=given.argument,
         rows=number_of_rows(dataset),
         columns=tuple(columns),
         key=given.key,
-        samples=decoded_samples(run, rows, label),
         label_column=label.name if label else None,
         kind=type(dataset).__name__,
         given_at=given.location,
         masked=sum(map(_masked_in, rows)),
     )
+
+
+def _classes_of(dataset: Any) -> tuple[str, ...]:
+    """The names of classes that a data set of torchvision keeps, or one of the same form; also of a part of it."""
+    while not hasattr(dataset, "classes") and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    names: object = getattr(dataset, "classes", None)
+    return tuple(names) if is_row(names) and all(isinstance(name, str) for name in names) else ()
 
 
 def _masked_in(row: Any) -> int:
@@ -77,56 +84,8 @@ def label_column(columns: list[ColumnEvidence], label_names: tuple[str, ...]) ->
     return by_name["1"] if named is None and is_pair else named
 
 
-SHOWN = 3
-LONGEST = 300
-CLASSES_OF_TOKENS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering")
-
-
-def decoded_samples(run: MeasuredRun, rows: list[Any], label: ColumnEvidence | None) -> tuple[Sample, ...]:
-    """Up to three rows, of different labels where there are any; empty for rows without text or token ids."""
-    tokenizer = find_tokenizer(run)
-    chosen: dict[str, Sample] = {}
-    for row in rows:
-        text = _text(row, tokenizer) if is_mapping(row) else None
-        if text is None:
-            continue
-        value = _plain(row.get(label.name)) if label else ""
-        decoded = _in_words(run, value, tokenizer) if is_row(value) else str(value)
-        chosen.setdefault(decoded or text, Sample(text[:LONGEST], decoded[:LONGEST], _name(run, label, value)))
-        if len(chosen) == SHOWN:
-            break
-    return tuple(chosen.values())
-
-
-def _text(row: Mapping[str, Any], tokenizer: Any) -> str | None:
-    ids = _plain(row.get("input_ids"))
-    if is_row(ids) and ids and isinstance(ids[0], int) and tokenizer is not None:
-        mask = _plain(row.get("attention_mask")) or [1] * len(ids)
-        kept = [token for token, attended in zip(ids, mask, strict=False) if attended]
-        return str(tokenizer.decode(kept))
-    texts = [f"{name}: {value}" for name, value in row.items() if isinstance(value, str)]
-    return " | ".join(texts) or None
-
-
-def _in_words(run: MeasuredRun, labels: Any, tokenizer: Any) -> str:
-    """The labels of a language model as text, those that are left out aside; other lists as they are."""
-    if tokenizer is None or base_model(run.model).__class__.__name__.endswith(CLASSES_OF_TOKENS):
-        return str(labels)
-    return f"→ {tokenizer.decode([token for token in labels if isinstance(token, int) and token >= 0])}"
-
-
 def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _name(run: MeasuredRun, label: ColumnEvidence | None, value: Any) -> str | None:
-    if label is None or not isinstance(value, int):
-        return None
-    if 0 <= value < len(label.names):
-        return label.names[value]
-    names: dict[int, str] = getattr(getattr(run.model, "config", None), "id2label", None) or {}
-    name = names.get(value)
-    return str(name) if name is not None and name != f"LABEL_{value}" else None
 
 
 SAMPLED = 32

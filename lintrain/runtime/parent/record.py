@@ -16,7 +16,7 @@ from lintrain.text import plain as plain
 
 LARGEST_EVIDENCE = 256 * 2**20
 
-SCHEMA = 2
+SCHEMA = 3
 """Incremented when a field of the evidence changes its meaning or is removed."""
 
 

@@ -22,8 +22,8 @@ from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
-from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.columns import LOOKED_AT, ROWS_READ
+from lintrain.runtime.measure.tables import record_batches
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_CLASSES = 1_000
@@ -125,8 +125,7 @@ def take_batches(run: KerasRun) -> None:
     run.iterator.reset()
     if not run.batches:
         raise ValueError("the training data yields no batch")
-    run.batch_evidence.append(describe(run, "train_dataset", [_entries(run, batch) for batch in run.batches]))
-    run.measured(batches=run.batch_evidence)
+    record_batches(run, "train_dataset", [entries_of(run, batch) for batch in run.batches])
 
 
 def _batches(iterator: Any) -> Iterator[Any]:
@@ -135,7 +134,8 @@ def _batches(iterator: Any) -> Iterator[Any]:
     return (step[-1][0] if is_row(step[-1]) else next(step[-1]) for step in steps)
 
 
-def _entries(run: KerasRun, batch: Any) -> dict[str, Any]:
+def entries_of(run: KerasRun, batch: Any) -> dict[str, Any]:
+    """The arrays of a batch by name: inputs, targets, weights."""
     x, y, weights = run.parts(batch)
     return {**named_arrays("x", x), **named_arrays("y", y), **named_arrays("sample_weight", weights)}
 

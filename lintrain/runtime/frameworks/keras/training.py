@@ -19,6 +19,7 @@ from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.responses import Responses
+from lintrain.runtime.measure.tables import show_predictions
 from lintrain.runtime.measure.weights import changed, changed_share, pulls, restore, snapshot, trainable, updates
 
 STEPS = 2
@@ -91,6 +92,7 @@ def measure_forward(run: KerasRun) -> None:
     run.losses = [number(seen.loss) / run.scale] if seen.loss is not None else []
     run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
     run.measured(forward=_forward_evidence(run))
+    show_predictions(run, "train_dataset", seen.outputs)
     run.responses = responses_of(run)
     run.responses.measure()
 

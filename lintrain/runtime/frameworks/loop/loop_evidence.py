@@ -24,7 +24,6 @@ from lintrain.runtime.frameworks.loop.loaders import LoaderRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState, batches_asked_for
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import inputs_of
-from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.columns import shared_rows
 from lintrain.runtime.measure.losses import NonFiniteModule, chance_of, first_non_finite, loss_evidence, tokens_of
@@ -32,6 +31,7 @@ from lintrain.runtime.measure.model import is_fresh
 from lintrain.runtime.measure.predictions import numbers_in
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, tensors_in
+from lintrain.runtime.measure.tables import record_batches, show_predictions
 from lintrain.runtime.measure.weights import Frozen, changed, changed_share, non_finite, outside_optimizer, updates
 
 MOST_LOSSES = 4
@@ -149,6 +149,7 @@ class FollowedEvaluation:
         self._run, self._state, self._metrics = run, state, metrics
         self.batches = self.rows = 0
         self._is_described = False
+        self._is_answered = True
         self.values: dict[str, float] = {}
 
     @property
@@ -168,6 +169,13 @@ class FollowedEvaluation:
                 self._is_described = True
                 self._describe(loader, batch)
 
+    def on_forward(self, output: Any) -> None:
+        """A model gave its output: the first one after the first batch is about its rows."""
+        if not self._is_answered:
+            self._is_answered = True
+            with self._state.paused():
+                show_predictions(self._run, "eval_dataset", output)
+
     def restart(self) -> None:
         """A library evaluates again: only the last pass is reported."""
         self.batches = self.rows = 0
@@ -184,8 +192,8 @@ class FollowedEvaluation:
         if train is not None and held_out is not None:
             given = [Given("train_dataset", train), Given("eval_dataset", held_out)]
             run.measured(shared_rows=shared_rows(given))
-        run.batch_evidence.append(describe(run, "eval_dataset", [batch]))
-        run.measured(batches=run.batch_evidence)
+        record_batches(run, "eval_dataset", [batch])
+        self._is_answered = False
 
     def evidence(self) -> EvaluationEvidence | None:
         """All of it; None if neither an evaluation nor a metric was seen."""

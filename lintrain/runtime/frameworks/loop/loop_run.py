@@ -25,15 +25,22 @@ from lintrain.runtime.frameworks.loop.loop_evidence import (
 from lintrain.runtime.frameworks.loop.loop_state import LoopState, framework, group_of, peak_of
 from lintrain.runtime.frameworks.loop.memory import CountedStep
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
-from lintrain.runtime.frameworks.loop.model import batch_of, held_by, is_about, output_of, trained_module
+from lintrain.runtime.frameworks.loop.model import (
+    batch_of,
+    held_by,
+    is_about,
+    output_of,
+    trained_module,
+    used_entries,
+)
 from lintrain.runtime.frameworks.loop.overfit import FirstBatch
-from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights, terms_of
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, rows_in_pairs, standard_loss
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.objects.origins import locations_of
-from lintrain.runtime.measure.predictions import number, shape_of
+from lintrain.runtime.measure.predictions import IGNORED, number, shape_of
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
+from lintrain.runtime.measure.tables import record_batches, show_predictions
 from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
 from lintrain.runtime.measure.weights import Frozen, is_felt, pulls, snapshot, trainable
 
@@ -114,8 +121,8 @@ class LoopRun(LoaderRun):
         self.measured(conflicts=of_training(self.session, rows))
 
     def _describe_batch(self) -> None:
-        self.batch_evidence = [describe(self, "train_dataset", self.batches)]
-        self.measured(batches=self.batch_evidence)
+        self.batch_evidence = []
+        record_batches(self, "train_dataset", self.batches)
 
     def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; of several models that are trained together, only one is measured."""
@@ -143,6 +150,7 @@ class LoopRun(LoaderRun):
             if self.losses and not math.isfinite(self.losses[0]):
                 self._non_finite = non_finite_module_of(self, iteration)
             self.attempt(StageName.FORWARD, self._measure_forward)
+            self._show_predictions(iteration)
             self.responses = responses_of(self, iteration, loss)
             self._search.watch(loss, self.model)
             if self._first_batch is not None:
@@ -155,6 +163,15 @@ class LoopRun(LoaderRun):
 
     def _measure_forward(self) -> None:
         self.measured(forward=forward_evidence(self, self._non_finite, self._loss))
+
+    def _show_predictions(self, iteration: Iteration) -> None:
+        """Put the outputs of the first batch into the table of its rows, next to what the loss compares them with."""
+        calls = [call for call in (self._loss, *iteration.losses[-1:]) if call is not None]
+        target = calls[0].target if calls else None
+        ignored = calls[0].options.get("ignore_index", IGNORED) if calls else IGNORED
+        output = output_of(iteration, self.model)
+        used = used_entries(iteration)
+        show_predictions(self, "train_dataset", output, target=target, ignored=ignored, used=used)
 
     def on_backward_end(self) -> None:
         """Gradients are there: those of the first batch since a step are read."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.measure.gradients import leaves_of
-from lintrain.runtime.measure.seen import Iteration
+from lintrain.runtime.measure.seen import Iteration, tensors_in
 
 
 class LooseParameters:
@@ -79,6 +79,21 @@ def batch_of(iteration: Iteration) -> Any:
     if given is None:
         return iteration.batch
     return {**(iteration.batch if is_mapping(iteration.batch) else {}), **given}
+
+
+def used_entries(iteration: Iteration) -> tuple[str, ...]:
+    """The entries of a batch that its models or its losses were given, as they are or as a view of them."""
+    batch = batch_of(iteration)
+    if not is_mapping(batch):
+        return ()
+    given = [part for forward in iteration.forwards for part in (*forward.args, *forward.kwargs.values())]
+    used = {_memory_of(tensor) for tensor in tensors_in((given, [call.target for call in iteration.losses]))}
+    in_memory = {str(name): {_memory_of(part) for part in tensors_in(value)} for name, value in batch.items()}
+    return tuple(name for name, found in in_memory.items() if found & used)
+
+
+def _memory_of(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
 
 
 def inputs_of(iteration: Iteration) -> tuple[str, ...]:

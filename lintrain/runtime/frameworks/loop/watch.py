@@ -132,6 +132,8 @@ class Watch(LoopState):
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
             self._restart()
+            if self.run is not None:
+                self.run.evaluation.on_forward(forward.output)
             if forward.records:
                 self.effects.on_training_pass()
             self.iteration.forwards.append(forward)

@@ -17,7 +17,6 @@ from lintrain.runtime.child.hooks import Given, replaced
 from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
-from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.predictions import (
     IGNORED,
     bytes_of,
@@ -28,6 +27,7 @@ from lintrain.runtime.measure.predictions import (
     free_memory,
 )
 from lintrain.runtime.measure.seen import subset
+from lintrain.runtime.measure.tables import record_batches, show_predictions
 
 BATCHES = 2
 
@@ -96,7 +96,7 @@ def _evaluate(run: TrainerRun, split: Given, *, is_first: bool) -> None:
             if trainer.compute_metrics is not None:
                 stack.enter_context(replaced(trainer, compute_metrics=_watched(run, trainer.compute_metrics, seen)))
             _collate(run, split, rows)
-            _call(trainer, split, rows)
+            _call(run, split, rows)
     finally:
         # One set stands for all, unless a later one shows a mistake that the first did not.
         if is_first or _is_bad(seen):
@@ -108,11 +108,33 @@ def _collate(run: TrainerRun, split: Given, rows: Any) -> None:
     make = trainer.get_test_dataloader if split.argument == "test_dataset" else trainer.get_eval_dataloader
     batches = list(make(rows))[:BATCHES]
     if batches:
-        run.batch_evidence.append(describe(run, split.argument, batches))
-        run.measured(batches=run.batch_evidence)
+        record_batches(run, split.argument, batches, split.key)
 
 
-def _call(trainer: Any, split: Given, rows: Any) -> None:
+def _call(run: TrainerRun, split: Given, rows: Any) -> None:
+    with _first_output(run.trainer.model) as outputs:
+        _evaluate_rows(run.trainer, split, rows)
+    for output in outputs:
+        show_predictions(run, split.argument, output, split.key)
+
+
+@contextmanager
+def _first_output(model: Any) -> Generator[list[Any]]:
+    """What the model gives when it is first called meanwhile."""
+    outputs: list[Any] = []
+
+    def keep(_module: Any, _args: Any, output: Any) -> None:
+        if not outputs:
+            outputs.append(output)
+
+    hook = model.register_forward_hook(keep)
+    try:
+        yield outputs
+    finally:
+        hook.remove()
+
+
+def _evaluate_rows(trainer: Any, split: Given, rows: Any) -> None:
     if split.argument == "test_dataset":
         trainer.predict(rows)
     elif split.is_of(trainer.eval_dataset):

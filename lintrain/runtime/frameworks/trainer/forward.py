@@ -20,7 +20,6 @@ from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
-from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite, tokens_of
@@ -28,6 +27,7 @@ from lintrain.runtime.measure.model import base_model, is_fresh
 from lintrain.runtime.measure.predictions import chance_of, number, shape_of
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset
+from lintrain.runtime.measure.tables import record_batches, show_predictions
 
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
@@ -109,6 +109,7 @@ def measure_forward(run: TrainerRun) -> None:
     run.losses = [number(loss)]
     run.output_keys, run.logits_shape = shape_of(recorder.output)
     run.measured(forward=forward_evidence(run))
+    show_predictions(run, "train_dataset", recorder.output)
     if recorder.call is not None:
         tokens = tokens_of(recorder.loss_calls, loss, run.model)
         run.responses = Responses(run, recorder.call, tokens)
@@ -179,14 +180,15 @@ def measure_gradients(run: TrainerRun) -> None:
             )
             break
         gradients.clear()
-        _whole_step(run, batch)
+        _whole_step(run, batch, done)
         gradients.read(_scale(run), keep=True)
     run.measured(forward=forward_evidence(run), backward=backward_evidence(run, gradients))
 
 
-def _whole_step(run: TrainerRun, batch: Any) -> None:
+def _whole_step(run: TrainerRun, batch: Any, done: int) -> None:
     with recording(run) as recorder:
         returned = training_step(run, batch)
+    show_predictions(run, "train_dataset", recorder.output, batch=done)
     run.losses.append(number(recorder.losses[-1] if recorder.losses else returned))
 
 
@@ -211,8 +213,7 @@ def collate_batches(run: TrainerRun) -> None:
             run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     if not run.batches:
         raise ValueError("the training loader yields no batch")
-    run.batch_evidence.append(describe(run, "train_dataset", run.batches))
-    run.measured(batches=run.batch_evidence)
+    record_batches(run, "train_dataset", run.batches)
 
 
 def _reads_every_length(run: TrainerRun) -> bool:

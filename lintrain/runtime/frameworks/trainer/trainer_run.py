@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lintrain.model.location import Location
+from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
 
@@ -54,6 +55,12 @@ class TrainerRun(MeasuredRun):
         """The trainer's `max_grad_norm`."""
         limit = self.trainer.args.max_grad_norm
         return float(limit) if limit else None
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether the loss is that of transformers, which calls the model with the batch."""
+        compute = getattr(type(self.trainer), "compute_loss", None)
+        return compute is library("transformers.trainer").Trainer.compute_loss
 
     def tokenizer_holders(self) -> Iterable[tuple[Any, str]]:
         """The trainer before its collator."""
