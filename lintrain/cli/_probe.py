@@ -38,7 +38,7 @@ from lintrain.runtime.parent.environment import NoInterpreterError, choose_inter
 from lintrain.runtime.parent.kept_verdicts import keep_verdicts
 from lintrain.runtime.parent.launcher import GIB, Bounds, NoRoomError
 from lintrain.runtime.parent.launchers import Launched, LaunchError, read_launch
-from lintrain.runtime.parent.pass_request import NoExtraError, read_extras
+from lintrain.runtime.parent.pass_request import NoExtraError, NoRowsError, read_extras, read_rows
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import Record, record_json
@@ -66,6 +66,7 @@ class ProbeOptions:
     python: str | None = None
     overfit: int | None = None
     also: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     device_memory: str | None = None
     full_data: bool = False
     offline: bool = False
@@ -204,6 +205,7 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, re
         bounds=bounds,
         overfit=options.overfit or 0,
         also=_extras(options),
+        rows=_rows(options),
         device_memory=_device_memory(options),
         full_data=options.full_data,
         offline=options.offline,
@@ -226,6 +228,13 @@ def _extras(options: ProbeOptions) -> tuple[str, ...]:
         return read_extras((*options.also, *implied))
     except NoExtraError as error:
         raise CommandError(f"--also {error}") from error
+
+
+def _rows(options: ProbeOptions) -> tuple[tuple[str, int], ...]:
+    try:
+        return read_rows(options.rows)
+    except NoRowsError as error:
+        raise CommandError(f"--rows {error}") from error
 
 
 def _device_memory(options: ProbeOptions) -> int | None:

@@ -32,6 +32,7 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
     "--overfit", type=click.IntRange(min=1), metavar="N", help="Also train N steps on one batch that has every label."
 )
 @click.option("--also", multiple=True, metavar="NAMES", help="Extra measurements, see below; or `all`.")
+@click.option("--rows", multiple=True, metavar="ROWS", help="Rows to show: 5, longest, shortest or random:10.")
 @click.option("--device-memory", metavar="SIZE", help="Also project the memory of a step on such a device, e.g. 24GiB")
 @click.option("--full-data", is_flag=True, help="Let `Dataset.map` process all rows of a large dataset.")
 @click.option("--offline", is_flag=True, help="Block all network access, downloads included.")

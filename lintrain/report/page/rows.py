@@ -8,6 +8,7 @@ from lintrain.evidence.run import BatchRow, BatchTable, Evidence, RowAnswer, Row
 from lintrain.report.page.charts import Bar, bars
 from lintrain.report.page.markup import Markup, Piece, figure, section, table, tag, with_code
 from lintrain.report.text.rows import (
+    chosen_text,
     columns_of,
     details_of,
     heading_of,
@@ -38,13 +39,8 @@ def _rows(one: BatchTable) -> Markup:
 
 
 def _first_cells(row: BatchRow, *, has_answers: bool) -> tuple[Piece, ...]:
-    number = joined_with(number_of(row), row.chosen)
+    number = ", ".join(part for part in (number_of(row), chosen_text(row)) if part)
     return (number, _answer(row.label), _answer(row.prediction)) if has_answers else (number,)
-
-
-def joined_with(one: str, other: str) -> str:
-    """Two texts with a comma, or the one that is there."""
-    return f"{one}, {other}" if other else one
 
 
 def _answer(answer: RowAnswer | None) -> Piece:

@@ -75,20 +75,26 @@ def classes_of(table: BatchTable) -> str:
 
 
 def _row(row: BatchRow, style: Style, *, is_whole: bool) -> Iterator[str]:
-    chosen = f"{row.chosen}; " if row.chosen else ""
-    first, *others = [*facts_of(row), *(details_of(text) for text in row.texts if details_of(text))] or [""]
-    yield from _headed(number_of(row), f"{chosen}{first}", style)
-    for fact in others:
-        yield from _indented(fact, style)
+    first, *others = [*answers_of(row)] or [""]
+    yield from _headed(number_of(row), "; ".join(part for part in (chosen_text(row), first) if part), style)
+    for answer in others:
+        yield from _indented(answer, style, is_whole=is_whole)
     for text in row.texts:
         name = f"{text.name}: " if len(row.texts) > 1 else ""
         yield from _indented(f"{name}{text.text}", style, is_whole=is_whole)
+        yield from _facts(details_of(text), style)
+    yield from _facts(scored_text(row), style)
     for values in row.values:
         yield from _indented(values_text(values), style)
 
 
-def facts_of(row: BatchRow) -> Iterator[str]:
-    """The label with the prediction, and what the loss scores."""
+def _facts(text: str, style: Style) -> Iterator[str]:
+    for line in _wrapped(text, style) if text else ():
+        yield f"{' ' * INDENT}{style.paint(line, dim=True)}"
+
+
+def answers_of(row: BatchRow) -> Iterator[str]:
+    """The label and the prediction, in one line where they are short."""
     answers = [
         f"{what} {answer_text(each)}" for what, each in (("label", row.label), ("predicted", row.prediction)) if each
     ]
@@ -96,8 +102,6 @@ def facts_of(row: BatchRow) -> Iterator[str]:
         yield from ["; ".join(answers)] if answers else []
     else:
         yield from answers
-    if scored := scored_text(row):
-        yield scored
 
 
 def scored_text(row: BatchRow) -> str:
@@ -110,8 +114,13 @@ def scored_text(row: BatchRow) -> str:
 
 
 def number_of(row: BatchRow) -> str:
-    """The number of a row, with that of its batch where it is not in the first one; both from 0 on."""
-    return f"{row.batch}.{row.row}" if row.batch else f"row {row.row}"
+    """The number of a row in its batch, from 0 on."""
+    return f"row {row.row}"
+
+
+def chosen_text(row: BatchRow) -> str:
+    """Why a row is shown, and its batch where it is not in the first one: `longest, batch 3`."""
+    return ", ".join(part for part in (row.chosen, f"batch {row.batch}" if row.batch else "") if part)
 
 
 LONG_ANSWER = 56

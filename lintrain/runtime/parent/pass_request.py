@@ -1,5 +1,7 @@
 """What the parent asks of a probed process: written to a file, read by its `sitecustomize`.
 
+The rows of the data that a person wants to see, by their number and their order.
+
 The measurements that a person asks for by name, because they take longer than one batch.
 """
 
@@ -37,13 +39,14 @@ class PassRequest:
     `exchange` is a folder that is new with each pass, also where two of them share the folder of the script's files:
     what lintrain and the script's process exchange, and nothing that an earlier pass put there.
     `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
-    the extras (`extras.py`); `sample_rows` bounds the rows that `Dataset.map` works on, 0 for all; `shortcuts` were
-    taken before the process was started; `downloads` are folders that libraries keep downloads in, where a probe may
-    add to them. `compiles` says whether lintrain's own modules may be kept compiled. `reproduces` asks to keep what a
-    failing stage needs to fail again. `offline` asks to reach no other machine; `secret` marks to the kernel the
-    connections that the guard watches. With a `timeline` nothing is measured but the first steps. `is_second_try` turns
-    torch's anomaly detection on: the first pass ended in a backward pass. With `goes_on` the process asks after a
-    failing stage what to repair, and runs the script again; with `tries_fixes` after every run.
+    the extras (`extras.py`); `rows` are those that somebody wants to see, as [order, number]; `sample_rows` bounds the
+    rows that `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started; `downloads` are
+    folders that libraries keep downloads in, where a probe may add to them. `compiles` says whether lintrain's own
+    modules may be kept compiled. `reproduces` asks to keep what a failing stage needs to fail again. `offline` asks to
+    reach no other machine; `secret` marks to the kernel the connections that the guard watches. With a `timeline`
+    nothing is measured but the first steps. `is_second_try` turns torch's anomaly detection on: the first pass ended in
+    a backward pass. With `goes_on` the process asks after a failing stage what to repair, and runs the script again;
+    with `tries_fixes` after every run.
     """
 
     script: str
@@ -55,6 +58,7 @@ class PassRequest:
     overfit: int = 0
     device_memory: int | None = None
     also: tuple[str, ...] = ()
+    rows: tuple[tuple[str, int], ...] = ()
     sample_rows: int = SAMPLE_ROWS
     batches: int = 4
     shortcuts: tuple[str, ...] = ()
@@ -72,6 +76,41 @@ class PassRequest:
 def new_exchange(temporary: Path) -> Path:
     """A folder for one pass, in that of the script's files: the script's process may write there."""
     return Path(tempfile.mkdtemp(dir=temporary, prefix="pass-"))
+
+
+FIRST = "first"
+ORDERS = (FIRST, "longest", "shortest", "random")
+SHOWN_ROWS = 3
+MOST_ROWS = 1_000
+
+
+class NoRowsError(ValueError):
+    """What names no rows; the text says what does."""
+
+
+def read_rows(words: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """The rows that a person asked for: `5`, `longest`, `random:10`; raises NoRowsError.
+
+    A number alone is that of all orders without one.
+    """
+    every = [part for word in words for part in word.replace(" ", "").split(",") if part]
+    numbers = [_number(part) for part in every if part.isdigit()]
+    shared = numbers[-1] if numbers else SHOWN_ROWS
+    asked = [part.partition(":") for part in every if not part.isdigit()]
+    orders = tuple((_order(order), _number(number) if colon else shared) for order, colon, number in asked)
+    return orders or (((FIRST, shared),) if numbers else ())
+
+
+def _order(word: str) -> str:
+    if word not in ORDERS:
+        raise NoRowsError(f"{word}: no such rows; a number, or {', '.join(ORDERS)}, also as `longest:5`")
+    return word
+
+
+def _number(word: str) -> int:
+    if not word.isdigit() or not 0 < int(word) <= MOST_ROWS:
+        raise NoRowsError(f"{word or 'nothing'}: the number of rows is from 1 to {MOST_ROWS}")
+    return int(word)
 
 
 OVERFIT_STEPS = 20

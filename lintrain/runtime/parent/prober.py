@@ -53,6 +53,7 @@ class Wanted:
     bounds: Bounds
     overfit: int = 0
     also: tuple[str, ...] = ()
+    rows: tuple[tuple[str, int], ...] = ()
     device_memory: int | None = None
     full_data: bool = False
     offline: bool = False
@@ -184,6 +185,7 @@ def _pass(
         device=device,
         overfit=wanted.overfit or (OVERFIT_STEPS if "overfit" in wanted.also else 0),
         also=wanted.also,
+        rows=wanted.rows,
         device_memory=wanted.device_memory,
         sample_rows=0 if full_data else SAMPLE_ROWS,
         shortcuts=(*wanted.entry.shortcuts, *skipped),

@@ -112,19 +112,19 @@ def _collate(run: TrainerRun, split: Given, rows: Any) -> None:
 
 
 def _call(run: TrainerRun, split: Given, rows: Any) -> None:
-    with _first_output(run.trainer.model) as outputs:
+    with _first_outputs(run.trainer.model) as outputs:
         _evaluate_rows(run.trainer, split, rows)
-    for output in outputs:
-        show_predictions(run, split.argument, output, split.key)
+    for number, output in enumerate(outputs):
+        show_predictions(run, split.argument, output, split.key, batch=number)
 
 
 @contextmanager
-def _first_output(model: Any) -> Generator[list[Any]]:
-    """What the model gives when it is first called meanwhile."""
+def _first_outputs(model: Any) -> Generator[list[Any]]:
+    """What the model gives when it is first called meanwhile, once for each batch."""
     outputs: list[Any] = []
 
     def keep(_module: Any, _args: Any, output: Any) -> None:
-        if not outputs:
+        if len(outputs) < BATCHES:
             outputs.append(output)
 
     hook = model.register_forward_hook(keep)
