@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.evidence.run import BatchRow, BatchTable, Evidence, RowAnswer, RowText, RowValues, Span
+from lintrain.evidence.run import BatchRow, BatchTable, Evidence, PredictedClass, RowAnswer, RowText, RowValues, Span
 from lintrain.report.text.style import CUT, Style, printable, wrap
 from lintrain.text import show_number
 
@@ -68,10 +68,13 @@ def classes_of(table: BatchTable) -> str:
     """The histogram of the predicted classes, with the labels."""
     if not table.classes:
         return ""
-    predicted = ", ".join(f"{each.name or each.value} {each.predicted}" for each in table.classes)
-    given = [f"{each.name or each.value} {each.labels}" for each in table.classes if each.labels is not None]
-    labels = f"; labels: {', '.join(given)}" if given else ""
-    return f"predicted: {predicted}{labels}"
+    predicted = ", ".join(_count(each, each.predicted) for each in table.classes)
+    given = [_count(each, each.labels) for each in table.classes if each.labels is not None]
+    return f"predicted {predicted}{f'; labels {given_text}' if (given_text := ', '.join(given)) else ''}"
+
+
+def _count(one: PredictedClass, count: int) -> str:
+    return f"{count} {one.name}" if one.name else f"{count} of class {one.value}"
 
 
 def _row(row: BatchRow, style: Style, *, is_whole: bool) -> Iterator[str]:
