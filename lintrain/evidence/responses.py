@@ -56,11 +56,49 @@ class FutureEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenEvidence:
+    """One row of a batch in a model of the script's own, with single tokens changed; changes are shares of its output.
+
+    The row has `tokens` tokens and `padding` ones, on its left with `pads_left`. `by_first` is the change of outputs by
+    another first token, `by_others` the largest by another one at its other positions; of outputs for each token, the
+    one of the changed token does not count. `by_order` is that by the tokens between the first and the last in another
+    order; None if they are all the same. `by_padding` is that by other tokens in place of the padding, `by_cut` that of
+    the row without its padding, None if it cannot be cut. `attends`: attention was seen; `added_mask` is the form of a
+    mask of 0 and 1 in floats that it gets. `is_set`: the name of the class says that order does not matter.
+    """
+
+    tokens: int
+    padding: int
+    pads_left: bool
+    attends: bool
+    is_set: bool
+    added_mask: str
+    by_first: float
+    by_others: float
+    by_order: float | None
+    by_padding: float | None
+    by_cut: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEvidence:
+    """The last `tokens` of a row, given one by one with the cache of those before in `argument`.
+
+    `change` is that of their outputs against those of the whole row at once, as a share of the largest.
+    """
+
+    argument: str
+    tokens: int
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseEvidence:
     """The model called again: `noise` is by how much outputs for the same input differ, as a share of the largest.
 
     It is measured only if later tokens changed the outputs, and 0 otherwise. `ahead` is the change of all earlier
     outputs if the last token of each row is another one; measured where targets are the tokens at their own places.
+    `tokens` and `cache` are measured of the script's own modules alone.
     `reason` says why nothing, or not everything, was measured.
     """
 
@@ -69,6 +107,8 @@ class ResponseEvidence:
     mask: MaskEvidence | None = None
     future: FutureEvidence | None = None
     ahead: float | None = None
+    tokens: TokenEvidence | None = None
+    cache: CacheEvidence | None = None
     reason: str = ""
 
 

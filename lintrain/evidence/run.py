@@ -41,12 +41,14 @@ from lintrain.evidence.repeats import RankGather as RankGather
 from lintrain.evidence.repeats import RankSchedule as RankSchedule
 from lintrain.evidence.repeats import RanksEvidence as RanksEvidence
 from lintrain.evidence.repeats import RankWrite as RankWrite
+from lintrain.evidence.responses import CacheEvidence as CacheEvidence
 from lintrain.evidence.responses import EvaluationEvidence as EvaluationEvidence
 from lintrain.evidence.responses import FutureEvidence as FutureEvidence
 from lintrain.evidence.responses import MaskEvidence as MaskEvidence
 from lintrain.evidence.responses import MetricUse as MetricUse
 from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
 from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
+from lintrain.evidence.responses import TokenEvidence as TokenEvidence
 from lintrain.evidence.stages import Failure as Failure
 from lintrain.evidence.stages import Repair as Repair
 from lintrain.evidence.stages import Stage as Stage

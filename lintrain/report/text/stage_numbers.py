@@ -167,7 +167,7 @@ def output_effects(responses: ResponseEvidence | None) -> str:
     """Whether the output depends on rows, mask and later tokens, as far as it was measured."""
     if responses is None:
         return ""
-    return f"{_same_output(responses)}{_mask_effect(responses)}{_future(responses)}"
+    return f"{_same_output(responses)}{_mask_effect(responses)}{_future(responses)}{_invariants(responses)}"
 
 
 def _same_output(responses: ResponseEvidence) -> str:
@@ -189,6 +189,24 @@ def _mask_effect(responses: ResponseEvidence) -> str:
 def _future(responses: ResponseEvidence) -> str:
     future = responses.future
     return f"; changing the next token changes it by {future.change:.2g}" if future else ""
+
+
+SMALL = 1e-3
+
+
+def _invariants(responses: ResponseEvidence) -> str:
+    """What tokens, their order, padding and a cache do to outputs, where it is worth a look."""
+    tokens, cache, found = responses.tokens, responses.cache, list[str]()
+    if tokens is not None and tokens.by_padding is not None and tokens.by_cut is not None:
+        if min(tokens.by_padding, tokens.by_cut) > SMALL:
+            found.append(f"removing its padding changes the output for a row by {show_number(tokens.by_cut, '.2g')}")
+        elif tokens.pads_left and tokens.by_cut > SMALL:
+            found.append(f"positions count the left padding: without it the output changes by {tokens.by_cut:.2g}")
+    if tokens is not None and tokens.by_order is not None and tokens.by_order <= EQUAL < tokens.by_others:
+        found.append("the order of the tokens does not change the output")
+    if cache is not None:
+        found.append(f"with the cache in `{cache.argument}` the output changes by {show_number(cache.change, '.2g')}")
+    return "".join(f"; {text}" for text in found)
 
 
 def extremes(backward: BackwardEvidence) -> str:

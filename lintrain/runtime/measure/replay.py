@@ -130,14 +130,14 @@ def alignment(target: Any, ids: Any, mask: Any, ignore_index: int) -> TargetAlig
         scored=int(scored.sum()),
         ignored=int(beside.numel() - scored.sum()),
         equal_at=matches,
-        padding=_padding(matches, scored, _mask_by_endings(ids) if mask is None else mask),
+        padding=_padding(matches, scored, mask_by_endings(ids) if mask is None else mask),
     )
 
 
 LEAST_ENDING = 2
 
 
-def _mask_by_endings(ids: Any) -> Any:
+def mask_by_endings(ids: Any) -> Any:
     """A mask for ids that come without one: 0 where rows of different length are filled up with one token.
 
     None if no token stands only at the ends of rows, more than once there, and not equally often in all.

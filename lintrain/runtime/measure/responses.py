@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from lintrain.evidence.run import FutureEvidence, MaskEvidence, ResponseEvidence
 from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, Path, is_whole, parameters_of, without_shells
+from lintrain.runtime.measure.invariants import cache_evidence, token_evidence
 from lintrain.runtime.measure.replay import alignment, ask, difference, largest
 from lintrain.runtime.measure.seen import LossCall
 from lintrain.startup.lazy_dataclass import dataclass
@@ -28,6 +30,8 @@ MOST_ENTRIES = 2**24
 LEAST_TOKENS = 3
 SECONDS = 3.0
 """A model whose answer takes longer is not called again."""
+QUICK = 0.3
+"""A module of the script's own whose answer takes longer is not called with single tokens changed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +93,8 @@ class Responses:
             return
         self.evidence = ResponseEvidence(spread=spread_evidence(self._call, answers))
         self._ask_about_tokens(answers, scale)
+        if each < QUICK:
+            self._ask_about_invariants()
 
     def _ask_about_tokens(self, answers: tuple[Any, ...], scale: float) -> None:
         if self._call.ids is None:
@@ -101,11 +107,23 @@ class Responses:
             noise = difference(answers, ask(self._call), scale) or 0.0
         self.evidence = replace(self.evidence, noise=noise, mask=mask, future=future, ahead=self._ahead(answers))
 
-    def _mask_beside(self) -> Any:
+    def _ask_about_invariants(self) -> None:
+        """What modules of the script's own must not read; one that cannot be called so is left alone."""
+        whole = self._whole
+        with suppress(Exception):
+            self.evidence = replace(self.evidence, tokens=token_evidence(whole, self._mask_of_batch()))
+        with suppress(Exception):
+            self.evidence = replace(self.evidence, cache=cache_evidence(whole))
+
+    def _mask_of_batch(self) -> Any:
         batch: object = self._run.batches[0] if self._run.batches else None
         mask: Any = batch.get("attention_mask") if is_mapping(batch) else None
         fits = hasattr(mask, "shape") and mask.ndim == 2 and mask.shape[0] == self._whole.rows()
-        return mask[self._rows] if fits else None
+        return mask if fits else None
+
+    def _mask_beside(self) -> Any:
+        mask = self._mask_of_batch()
+        return mask[self._rows] if mask is not None else None
 
     def _ahead(self, answers: tuple[Any, ...]) -> float | None:
         """The change of earlier answers by the last token, for a loss that compares each with its own token."""
