@@ -42,9 +42,9 @@ class Row:
     known: Any
 
     @property
-    def places(self) -> list[int]:
+    def positions(self) -> list[int]:
         """The positions of its tokens that are not padding."""
-        return [int(place) for place in self.real.nonzero().flatten()]
+        return [int(position) for position in self.real.nonzero().flatten()]
 
     def copies(self, changed: Sequence[Any]) -> Call | None:
         """The call with this row and then a copy for each of the changed ids."""
@@ -54,12 +54,12 @@ class Row:
             return None
         return repeated.changed({path: library("torch").stack([self.ids, *changed])})
 
-    def with_other(self, places: Sequence[int]) -> Any:
+    def with_other(self, positions: Sequence[int]) -> Any:
         """Its ids with other known tokens at some positions."""
         ids = self.ids.clone()
-        for turn, place in enumerate(places):
-            others = self.known[self.known != ids[place]]
-            ids[place] = others[(place + turn) % len(others)]
+        for turn, position in enumerate(positions):
+            others = self.known[self.known != ids[position]]
+            ids[position] = others[(position + turn) % len(others)]
         return ids
 
 
@@ -93,7 +93,7 @@ def _padding(call: Call, ids: Any, beside: Any) -> Any:
 
 def _is_table(ids: Any, real: Any) -> bool:
     """Whether every column has ids of its own, as categories of a table have: no order is meant then."""
-    columns = [set(ids[:, place][real[:, place]].tolist()) for place in range(ids.shape[1])]
+    columns = [set(ids[:, position][real[:, position]].tolist()) for position in range(ids.shape[1])]
     is_sorted = bool((ids[:, 1:] >= ids[:, :-1]).logical_or(~real[:, 1:]).all())
     return is_sorted or sum(map(len, columns)) == len(set[int]().union(*columns))
 
@@ -193,15 +193,15 @@ def _agreed(one: TokenEvidence, two: TokenEvidence) -> TokenEvidence:
 
 
 def _measured(row: Row, *, dtype: Any = None) -> TokenEvidence | None:
-    places = row.places
+    positions = row.positions
     picked = (
-        places
-        if len(places) <= MOST_CHANGED
-        else [places[each * len(places) // MOST_CHANGED] for each in range(MOST_CHANGED)]
+        positions
+        if len(positions) <= MOST_CHANGED
+        else [positions[each * len(positions) // MOST_CHANGED] for each in range(MOST_CHANGED)]
     )
-    padding = [int(place) for place in (~row.real).nonzero().flatten()]
-    order = _reordered(row, places)
-    changed = [row.with_other([place]) for place in picked]
+    padding = [int(position) for position in (~row.real).nonzero().flatten()]
+    order = _reordered(row, positions)
+    changed = [row.with_other([position]) for position in picked]
     more = [ids for ids in (row.with_other(padding) if padding else None, order) if ids is not None]
     call = row.copies([*changed, *more])
     if call is None:
@@ -213,12 +213,12 @@ def _measured(row: Row, *, dtype: Any = None) -> TokenEvidence | None:
     # Half precision rounds a small effect to none.
     if not answers or answers[0].element_size() < EXACT or not math.isfinite(scale) or not scale:
         return None
-    compared = _Compared(answers, places, scale)
-    each = [compared.change(copy, but=place) for copy, place in enumerate(picked, start=1)]
+    compared = _Compared(answers, positions, scale)
+    each = [compared.change(copy, but=position) for copy, position in enumerate(picked, start=1)]
     at_padding = len(picked) + 1 if padding else None
     at_order = len(picked) + 1 + bool(padding) if order is not None else None
     return TokenEvidence(
-        tokens=len(places),
+        tokens=len(positions),
         padding=len(padding),
         pads_left=bool(padding) and padding[0] == 0,
         attends=seen.calls > 0,
@@ -226,22 +226,22 @@ def _measured(row: Row, *, dtype: Any = None) -> TokenEvidence | None:
         added_mask=seen.added,
         by_first=each[0],
         by_others=max(each[1:]),
-        by_order=None if at_order is None else compared.change_by_order(at_order, _order(places)),
+        by_order=None if at_order is None else compared.change_by_order(at_order, _order(positions)),
         by_padding=None if at_padding is None else compared.change(at_padding),
         by_cut=_by_cut(row, padding, compared) if padding and dtype is None else None,
     )
 
 
-def _order(places: list[int]) -> list[int]:
+def _order(positions: list[int]) -> list[int]:
     """Positions in another order: the first and the last stay, for an output may be read there."""
-    inner = places[1:-1]
-    return [places[0], *inner[1:], inner[0], places[-1]]
+    inner = positions[1:-1]
+    return [positions[0], *inner[1:], inner[0], positions[-1]]
 
 
-def _reordered(row: Row, places: list[int]) -> Any:
+def _reordered(row: Row, positions: list[int]) -> Any:
     """The ids of a row in this order; None if that gives the same ids."""
     ids = row.ids.clone()
-    ids[places] = row.ids[_order(places)]
+    ids[positions] = row.ids[_order(positions)]
     return None if ids.equal(row.ids) else ids
 
 
@@ -250,32 +250,32 @@ class _Compared:
     """Outputs of copies of a row, the first of them as it is; changes are shares of its largest output."""
 
     answers: tuple[Any, ...]
-    places: list[int]
+    positions: list[int]
     scale: float
 
     def change(self, copy: int, *, but: int | None = None) -> float:
         """The largest change of one copy; of outputs for each token those at its tokens, but one."""
-        kept = [place for place in self.places if place != but]
+        kept = [position for position in self.positions if position != but]
         return max(self._apart(answer[0], answer[copy], kept, kept) for answer in self.answers)
 
     def change_by_order(self, copy: int, order: list[int]) -> float:
         """The largest change of a copy in another order; outputs for each token move with their tokens."""
-        return max(self._apart(answer[0], answer[copy], order, self.places) for answer in self.answers)
+        return max(self._apart(answer[0], answer[copy], order, self.positions) for answer in self.answers)
 
     def _apart(self, before: Any, after: Any, old: list[int], new: list[int]) -> float:
-        if before.ndim > 1 and len(before) > max(self.places):
+        if before.ndim > 1 and len(before) > max(self.positions):
             before, after = before[old], after[new]
         return _change(before, after, self.scale)
 
 
 def _by_cut(row: Row, padding: list[int], compared: _Compared) -> float | None:
     """The change of a row whose padding is cut off; None if it cannot be called so."""
-    width, places = len(row.ids), row.places
+    width, positions = len(row.ids), row.positions
     alone = row.call.of_rows([row.number])
-    if alone is None or places != list(range(places[0], places[-1] + 1)):
+    if alone is None or positions != list(range(positions[0], positions[-1] + 1)):
         return None
     shorter = {
-        path: tensor[:, places[0] : places[-1] + 1]
+        path: tensor[:, positions[0] : positions[-1] + 1]
         for path, tensor in alone.tensors().items()
         if tensor.ndim > 1 and tensor.shape[1] == width
     }
@@ -285,7 +285,7 @@ def _by_cut(row: Row, padding: list[int], compared: _Compared) -> float | None:
         return None
     if len(answers) != len(compared.answers):
         return None
-    whole = [each[0][places] if each.ndim > 2 and each.shape[1] == width else each[0] for each in compared.answers]
+    whole = [each[0][positions] if each.ndim > 2 and each.shape[1] == width else each[0] for each in compared.answers]
     if any(before.shape != after[0].shape for before, after in zip(whole, answers, strict=True)):
         return None
     return max(_change(before, after[0], compared.scale) for before, after in zip(whole, answers, strict=True))
@@ -339,7 +339,7 @@ def cache_evidence(call: Call) -> CacheEvidence | None:
     if path is None or not holds or not is_own(call.module) or any(map(POSITION.search, parameters_of(call.module))):
         return None
     row = row_of(call)
-    if row is None or row.places != list(range(len(row.places))):
+    if row is None or row.positions != list(range(len(row.positions))):
         return None
     given = {name: True for name in names if name.startswith("use")}
     return _step_by_step(call.module, row.ids[row.real][None], holds[0], given)
@@ -357,11 +357,11 @@ def _step_by_step(module: Any, ids: Any, holds: str, given: dict[str, Any]) -> C
     if whole.shape[:2] != ids.shape or _change(whole[:, :count], first, scale) > NEARLY * 10:
         return None  # not causal: later tokens change the outputs of earlier ones
     changes: list[float] = []
-    for place in range(count, ids.shape[1]):
-        one, cache = _called(Call(module, (ids[:, place : place + 1],), {**given, holds: cache}))
+    for position in range(count, ids.shape[1]):
+        one, cache = _called(Call(module, (ids[:, position : position + 1],), {**given, holds: cache}))
         if one is None or cache is None:
             return None
-        changes.append(_change(whole[:, place : place + 1], one, scale))
+        changes.append(_change(whole[:, position : position + 1], one, scale))
     return CacheEvidence(argument=holds, tokens=len(changes), change=max(changes))
 
 
