@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from lintrain.evidence.run import NonFiniteOrigin, NonFiniteRows
+from lintrain.runtime.child.frames import shown
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite
+from lintrain.runtime.measure.non_finite import NonFiniteTrace, non_finite_rows
+from lintrain.runtime.measure.seen import LossCall
 from lintrain.runtime.measure.weights import Frozen, snapshot, updates
 from tests.support.recorded import RecordedRun
 
@@ -100,3 +105,78 @@ def test_frozen_weights_that_move_are_named_and_statistics_counted() -> None:
     with torch.no_grad():
         model[0].bias += 1.0
     assert (frozen.moved(), frozen.statistics()) == (("0.bias",), 1)
+
+
+def origin_of(compute: Callable[[], Any]) -> NonFiniteOrigin | None:
+    """What the trace reports of a loss, of which a backward pass is made."""
+    found: list[NonFiniteOrigin] = []
+    with NonFiniteTrace(found.append).mode(torch):
+        compute().backward()
+    return found[0] if found else None
+
+
+WEIGHT = nn.Parameter(torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("compute", "cause"),
+    [
+        (lambda: (WEIGHT / torch.tensor([1.0, 0.0, 2.0])).sum(), "a division by 0: 1 of 3 divisors"),
+        (lambda: (WEIGHT - 1).log().sum(), "the logarithm of 0: 3 of 3"),
+        (lambda: (WEIGHT - 2).sqrt().mean(), "the root of negative numbers: 3 of 3"),
+        (lambda: WEIGHT[:0].mean(), "over 0 numbers"),
+        (lambda: (WEIGHT * 100).exp().sum(), "on numbers from 100 to 100"),
+    ],
+)
+def test_the_first_operation_is_named_with_its_cause(compute: Callable[[], Any], cause: str) -> None:
+    origin = origin_of(compute)
+    assert origin is not None
+    assert origin.cause == cause
+    assert origin.location is not None
+    assert origin.location.path == shown(__file__)
+
+
+def test_an_infinity_that_becomes_nan_later_is_named_as_well() -> None:
+    def compute() -> Any:
+        infinite = (WEIGHT - 1).log()
+        return (infinite * 0).sum()
+
+    origin = origin_of(compute)
+    assert origin is not None
+    assert origin.operation == "mul"
+    assert origin.before is not None
+    assert origin.location is not None
+    assert origin.before.line == origin.location.line - 1
+
+
+def test_a_mask_of_infinities_is_no_origin() -> None:
+    mask = torch.tensor([False, True, False])
+    assert origin_of(lambda: WEIGHT.masked_fill(mask, -torch.inf).softmax(dim=0).max()) is None
+    origin = origin_of(lambda: (WEIGHT.masked_fill(mask, -torch.inf).softmax(dim=0) / (WEIGHT - 1)).sum())
+    assert origin is not None
+    assert origin.operation == "div"
+
+
+def rows_of(function: str, given: Any, target: Any, **options: Any) -> NonFiniteRows | None:
+    call = LossCall(function, given, target, options)
+    call.result = getattr(nn.functional, function)(given, target, **options)
+    return non_finite_rows([call], None, None)
+
+
+def test_the_rows_of_a_loss_and_their_labels_are_named() -> None:
+    given = torch.tensor([[0.0, -torch.inf], [0.0, 0.0], [0.0, -torch.inf]])
+    assert rows_of("nll_loss", given, torch.tensor([0, 0, 1])) == NonFiniteRows((2,), 1, 3, (1,), True)
+    assert rows_of("nll_loss", given, torch.tensor([1, 1, 1])) == NonFiniteRows((0, 2), 2, 3, (1,), False)
+    assert rows_of("nll_loss", given, torch.tensor([0, 0, 0])) is None
+
+
+def test_a_mean_over_ignored_targets_is_one_over_nothing() -> None:
+    found = rows_of("cross_entropy", torch.zeros(2, 3), torch.tensor([-100, -100]))
+    assert found == NonFiniteRows((), 0, 2, all_ignored=True)
+
+
+def test_rows_of_outputs_or_inputs_are_named_where_no_loss_function_is_called() -> None:
+    output = torch.tensor([[0.0], [torch.nan], [1.0]])
+    batch = {"x": torch.zeros(3, 2), "labels": torch.tensor([0, 1, 0])}
+    assert non_finite_rows([], output, batch) == NonFiniteRows((1,), 1, 3, (1,), True)
+    assert non_finite_rows([], output.nan_to_num(), batch) is None

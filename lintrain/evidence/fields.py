@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         LoopEvidence,
         MemoryEvidence,
         ModelEvidence,
+        NonFiniteOrigin,
         ObjectEvidence,
         OverfitEvidence,
         RanksEvidence,
@@ -62,6 +63,7 @@ class EvidenceFields(TypedDict, total=False):
     batches: Sequence[BatchEvidence]
     tables: Sequence[BatchTable]
     forward: ForwardEvidence
+    origin: NonFiniteOrigin
     responses: ResponseEvidence
     backward: BackwardEvidence
     step: StepEvidence

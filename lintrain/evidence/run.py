@@ -72,6 +72,8 @@ from lintrain.evidence.training import LayerGradient as LayerGradient
 from lintrain.evidence.training import LayerUpdate as LayerUpdate
 from lintrain.evidence.training import ModelEvidence as ModelEvidence
 from lintrain.evidence.training import NonFiniteGradient as NonFiniteGradient
+from lintrain.evidence.training import NonFiniteOrigin as NonFiniteOrigin
+from lintrain.evidence.training import NonFiniteRows as NonFiniteRows
 from lintrain.evidence.training import OptimizerGroup as OptimizerGroup
 from lintrain.evidence.training import OverfitEvidence as OverfitEvidence
 from lintrain.evidence.training import StepEvidence as StepEvidence
@@ -94,6 +96,7 @@ class Evidence:
     a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`); the last line of a `forward`
     that returns nothing; where weights get another format (`cast`), and the function that computes the loss for a
     trainer (`compute_loss`) with its last `return` (`returned_loss`).
+    `origin` is where the first NaN or infinity of a loss comes from.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     `call_number` counts the training calls that the script came to, from 1 on.
     `repairs` are fixes with which the script ran: the probe went on after an earlier run had failed without them.
@@ -115,6 +118,7 @@ class Evidence:
     batches: tuple[BatchEvidence, ...] = ()
     tables: tuple[BatchTable, ...] = ()
     forward: ForwardEvidence | None = None
+    origin: NonFiniteOrigin | None = None
     responses: ResponseEvidence | None = None
     backward: BackwardEvidence | None = None
     step: StepEvidence | None = None

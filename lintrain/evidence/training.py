@@ -112,6 +112,37 @@ class BatchEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class NonFiniteRows:
+    """The rows of a batch whose loss, output or input is not finite: the first of `count`, of `all` rows.
+
+    `labels` are the distinct labels of these rows, if they are whole numbers; `are_theirs`: no other row has one of
+    them. With `all_ignored` no row is counted: every target is ignored, and the mean is one over nothing.
+    """
+
+    rows: tuple[int, ...]
+    count: int
+    all: int
+    labels: tuple[int, ...] = ()
+    are_theirs: bool = False
+    all_ignored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NonFiniteOrigin:
+    """The operation that made the first NaN or infinity of a loss, found in a second run of the script.
+
+    `code` is the script's expression at `location`, `cause` what is known of its inputs. `before` is where an infinity
+    was made that this operation turned into NaN.
+    """
+
+    operation: str
+    location: Location | None
+    code: str = ""
+    cause: str = ""
+    before: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ForwardEvidence:
     """The forward passes of the probed batches; `chance` is ln(classes) for a classification head, else None.
 
@@ -131,6 +162,7 @@ class ForwardEvidence:
     first_non_finite: str | None = None
     first_non_finite_input: bool | None = None
     first_non_finite_range: tuple[float, float] | None = None
+    non_finite_rows: NonFiniteRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +181,14 @@ class NonFiniteGradient:
     """The first operation of a backward pass that turned finite gradients into NaN or infinity.
 
     `operation` is its name in autograd ("Sqrt"), `behind` the nearest parameter that the gradients flow to from there,
-    `range` that of the finite part of what the operation was computed from, None if autograd kept nothing.
+    `range` that of the finite part of what the operation was computed from, None if autograd kept nothing. `forward`
+    is the line of the script that calls it, known from a second run.
     """
 
     operation: str
     behind: str | None = None
     range: tuple[float, float] | None = None
+    forward: str = ""
 
 
 @dataclass(frozen=True, slots=True)

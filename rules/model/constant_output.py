@@ -54,6 +54,8 @@ None: a probe shows that the input has no effect, not why.
 Karpathy, "A Recipe for Training Neural Networks", 2019 ("use backprop to chart dependencies").
 """
 
+import math
+
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 EQUAL = 1e-6
@@ -80,6 +82,8 @@ class ConstantOutput(EvidenceRule):
         if spread.after is None:
             return self._without_steps(text, evidence)
         both = f"{text}, and by {spread.after:.2g} after two steps"
+        if math.isnan(spread.after):
+            return Verdict.inconclusive(f"{text}, and are NaN after two steps")
         if spread.after > EQUAL or spread.after > spread.before:
             return Verdict.refuted(both, spread=spread.after)
         return Verdict.confirmed(both, spread=spread.after, rows=spread.rows)

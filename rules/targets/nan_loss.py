@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from lintrain.evidence.run import BackwardEvidence, ForwardEvidence
 
 
+SMALLEST = 2.0**-25
+"""Numbers up to this are 0 in float16."""
+
+
 class NanLoss(EvidenceRule):
     level = Level.ERROR
     message = "the loss, a gradient or the data contain NaN or infinity"
@@ -61,16 +65,18 @@ class NanLoss(EvidenceRule):
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if not forward.finite:
             bad = sum(not math.isfinite(loss) for loss in forward.losses)
-            text = f"{bad} of {len(forward.losses)} losses are not finite{_first_output(forward)}{source}"
+            text = (
+                f"{bad} of {len(forward.losses)} losses are not finite{_first_output(forward)}{_rows(forward)}{source}"
+            )
+            text = f"{text}{_origin(evidence)}"
             return Verdict.confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
         if source:
             return Verdict.confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
         half = evidence.arguments.get("fp16")
         if backward is not None and not backward.finite and not half:
             bad = sum(not math.isfinite(norm) for norm in backward.norms)
-            return Verdict.confirmed(
-                f"{bad} of {len(backward.norms)} gradient norms are not finite{_first_gradient(backward)}"
-            )
+            text = f"{bad} of {len(backward.norms)} gradient norms are not finite{_first_gradient(backward)}"
+            return Verdict.confirmed(f"{text}{_by_step(evidence)}")
         if half and evidence.device == "cpu":
             return Verdict.inconclusive("the script uses fp16, which a CPU computes differently")
         return Verdict.refuted(f"loss and gradients are finite on {len(forward.losses)} batches")
@@ -90,13 +96,52 @@ def _first_output(forward: ForwardEvidence) -> str:
     return f"; first in the output of `{first}`, whose input is {was}{span}"
 
 
+def _by_step(evidence: Evidence) -> str:
+    """The step that turned weights into NaN, if the gradients before it were finite."""
+    step, backward = evidence.step, evidence.backward
+    if step is None or backward is None or not step.non_finite or not math.isfinite(backward.norms[0]):
+        return ""
+    lost = f"; the first gradients are finite, and steps make {step.non_finite} of {step.trainable_tensors} tensors NaN"
+    vanishing = [group.epsilon for group in step.groups if group.epsilon is not None and "float16" in group.formats]
+    if vanishing and min(vanishing) <= SMALLEST:
+        return f"{lost}: the `eps` of {min(vanishing):g} is 0 in float16"
+    return lost
+
+
+def _rows(forward: ForwardEvidence) -> str:
+    """The rows that cause it, and what their labels have in common."""
+    found = forward.non_finite_rows
+    if found is None:
+        return ""
+    if found.all_ignored:
+        return f"; all {found.all} targets are ignored, and the mean over none of them is 0/0"
+    if found.count == found.all:
+        return f"; all {found.all} rows of the batch are affected"
+    rows = ", ".join(map(str, found.rows)) + (", …" if found.count > len(found.rows) else "")
+    labels = " and ".join(map(str, found.labels)) if found.are_theirs else ""
+    only = f", all with label {labels} and no other row" if labels else ""
+    return f"; caused by {found.count} of {found.all} rows ({rows}){only}"
+
+
+def _origin(evidence: Evidence) -> str:
+    """The operation that makes the first NaN or infinity, and its line."""
+    origin = evidence.origin
+    if origin is None or origin.location is None:
+        return ""
+    line = f"{origin.location.path}:{origin.location.line}"
+    before = f", from an infinity of line {origin.before.line}" if origin.before else ""
+    cause = f" ({origin.cause}{before})" if origin.cause else ""
+    return f"; first made at {line} by `{origin.code or origin.operation}`{cause}"
+
+
 def _first_gradient(backward: BackwardEvidence) -> str:
     """The first operation with a non-finite gradient."""
     origin = backward.non_finite
     if origin is None:
         return ""
+    line = f", called at {origin.forward}" if origin.forward else ""
     behind = f" on the way to `{origin.behind}`" if origin.behind else ""
-    return f"; first in the gradient of `{origin.operation}`{behind}, for inputs{_span(origin.range)}"
+    return f"; first in the gradient of `{origin.operation}`{behind}, for inputs{_span(origin.range)}{line}"
 
 
 def _span(edges: tuple[float, float] | None, among: str = "") -> str:

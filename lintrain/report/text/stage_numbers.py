@@ -109,6 +109,11 @@ def _backward(evidence: Evidence) -> str:
     if backward is None or not backward.norms:
         return ""
     mean = [sum(layer.norms) / len(layer.norms) for layer in backward.layers]
+    lost = sum(not math.isfinite(norm) for norm in mean)
+    if lost:
+        layers = f"NaN or infinity in {lost} of {len(mean)} layers"
+        bad = sum(not math.isfinite(norm) for norm in backward.norms)
+        return f"{layers}, in {bad} of {len(backward.norms)} backward passes"
     span = f", by layer {min(mean):.1e} to {max(mean):.1e}" if mean else ""
     return f"gradient norm {show_number(max(backward.norms), '.3g')}{span}{extremes(backward)}"
 

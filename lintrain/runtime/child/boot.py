@@ -27,6 +27,7 @@ from lintrain.runtime.frameworks.keras import keras_patches as keras
 from lintrain.runtime.frameworks.lightning import lightning_patches as lightning
 from lintrain.runtime.frameworks.loop import torch_hooks as loop
 from lintrain.runtime.frameworks.trainer import trainer_patches as trainer
+from lintrain.runtime.measure.non_finite import NonFiniteTrace
 from lintrain.runtime.measure.objects import object_hooks as objects
 from lintrain.runtime.sandbox.network.programs import KEYS
 from lintrain.runtime.timeline import ranks
@@ -52,6 +53,7 @@ def start(request: dict[str, Any]) -> None:
     _run_eagerly(session, hooks)
     if request.get("is_second_try"):
         hooks.add("torch", _detect_anomalies)
+        NonFiniteTrace(lambda origin: session.measured(origin=origin)).install(hooks)
     _keep_terminal()
     if session.reproducer is not None:
         session.reproducer.install(hooks)

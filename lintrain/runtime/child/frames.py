@@ -150,6 +150,17 @@ def frame_location(frame: FrameType | None) -> Location | None:
     return None if frame is None else _location(frame.f_code, frame.f_lasti, frame.f_lineno)
 
 
+def code_at(location: Location | None) -> str:
+    """The code of a location in one line, "" if it is not known."""
+    if location is None:
+        return ""
+    path = called(location.path) or os.path.join(START_FOLDER, location.path)
+    lines = [linecache.getline(path, line).rstrip("\n") for line in range(location.line, location.end_line + 1)]
+    lines[-1] = lines[-1][: location.end_column - 1]
+    lines[0] = lines[0][location.column - 1 :]
+    return " ".join(" ".join(lines).split())
+
+
 def _location(code: CodeType, instruction: int, line: int) -> Location:
     path = code.co_filename
     start, end, first, last = _positions(code, instruction)

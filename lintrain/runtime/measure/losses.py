@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any
 
 from lintrain.evidence.run import LossEvidence, NonFiniteGradient, OverfitEvidence, StageName, TargetAlignment
+from lintrain.evidence.tracebacks import read_frames
+from lintrain.runtime.child.frames import is_users, spot
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.gradients import nodes_below
@@ -349,7 +351,7 @@ class NonFiniteSearch:
         if self.found is None and self._nodes and any_non_finite(made) and not any_non_finite(given):
             node = self._nodes[position]
             name = node.name().rpartition("::")[2].removesuffix("Backward0").removesuffix("Backward")
-            self.found = NonFiniteGradient(name, self._nearest(node), range_of(_saved(node)))
+            self.found = NonFiniteGradient(name, self._nearest(node), range_of(_saved(node)), _forward_line(node))
 
     def _nearest(self, start: Any) -> str | None:
         """The name of the parameter that the fewest operations lie before."""
@@ -363,6 +365,13 @@ class NonFiniteSearch:
                 return name
             waiting += [below for below, _ in node.next_functions]
         return None
+
+
+def _forward_line(node: Any) -> str:
+    """The script's line that called an operation; "" unless torch's anomaly detection keeps its traceback."""
+    trace: Any = getattr(node, "metadata", {}).get("traceback_", ())
+    own = [frame for frame in read_frames("".join(trace)) if is_users(frame.path)]
+    return f"{spot(own[-1].path, own[-1].line)}: {own[-1].code}" if own else ""
 
 
 def _operations_below(start: Any) -> list[Any]:

@@ -85,6 +85,8 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     evidence, runs = next(iter(found), None), found[1:]
     if evidence is not None and _fails_in_backward(evidence):
         evidence = _with_forward_lines(evidence, wanted, temporary, ends)
+    elif evidence is not None and _is_not_finite(evidence):
+        evidence = _with_origin(evidence, wanted, temporary, ends)
     if evidence is not None:
         # Further passes only where the first went well: they would fail at the same line, at the same cost.
         if ending.kind is EndingKind.MEASURED:
@@ -143,16 +145,41 @@ def _fails_in_backward(evidence: Evidence) -> bool:
 
 def _with_forward_lines(evidence: Evidence, wanted: Wanted, temporary: Path, ends: float) -> Evidence:
     """The evidence of a failing backward pass, with the lines of the forward pass that a second try found."""
-    left = ends - time.monotonic()
-    if left < LEAST_SECONDS:
+    found = _second_try(wanted, temporary, ends)
+    if found is None:
         return evidence
-    bounds = replace(wanted.bounds, seconds=left)
-    second = replace(wanted, bounds=bounds, also=(), overfit=0, kept=None, choose_repairs=None)
-    found, _ = _pass(second, temporary, "cpu", wanted.full_data, lambda _: None, is_second_try=True)
     lines = found[0].failure.forward if found and found[0].failure is not None else ()
     note = "the script ran a second time with torch's anomaly detection, to find the forward pass of the error"
     stages = tuple(_with_lines(stage, lines) for stage in evidence.stages)
     return replace(evidence, stages=stages, notes=(*evidence.notes, note))
+
+
+def _second_try(wanted: Wanted, temporary: Path, ends: float) -> list[Evidence] | None:
+    """What the script shows when it runs again and each operation is traced; None if no time is left."""
+    left = ends - time.monotonic()
+    if left < LEAST_SECONDS:
+        return None
+    bounds = replace(wanted.bounds, seconds=left)
+    second = replace(wanted, bounds=bounds, also=(), overfit=0, kept=None, choose_repairs=None, tries_fixes=False)
+    return _pass(second, temporary, "cpu", wanted.full_data, lambda _: None, is_second_try=True)[0]
+
+
+def _is_not_finite(evidence: Evidence) -> bool:
+    """Whether the loss, or a gradient of a finite one, is NaN or infinite."""
+    forward, backward = evidence.forward, evidence.backward
+    return forward is not None and (not forward.finite or (backward is not None and backward.non_finite is not None))
+
+
+def _with_origin(evidence: Evidence, wanted: Wanted, temporary: Path, ends: float) -> Evidence:
+    """The evidence with the operation and the line that a second run found."""
+    found = next(iter(_second_try(wanted, temporary, ends) or ()), None)
+    note = "the script ran a second time, to find the first operation with NaN or infinity"
+    if found is None:
+        return evidence
+    backward = evidence.backward
+    if backward is not None and backward.non_finite is not None and found.backward is not None:
+        backward = replace(backward, non_finite=found.backward.non_finite or backward.non_finite)
+    return replace(evidence, origin=found.origin, backward=backward, notes=(*evidence.notes, note))
 
 
 def _with_lines(stage: Stage, lines: tuple[str, ...]) -> Stage:

@@ -14,6 +14,7 @@ from lintrain.evidence.run import (
     ForwardEvidence,
     LoopEvidence,
     LossTerm,
+    NonFiniteRows,
     OptimizerGroup,
     ReachedWeights,
     StepEvidence,
@@ -69,7 +70,9 @@ def loop_evidence(
     )
 
 
-def forward_evidence(run: MeasuredRun, non_finite: NonFiniteModule | None, loss: LossCall | None) -> ForwardEvidence:
+def forward_evidence(
+    run: MeasuredRun, non_finite: NonFiniteModule | None, loss: LossCall | None, rows: NonFiniteRows | None = None
+) -> ForwardEvidence:
     """The losses so far; `non_finite` is where the first of them stopped being finite."""
     finite = all(math.isfinite(each) for each in run.losses)
     return ForwardEvidence(
@@ -83,6 +86,7 @@ def forward_evidence(run: MeasuredRun, non_finite: NonFiniteModule | None, loss:
         first_non_finite=non_finite.module if non_finite else None,
         first_non_finite_input=non_finite.input_was if non_finite else None,
         first_non_finite_range=non_finite.range if non_finite else None,
+        non_finite_rows=rows,
     )
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
-from lintrain.evidence.run import LossTerm, OptimizerGroup, ReachedWeights, Stage, StageName
+from lintrain.evidence.run import LossTerm, NonFiniteRows, OptimizerGroup, ReachedWeights, Stage, StageName
 from lintrain.evidence.stages import AFTER_TRAINING, TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.label_rows import of_training
@@ -37,6 +37,7 @@ from lintrain.runtime.frameworks.loop.overfit import FirstBatch
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights, terms_of
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, rows_in_pairs, standard_loss
 from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.predictions import IGNORED, number, shape_of
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
@@ -68,6 +69,7 @@ class LoopRun(LoaderRun):
         self._first: Iteration | None = None
         self._frozen: Frozen | None = None
         self._non_finite: NonFiniteModule | None = None
+        self._bad_rows: NonFiniteRows | None = None
         self._search = NonFiniteSearch()
         self._loss: LossCall | None = None
         self._reached: ReachedWeights | None = None
@@ -149,6 +151,7 @@ class LoopRun(LoaderRun):
             # Only then: the search needs a forward pass of its own.
             if self.losses and not math.isfinite(self.losses[0]):
                 self._non_finite = non_finite_module_of(self, iteration)
+                self._bad_rows = non_finite_rows(iteration.losses, output_of(iteration, self.model), iteration.batch)
             self.attempt(StageName.FORWARD, self._measure_forward)
             self._show_predictions(iteration)
             self.responses = responses_of(self, iteration, loss)
@@ -162,7 +165,7 @@ class LoopRun(LoaderRun):
         return reached_weights(loss, held, iteration.forwards, iteration.losses)
 
     def _measure_forward(self) -> None:
-        self.measured(forward=forward_evidence(self, self._non_finite, self._loss))
+        self.measured(forward=forward_evidence(self, self._non_finite, self._loss, self._bad_rows))
 
     def _show_predictions(self, iteration: Iteration) -> None:
         """Put the outputs of the first batch into the table of its rows, next to what the loss compares them with."""

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence, StageName
+from lintrain.evidence.run import ForwardEvidence, NonFiniteRows, StageName
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.frameworks.trainer.setup import overridden
@@ -24,6 +24,7 @@ from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite, tokens_of
 from lintrain.runtime.measure.model import base_model, is_fresh
+from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.predictions import chance_of, number, shape_of
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset
@@ -139,7 +140,22 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
         first_non_finite=non_finite.module if non_finite else None,
         first_non_finite_input=non_finite.input_was if non_finite else None,
         first_non_finite_range=non_finite.range if non_finite else None,
+        non_finite_rows=None if finite else _bad_rows(run, run.batches[len(run.losses) - 1]),
     )
+
+
+def _bad_rows(run: TrainerRun, batch: Any) -> NonFiniteRows | None:
+    """The loss of the batch once more, without a graph: its rows with NaN or infinity."""
+    outputs: list[Any] = []
+    hook = run.model.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    try:
+        with seen_losses() as calls, library("torch").no_grad():
+            run.trainer.compute_loss(run.wrapped, run.trainer._prepare_inputs(batch))
+    except Exception:  # noqa: BLE001 - a loss of the script's own that cannot be computed without a graph
+        return None
+    finally:
+        hook.remove()
+    return non_finite_rows(calls, outputs[-1] if outputs else None, batch)
 
 
 def _non_finite(run: TrainerRun, batch: Any) -> NonFiniteModule | None:
