@@ -164,6 +164,10 @@ def _detect_anomalies(torch: Any) -> None:
     Torch writes it as a warning, which the script may filter, so it is caught here and put on the error.
     """
     torch.autograd.set_detect_anomaly(True, check_nan=False)
+    # Lightning turns it off around its loop.
+    kind: Any = torch.autograd.set_detect_anomaly
+    initialize = kind.__init__
+    kind.__init__ = lambda each, *_args, **_kwargs: initialize(each, True, check_nan=False)
     run = torch.autograd._engine_run_backward
 
     @functools.wraps(run)
