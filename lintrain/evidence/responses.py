@@ -119,7 +119,8 @@ class MetricUse:
     `classes` counts the distinct references that are whole numbers, `ignored` those of -100 among `references`
     entries; None if they are not whole numbers, or too many to count. `options` are the names of other arguments,
     `values` the numbers that were returned (a bare one under ""), those of the last of `calls`. `error` is the type
-    and `message` the text of what it raised. `is_training`: it was called before the evaluation.
+    and `message` the text of what it raised. `is_training`: it was called before the evaluation. `of_constant` are its
+    values for the best constant answer to the same references, `of_random` the mean of those for random answers.
     """
 
     library: str
@@ -138,6 +139,8 @@ class MetricUse:
     location: Location | None = None
     calls: int = 1
     is_training: bool = False
+    of_constant: dict[str, float] = field(default_factory=dict[str, float])
+    of_random: dict[str, float] = field(default_factory=dict[str, float])
 
     def raises(self, *texts: str) -> bool:
         """Whether it raised an error that holds one of the texts."""
@@ -171,7 +174,9 @@ class EvaluationEvidence:
     metric changes when there are twice as many of them; None where the labels are no one array of whole numbers.
     `change_by_opposite` is that from predictions that agree with the labels to their opposite, for one output per row:
     a threshold sees it, an `argmax` does not.
-    `number_of_rows` is the size of the whole evaluation set; `free_memory` what the machine has left, in bytes.
+    `of_constant` are the metrics of the best constant answer to the same rows, `of_random` the mean of those of random
+    answers. `number_of_rows` is the size of the whole evaluation set; `free_memory` what the machine has left, in
+    bytes.
     """
 
     wanted: bool
@@ -193,6 +198,8 @@ class EvaluationEvidence:
     bytes_per_row: float | None = None
     free_memory: int | None = None
     metrics: dict[str, float | None] = field(default_factory=dict[str, float | None])
+    of_constant: dict[str, float] = field(default_factory=dict[str, float])
+    of_random: dict[str, float] = field(default_factory=dict[str, float])
     non_finite: tuple[str, ...] = ()
     is_followed: bool = False
     batches: int = 0

@@ -153,12 +153,31 @@ def _rows(ranks: RanksEvidence) -> Iterator[Line]:
         yield "batches", f"{' and '.join(map(str, ranks.batches))}"
 
 
+def beside(name: str, scored: EvaluationEvidence | MetricUse) -> str:
+    """What answers that know nothing score in the same metric, in brackets."""
+    both = (("constant answer", scored.of_constant), ("random", scored.of_random))
+    known = [f"{who} {show_number(scores[name], '.3g')}" for who, scores in both if name in scores]
+    return f" ({', '.join(known)})" if known else ""
+
+
 MOST_METRICS = 3
 
 
-def followed(evaluation: EvaluationEvidence) -> list[Line]:
-    """The lines of an evaluation: its rows, the mode of the model, its losses, and its metrics."""
-    return list(_evaluation_lines(evaluation))
+def followed(evidence: Evidence) -> list[Line]:
+    """The lines of an evaluation: its rows, the mode of the model, its losses, its metrics, and what is compared."""
+    evaluation = evidence.evaluation
+    return [*_evaluation_lines(evaluation), *_constant(evidence, evaluation)] if evaluation is not None else []
+
+
+def _constant(evidence: Evidence, evaluation: EvaluationEvidence) -> Iterator[Line]:
+    """How many rows the constant answer has right, where no metric was asked about it."""
+    split = evidence.split("eval_dataset")
+    labels = split.labels if split is not None else None
+    if evaluation.of_constant or labels is None or len(labels.counts) < 2:
+        return
+    label, most = max(labels.counts, key=lambda each: each[1])
+    rows = sum(count for _, count in labels.counts)
+    yield "constant", f"label {label} for every row is right in {most} of {rows} rows ({most / rows:.3g})"
 
 
 def _evaluation_lines(evaluation: EvaluationEvidence) -> Iterator[Line]:
@@ -174,7 +193,8 @@ def _evaluation_lines(evaluation: EvaluationEvidence) -> Iterator[Line]:
     shown = {"loss", *(name or use.function for use in uses for name in use.values)}
     others = {name: value for name, value in evaluation.metrics.items() if value is not None and name not in shown}
     if others:
-        yield "values", ", ".join(f"{name} {show_number(value, '.3g')}" for name, value in others.items())
+        values = (f"{name} {show_number(value, '.3g')}{beside(name, evaluation)}" for name, value in others.items())
+        yield "values", ", ".join(values)
 
 
 def by_metric(evaluation: EvaluationEvidence) -> list[MetricUse]:
@@ -198,7 +218,7 @@ def _use(use: MetricUse) -> str:
     """The inputs and the result of a metric."""
     sides = ((use.predictions_shape, use.predictions_dtype), (use.references_shape, use.references_dtype))
     inputs = " and ".join(f"{list(shape)} {dtype}" for shape, dtype in sides if dtype)
-    values = ", ".join(show_number(value, ".3g") for value in use.values.values())
+    values = ", ".join(f"{show_number(value, '.3g')}{beside(name, use)}" for name, value in use.values.items())
     result = f"raises {use.error}" if use.error else f"returns {values}" if values else ""
     return " ".join(
         part for part in (f"receives {inputs}" if inputs else "", "and" if inputs and result else "", result) if part

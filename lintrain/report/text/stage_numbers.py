@@ -19,7 +19,7 @@ from lintrain.evidence.run import (
     SplitEvidence,
     StepEvidence,
 )
-from lintrain.report.text.extra_stages import Line, followed, lines_of_extra, numbers_of_extra
+from lintrain.report.text.extra_stages import Line, beside, followed, lines_of_extra, numbers_of_extra
 from lintrain.report.text.style import Style, clip, columns, printable, wrap
 from lintrain.source.source import FindSource, Source, line_of
 from lintrain.text import show_number
@@ -141,13 +141,15 @@ def _evaluation(evidence: Evidence) -> str:
     if evaluation is None:
         return ""
     if evaluation.is_followed:
-        return "; ".join(f"{about} {text}" for about, text in followed(evaluation))
+        return "; ".join(f"{about} {text}" for about, text in followed(evidence))
     if not evaluation.has_metric_function:
         return f"{evaluation.rows} rows, no metric function"
     if not evaluation.metric_function_called:
         return f"{evaluation.rows} rows, metric function not called"
     metrics = ", ".join(
-        f"{name} {show_number(value, '.3g')}" for name, value in evaluation.metrics.items() if value is not None
+        f"{name} {show_number(value, '.3g')}{beside(name, evaluation)}"
+        for name, value in evaluation.metrics.items()
+        if value is not None
     )
     rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
     return f"{rows}: {metrics or 'the metric function returned no number'}"
@@ -292,7 +294,7 @@ def aligned(lines: list[Line], indent: int, style: Style) -> Iterator[str]:
 def extra_lines(evidence: Evidence, name: str) -> list[Line]:
     """The lines of an extra stage, or of an evaluation that the script ran itself; none for other stages."""
     if name == "evaluation" and evidence.evaluation is not None and evidence.evaluation.is_followed:
-        return followed(evidence.evaluation)
+        return followed(evidence)
     return list(_overfit_line(evidence)) if name == "overfit" else lines_of_extra(evidence, name)
 
 

@@ -14,6 +14,7 @@ from lintrain.evidence.run import (
     ForwardEvidence,
     LoopEvidence,
     LossTerm,
+    MetricUse,
     NonFiniteRows,
     OptimizerGroup,
     ReachedWeights,
@@ -201,6 +202,7 @@ class FollowedEvaluation:
 
     def evidence(self) -> EvaluationEvidence | None:
         """All of it; None if neither an evaluation nor a metric was seen."""
+        self._metrics.compare()
         passes, uses = self._state.passes, self._metrics.every
         if not self.is_seen and not uses:
             return None
@@ -219,12 +221,19 @@ class FollowedEvaluation:
             predictions_shape=passes.evaluated_shape,
             metric_uses=uses,
             metrics=dict(values),
+            of_constant=_merged(uses, "of_constant"),
+            of_random=_merged(uses, "of_random"),
             non_finite=tuple(name for name, value in values.items() if not math.isfinite(value)),
         )
 
 
 def _named(use: Any) -> list[tuple[str, float]]:
     return [(name or use.function, value) for name, value in use.values.items()]
+
+
+def _merged(uses: tuple[MetricUse, ...], which: str) -> dict[str, float]:
+    """The scores of all metrics for the same answers; a bare one by the name of its function."""
+    return {name or use.function: score for use in uses for name, score in getattr(use, which).items()}
 
 
 def rows_in(batch: Any) -> int:

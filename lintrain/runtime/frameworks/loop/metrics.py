@@ -5,23 +5,30 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from lintrain.evidence.run import MetricUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import LONGEST_MESSAGE, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library as imported
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
+from lintrain.runtime.measure.baselines import baselines
 from lintrain.runtime.measure.predictions import described, numbers_in
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_LOCATIONS = 32
 OF_SCIKIT_LEARN = ("_classification", "_ranking", "_regression")
 OF_TORCHMETRICS = ("accuracy", "f_beta", "precision_recall")
 REFERENCES = ("references", "reference", "y_true", "target")
 PREDICTIONS = ("predictions", "prediction", "y_pred", "y_score", "y_prob", "y_proba", "preds")
+MOST_COMPARED = 8
+MOST_ADDED = 10_000
+"""Rows that are kept of what is added to the object of a metric."""
 Call = Callable[..., Any]
+Key = tuple[Location | None, str]
 
 
 class MetricUses:
@@ -29,16 +36,28 @@ class MetricUses:
 
     def __init__(self, state: LoopState) -> None:
         self._state = state
-        self._found: dict[tuple[Location | None, str], MetricUse] = {}
+        self._found: dict[Key, MetricUse] = {}
         self._open: MetricUse | None = None
+        self._judged: dict[Key, Judged] = {}
+        self._added: dict[int, Added] = {}
 
     @property
     def every(self) -> tuple[MetricUse, ...]:
         """All of them, in the order of their first calls."""
         return tuple(self._found.values())
 
-    def watched(self, library: str, function: Call, name: Callable[[Any], str] | str) -> Call:
-        """A function or method that reports its calls; one that a watched one calls adds what only it has."""
+    def compare(self) -> None:
+        """Ask the metrics of the evaluation, with the last values they got, about answers that know nothing."""
+        for key in list(self._judged)[:MOST_COMPARED]:
+            given = self._judged.pop(key)
+            found = self._tried(given.compared)
+            self._found[key] = replace(self._found[key], **(found or {}))
+
+    def watched(self, library: str, function: Call, name: Callable[[Any], str] | str, owner: Any = None) -> Call:
+        """A function or method that reports its calls; one that a watched one calls adds what only it has.
+
+        `owner` is the object of a bound method.
+        """
 
         @functools.wraps(function)
         def metric(*args: Any, **kwargs: Any) -> Any:
@@ -59,10 +78,27 @@ class MetricUses:
                 raise
             finally:
                 use, self._open = self._open, None
-            self._ends(replace(use, values=self._tried(numbers_in, result) or {}))
+            use = replace(use, values=self._tried(numbers_in, result) or {})
+            self._ends(use)
+            of = args[0] if owner is None and library == "evaluate" and args else owner
+            self._tried(self._keep, use, of, function, args, kwargs)
             return result
 
         return metric
+
+    def _keep(self, use: MetricUse, owner: Any, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Keep how the metric can be asked again, or what is added to its object until it is asked."""
+        key = (use.location, use.function)
+        if use.is_training or key not in self._found:
+            return
+        given = _arguments(function, args, kwargs) or {}
+        guessed, wanted = _first(given, PREDICTIONS), _first(given, REFERENCES)
+        if guessed is not None and use.values:
+            self._judged[key] = Judged(_again(function, args, kwargs, guessed), guessed, wanted)
+        elif guessed is not None:
+            self._added.setdefault(id(owner), Added(owner)).take(guessed, wanted)
+        elif use.values and id(owner) in self._added:
+            self._judged[key] = self._added[id(owner)].judged(kwargs)
 
     def _begins(
         self, library: str, called: str, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -91,7 +127,7 @@ class MetricUses:
         if before is not None or len(self._found) < MOST_LOCATIONS:
             self._found[key] = use
 
-    def _tried(self, ask: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any] | None:
+    def _tried(self, ask: Callable[..., dict[str, Any] | None], *given: Any) -> dict[str, Any] | None:
         try:
             with self._state.paused():
                 return ask(*given)
@@ -102,17 +138,85 @@ class MetricUses:
 
 def _given(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The fields of `MetricUse` that describe the arguments."""
+    more = _arguments(function, args, kwargs)
+    if more is None:
+        return {}
+    options = [name for name, value in more.items() if value is not None and name not in (*REFERENCES, *PREDICTIONS)]
+    found = described(_first(more, PREDICTIONS), _first(more, REFERENCES))
+    return {**found, "options": tuple(name for name in options if name != "self")}
+
+
+def _arguments(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments by name; None if the function does not take them, which it says itself."""
     try:
         given: dict[str, Any] = {**inspect.signature(function).bind_partial(*args, **kwargs).arguments}
-    except TypeError:  # the function itself says what is wrong with its call
-        return {}
+    except TypeError:
+        return None
     rest: dict[str, Any] = given.pop("kwargs", {})  # what a signature takes all together
     locations: tuple[Any, ...] = given.pop("args", ())
-    more = {**given, **rest, **dict(zip(("preds", "target"), locations, strict=False))}
-    wanted = next((more[name] for name in REFERENCES if more.get(name) is not None), None)
-    guessed = next((more[name] for name in PREDICTIONS if more.get(name) is not None), None)
-    options = [name for name, value in more.items() if value is not None and name not in (*REFERENCES, *PREDICTIONS)]
-    return {**described(guessed, wanted), "options": tuple(name for name in options if name != "self")}
+    return {**given, **rest, **dict(zip(("preds", "target"), locations, strict=False))}
+
+
+def _first(given: dict[str, Any] | None, names: Sequence[str]) -> Any:
+    return next((given[name] for name in names if given.get(name) is not None), None) if given else None
+
+
+@dataclass(eq=False)
+class Judged:
+    """A metric with what it was given last, and a way to ask it about other predictions."""
+
+    ask: Call
+    predictions: Any
+    references: Any
+
+    def compared(self) -> dict[str, Any]:
+        """What answers that know nothing score, as fields of `MetricUse`."""
+        return {**baselines(self.ask, self.predictions, self.references).fields}
+
+
+@dataclass(eq=False)
+class Added:
+    """What was added to the object of a metric, batch by batch; `owner` is the object."""
+
+    owner: Any
+    parts: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
+    rows: int = 0
+
+    def take(self, predictions: Any, references: Any) -> None:
+        """One batch; of a long evaluation only the first are kept."""
+        if self.rows <= MOST_ADDED:
+            self.parts.append((predictions, references))
+            self.rows += len(predictions)
+
+    def judged(self, options: dict[str, Any]) -> Judged:
+        """All batches as one; the object that is asked is another, or keeps nothing of it."""
+        predictions, references = (_joined(side) for side in zip(*self.parts, strict=True))
+        return Judged(lambda answer: _of_object(self.owner, answer, references, options), predictions, references)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if all(hasattr(part, "detach") for part in parts):
+        return imported("torch").cat([part.detach() for part in parts])
+    return imported("numpy").concatenate([imported("numpy").asarray(part) for part in parts])
+
+
+def _of_object(owner: Any, answer: Any, references: Any, options: dict[str, Any]) -> Any:
+    if not hasattr(owner, "clone"):  # of evaluate, which keeps nothing after `compute`
+        return owner.compute(predictions=answer, references=references, **options)
+    other = owner.clone()
+    other.reset()
+    other.update(answer, references)
+    return other.compute()
+
+
+def _again(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any], guessed: Any) -> Call:
+    """The same call with other predictions."""
+
+    def ask(answer: Any) -> Any:
+        others = {name: answer if value is guessed else value for name, value in kwargs.items()}
+        return function(*(answer if value is guessed else value for value in args), **others)
+
+    return ask
 
 
 def hook_metrics(uses: MetricUses, hooks: AfterImport) -> None:
@@ -163,6 +267,6 @@ def _watching(uses: MetricUses, wrap: Call) -> Call:
     def wrapped(self: Any, function: Call) -> Any:
         if type(self).__name__.startswith("_"):  # Lightning keeps what is logged in a metric of its own
             return wrap(self, function)
-        return uses.watched("torchmetrics", wrap(self, function), type(self).__name__)
+        return uses.watched("torchmetrics", wrap(self, function), type(self).__name__, self)
 
     return wrapped

@@ -17,6 +17,7 @@ from lintrain.runtime.child.hooks import Given, replaced
 from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
+from lintrain.runtime.measure.baselines import NOTHING, of_metric_function
 from lintrain.runtime.measure.predictions import (
     IGNORED,
     bytes_of,
@@ -42,6 +43,7 @@ class Seen:
         self.metrics: Any = None
         self.change: float | None = None
         self.opposite: float | None = None
+        self.baselines = NOTHING
         self.returned_at: Location | None = None
 
 
@@ -162,6 +164,7 @@ def _watched(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Calla
             # between calls.
             seen.change = change_by_ignored(function, prediction, seen.metrics)
             seen.opposite = change_by_opposite(function, prediction, seen.metrics)
+            seen.baselines = of_metric_function(function, prediction, seen.metrics)
         return seen.metrics
 
     return compute_metrics
@@ -219,6 +222,8 @@ def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> Evaluatio
         bytes_per_row=size / rows if size is not None and rows else None,
         free_memory=free_memory(),
         metrics={str(name): _number(value) for name, value in metrics.items()},
+        of_constant=seen.baselines.of_constant,
+        of_random=seen.baselines.of_random,
         non_finite=_non_finite(metrics),
     )
 
