@@ -29,6 +29,7 @@ __all__ = [
     "Finding",
     "Level",
     "Location",
+    "OptimizerRule",
     "Outcome",
     "Pipeline",
     "Related",
@@ -45,7 +46,7 @@ __all__ = [
 
 
 if TYPE_CHECKING:
-    from lintrain.evidence.run import Evidence
+    from lintrain.evidence.run import Evidence, StepEvidence
 
     class _HasClaims(Generic[ClaimT]):
         claim_type: ClassVar[type | None]
@@ -202,3 +203,21 @@ class EvidenceRule(Rule):
         """The declared finding, if `verify` confirms it."""
         finding = self.finding(self.location_of(evidence), self.message, help=self.help_text, subject=self.subject)
         yield from self.if_confirmed(finding, evidence)
+
+
+class OptimizerRule(EvidenceRule):
+    """A rule about the parameter groups of an optimizer: `judge` gets the measured step, which has them."""
+
+    def location_of(self, evidence: Evidence) -> Location:
+        """Where the script makes the optimizer."""
+        return evidence.optimizer_location
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        """What `judge` says, if a step was measured."""
+        if evidence.step is None:
+            return Verdict.inconclusive(evidence.not_reached("step"))
+        return self.judge(evidence.step, evidence)
+
+    def judge(self, step: StepEvidence, evidence: Evidence) -> Verdict:
+        """The verdict on the groups of a step."""
+        raise NotImplementedError

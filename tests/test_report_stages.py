@@ -8,18 +8,21 @@ import pytest
 from click import unstyle
 
 from lintrain.evidence.run import (
+    BatchAnswers,
+    ColumnEvidence,
     DeterminismEvidence,
     EvaluationEvidence,
     Evidence,
     Failure,
     ForwardEvidence,
     MetricUse,
+    OverfitEvidence,
     ScheduleEvidence,
     Stage,
     StageName,
     StepEvidence,
 )
-from lintrain.report.text.stage_numbers import numbers
+from lintrain.report.text.stage_numbers import extra_lines, numbers
 from lintrain.report.text.stages import failure_lines, run_lines
 from lintrain.report.text.style import Style, columns
 from lintrain.text import for_terminal
@@ -115,3 +118,38 @@ def test_an_evaluation_that_was_followed_tells_what_its_metrics_got() -> None:
 
 def test_a_terminal_without_other_signs_gets_ascii_where_a_line_is_cut() -> None:
     assert (Style(unicode=False).writable("a lo…"), Style().writable("a lo…")) == ("a lo~", "a lo…")
+
+
+def test_a_metric_is_shown_with_what_answers_that_know_nothing_score() -> None:
+    measured = evaluated(called=True, accuracy=0.625)
+    assert measured.evaluation is not None
+    scored = replace(measured.evaluation, of_constant={"accuracy": 0.9375}, of_random={"accuracy": 0.328})
+    text = numbers(replace(measured, evaluation=scored), "evaluation")
+    assert text == "16 rows: accuracy 0.625 (constant answer 0.938, random 0.328)"
+
+
+def test_an_accuracy_that_is_counted_by_hand_is_shown_with_the_share_of_the_largest_class() -> None:
+    evaluation = EvaluationEvidence(True, has_metric_function=False, is_followed=True, rows=16, batches=2)
+    column = ColumnEvidence("label", "class label", "int64", counts=((0, 28), (1, 4)))
+    split = SplitEvidence("eval_dataset", 32, (column,), label_column="label")
+    measured = replace(MEASURED, evaluation=evaluation, splits=(split,))
+    line = ("constant", "label 0 for every row is right in 28 of 32 rows (0.875)")
+    assert line in extra_lines(measured, "evaluation")
+    known = replace(evaluation, of_constant={"accuracy_score": 0.875})
+    assert line not in extra_lines(replace(measured, evaluation=known), "evaluation")
+
+
+OVERFIT = OverfitEvidence(20, (1.1, 1.09), (1.1, 0.2), 1e-4, rows=8, losses_at_a_tenth=(1.1, 1.1))
+
+
+def test_an_overfitted_batch_is_shown_with_what_is_predicted_and_with_the_rate_that_learns_it() -> None:
+    answers = BatchAnswers(((0, 8),), ((0, 3), (1, 5)), 0.375, {"f1": 0.273})
+    lines = dict(extra_lines(replace(MEASURED, overfit=replace(OVERFIT, answers=answers)), "overfit"))
+    assert lines["then"] == "accuracy 0.375, f1 0.273 on these rows"
+    assert lines["classes"] == "1 of 2 classes are predicted (0 8, 1 0)"
+    assert lines["not learned"] == "at the rate of the run; at 0.001 it is"
+
+
+def test_a_batch_that_is_learned_needs_no_other_rate() -> None:
+    lines = dict(extra_lines(replace(MEASURED, overfit=replace(OVERFIT, losses=(1.1, 0.1))), "overfit"))
+    assert list(lines) == ["at 0.0001", "at 0.001", "at 1e-05"]

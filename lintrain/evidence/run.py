@@ -65,6 +65,7 @@ from lintrain.evidence.tables import Span as Span
 from lintrain.evidence.training import CLASSIFICATION_TASKS as CLASSIFICATION_TASKS
 from lintrain.evidence.training import AccumulationEvidence as AccumulationEvidence
 from lintrain.evidence.training import BackwardEvidence as BackwardEvidence
+from lintrain.evidence.training import BatchAnswers as BatchAnswers
 from lintrain.evidence.training import BatchEvidence as BatchEvidence
 from lintrain.evidence.training import ForwardEvidence as ForwardEvidence
 from lintrain.evidence.training import KerasEvidence as KerasEvidence

@@ -269,12 +269,26 @@ class AccumulationEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchAnswers:
+    """What a model answers to one batch: how often each class is `predicted` and `wanted`, as [class, entries].
+
+    `accuracy` is over all labels that are scored, `metrics` are those of the metric function of a Trainer. Empty where
+    the labels are no classes.
+    """
+
+    predicted: tuple[tuple[int, int], ...] = ()
+    wanted: tuple[tuple[int, int], ...] = ()
+    accuracy: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
 class OverfitEvidence:
     """Steps on one repeated batch, dropout off: at the peak learning rate, at ten times it and at a tenth of it.
 
     Each series starts from the same weights and holds the loss before every step and after the last one. Where none of
     them falls, `losses_of_fresh` are those of a new Adam for all weights that train, at the rate that was best of some,
-    `fresh_rate`.
+    `fresh_rate`. `answers` are those after the steps at the peak learning rate.
     """
 
     steps: int
@@ -288,6 +302,7 @@ class OverfitEvidence:
     losses_at_a_tenth: tuple[float, ...] = ()
     fresh_rate: float | None = None
     losses_of_fresh: tuple[float, ...] = ()
+    answers: BatchAnswers = field(default_factory=BatchAnswers)
 
 
 @dataclass(frozen=True, slots=True)

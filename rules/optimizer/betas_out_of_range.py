@@ -73,29 +73,31 @@ None: which values were meant is for the author to say.
 Kingma, Ba: Adam: A Method for Stochastic Optimization (2015); PyTorch documentation, `torch.optim.Adam`.
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.rule import Evidence, Level, OptimizerRule, Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import StepEvidence
 
 SHORTEST = 0.8
 """A second average that forgets faster than in five batches."""
 
 
-class BetasOutOfRange(EvidenceRule):
+class BetasOutOfRange(OptimizerRule):
     level = Level.WARNING
     message = "the averages of Adam forget too fast"
     help_text = "use `betas=(0.9, 0.999)`, or a second value of 0.9 at least"
 
-    def location_of(self, evidence: Evidence) -> Location:
-        return evidence.optimizer_location
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if evidence.step is None:
-            return Verdict.inconclusive(evidence.not_reached("step"))
+    def judge(self, step: StepEvidence, evidence: Evidence) -> Verdict:
         # An optimizer without `eps` divides by no second average.
-        pairs = [group.betas for group in evidence.step.groups if group.betas is not None and group.epsilon is not None]
+        pairs = [group.betas for group in step.groups if group.betas is not None and group.epsilon is not None]
         if not pairs:
-            return Verdict.inconclusive(f"`{evidence.step.optimizer}` has 0 groups with such averages")
+            return Verdict.inconclusive(f"`{step.optimizer}` has 0 groups with such averages")
         first, second = min(pairs, key=lambda pair: pair[1])
-        text = f"`{evidence.step.optimizer}` has the betas {first:g} and {second:g}"
+        text = f"`{step.optimizer}` has the betas {first:g} and {second:g}"
         if second < SHORTEST:
             batches = 1 / (1 - second)
             return Verdict.confirmed(f"{text}: the second average is over {batches:.2g} batches", second=second)

@@ -1,7 +1,8 @@
-"""A pretrained transformer is fine-tuned at a learning rate that destroys its weights.
+"""The learning rate is so high that steps destroy the weights.
 
-Fine-tuning needs small steps: 1e-5 to 5e-5 for whole encoders. At 1e-3, the default of torch's `Adam` and `AdamW`, the
-first steps destroy the pretrained weights, and the model predicts the same class for every row. No error is raised.
+A step at such a rate replaces what the weights hold, in place of improving it. Fine-tuning needs small ones, 1e-5 to
+5e-5 for whole encoders: at 1e-3, the default of torch's `Adam` and `AdamW`, the first steps destroy the pretrained
+weights, and the model predicts the same class for every row. No error is raised.
 
 ## Bad
 
@@ -82,6 +83,7 @@ transformers#735, transformers#12041, transformers#13547; google-research/bert#1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from lintrain.analysis import trainer_methods
@@ -201,10 +203,11 @@ class HighLearningRate(Rule[Claim]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         rate = evidence.peak_learning_rate
-        if rate is not None and _rewritten(evidence):
+        what = "replaces the weights in each step" if _rewritten(evidence) else "makes the loss rise"
+        if rate is not None and (_rewritten(evidence) or _diverges(evidence)):
             yield self.finding(
                 evidence.optimizer_location,
-                f"a learning rate of {rate:g} replaces the weights in each step",
+                f"a learning rate of {rate:g} {what}",
                 help="take a rate with which a step changes the weights by about a thousandth",
             )
 
@@ -236,7 +239,7 @@ def _is_number(code: str) -> bool:
     return NUMBER.fullmatch(code) is not None
 
 
-REPLACED = 1.0
+REPLACED, MANY_TIMES = 1.0, 10.0
 """Of the norm of a layer's weights: a step that changes them as much leaves nothing of what they were."""
 
 
@@ -244,11 +247,25 @@ def _rewritten(evidence: Evidence) -> Verdict | None:
     """What the measured steps did to the layers, if they replaced at least half of them; None otherwise."""
     ratios = [update.ratio for update in evidence.step.updates] if evidence.step else []
     replaced = [ratio for ratio in ratios if ratio >= REPLACED]
-    # A single layer with a weight and a bias may stand for nothing but the machinery around it.
-    if len(replaced) < 3 or 2 * len(replaced) < len(ratios):
+    # A layer with a weight and a bias may be nothing but the machinery around others, and a first step may be a long
+    # one towards what fits: of few layers, all of them have to be lost.
+    is_lost = len(ratios) > 1 and min(ratios) >= MANY_TIMES
+    if not is_lost and (len(replaced) < 3 or 2 * len(replaced) < len(ratios)):
         return None
     text = f"a step changed {len(replaced)} of {len(ratios)} layers by up to {max(replaced):.2g} times their weights"
     return Verdict.confirmed(text, ratio=round(max(replaced), 3))
+
+
+def _diverges(evidence: Evidence) -> bool:
+    """Whether one batch makes the loss rise at the rate of the run, without a warm-up, and fall at a tenth of it."""
+    overfit, schedule = evidence.overfit, evidence.schedule
+    uses = evidence.loop.schedules if evidence.loop is not None else ()
+    is_warmed_up = schedule is not None and schedule.highest_at > 0
+    if overfit is None or not overfit.losses or is_warmed_up or uses or not 0 < overfit.losses[0] < math.inf:
+        return False
+    first, last = overfit.losses[0], overfit.losses[-1]
+    lower = overfit.losses_at_a_tenth[-1] if overfit.losses_at_a_tenth else math.nan
+    return not last <= RISES * first and lower < FALLS * first
 
 
 def _on_one_batch(evidence: Evidence) -> Verdict:

@@ -50,24 +50,26 @@ None: a larger `eps` and weights in float32, with autocast, are both reasonable.
 PyTorch documentation, `torch.optim.Adam` and `torch.finfo`.
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.rule import Evidence, Level, OptimizerRule, Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import StepEvidence
 
 SMALLEST = 2.0**-25
 """Numbers up to this are 0 in float16: half of its smallest one."""
 
 
-class VanishingEpsilon(EvidenceRule):
+class VanishingEpsilon(OptimizerRule):
     level = Level.ERROR
     message = "the `eps` of the optimizer is zero in float16"
     help_text = "keep the weights in float32 and use autocast, or set `eps=1e-4`"
 
-    def location_of(self, evidence: Evidence) -> Location:
-        return evidence.optimizer_location
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if evidence.step is None:
-            return Verdict.inconclusive(evidence.not_reached("step"))
-        groups = [group for group in evidence.step.groups if group.epsilon is not None]
+    def judge(self, step: StepEvidence, evidence: Evidence) -> Verdict:
+        groups = [group for group in step.groups if group.epsilon is not None]
         halves = [group for group in groups if "float16" in group.formats]
         if not halves:
             return Verdict.refuted(f"{len(halves)} of {len(groups)} groups with an `eps` have weights in float16")

@@ -14,6 +14,7 @@ from lintrain.evidence.run import (
     ColumnEvidence,
     Evidence,
     LayerGradient,
+    OverfitEvidence,
     ResponseEvidence,
     ScheduleEvidence,
     SplitEvidence,
@@ -163,7 +164,38 @@ def _overfit(evidence: Evidence) -> str:
     falls = f"loss {show_number(first)} to {show_number(last)} in {overfit.steps} steps on {overfit.rows} rows"
     rates = [f"to {show_number(at_ten)} at ten times the rate"]
     rates += [f"to {show_number(last)} at a tenth of it" for last in overfit.losses_at_a_tenth[-1:]]
-    return ", ".join([falls, *rates])
+    return "; ".join([", ".join([falls, *rates]), *(text for _, text in _answers(overfit))])
+
+
+LEARNED, FLAT = 0.6, 0.9
+"""The last loss as a share of the first one up to which a batch is being learned, and above which it is not."""
+
+
+def _answers(overfit: OverfitEvidence) -> Iterator[Line]:
+    """What the model predicts after the steps at the rate of the run, and whether another rate learns the batch."""
+    answers = overfit.answers
+    scores = {"accuracy": answers.accuracy} if answers.accuracy is not None else {}
+    named = ", ".join(f"{name} {show_number(value, '.3g')}" for name, value in {**scores, **answers.metrics}.items())
+    if named:
+        yield "then", f"{named} on these rows"
+    if answers.wanted:
+        rows = dict(answers.predicted)
+        shown = [f"{label} {rows.get(label, 0)}" for label in sorted({*rows, *dict(answers.wanted)})[:MOST_CLASSES]]
+        predicted = f"{len(rows)} of {len({*rows, *dict(answers.wanted)})} classes are predicted"
+        yield "classes", f"{predicted} ({', '.join(shown)})"
+    if others := _rates_that_learn(overfit):
+        yield "not learned", f"at the rate of the run; at {' and '.join(f'{rate:.2g}' for rate in others)} it is"
+
+
+def _rates_that_learn(overfit: OverfitEvidence) -> list[float]:
+    """The other rates at which the loss falls clearly, where that of the run does not reduce it by a tenth."""
+    if not overfit.losses or not overfit.losses[0] > 0 or overfit.losses[-1] <= FLAT * overfit.losses[0]:
+        return []
+    rate = overfit.learning_rate
+    series = {rate * 10: overfit.losses_at_ten_times, rate / 10: overfit.losses_at_a_tenth}
+    if overfit.fresh_rate is not None:
+        series[overfit.fresh_rate] = overfit.losses_of_fresh
+    return [rate for rate, losses in series.items() if losses and losses[-1] <= LEARNED * losses[0]]
 
 
 EQUAL = 1e-6
@@ -315,6 +347,7 @@ def _overfit_line(evidence: Evidence) -> Iterator[Line]:
     if overfit.fresh_rate is not None:
         first, last = overfit.losses_of_fresh[0], overfit.losses_of_fresh[-1]
         yield f"new Adam, {overfit.fresh_rate:.2g}", f"loss {show_number(first)} to {show_number(last)}"
+    yield from _answers(overfit)
 
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)

@@ -1,21 +1,19 @@
-"""Losses, in every framework: the arguments of a loss function, a plain cross-entropy and what it is at chance, the
-rates and time limit of overfitting one batch, and where NaN or infinity first appears.
+"""Losses, in every framework: the arguments of a loss function, a plain cross-entropy and what it is at chance, and
+where NaN or infinity first appears.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from lintrain.evidence.run import LossEvidence, NonFiniteGradient, OverfitEvidence, StageName, TargetAlignment
+from lintrain.evidence.run import LossEvidence, NonFiniteGradient, TargetAlignment
 from lintrain.evidence.tracebacks import read_frames
 from lintrain.runtime.child.frames import is_users, spot
 from lintrain.runtime.child.library import is_mapping, is_row, library
-from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.gradients import nodes_below
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.replay import alignment
@@ -156,100 +154,6 @@ def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None
         return Tokens(found[-1], "")
     alone = standard_loss(Iteration(losses=list(calls)), loss) if hasattr(loss, "grad_fn") else None
     return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms besides the next tokens")
-
-
-FACTORS = (1.0, 10.0, 0.1)
-"""Every descent starts from the same weights, at the peak learning rate times one of these."""
-SOUND_RATES = (1e-3, 1e-2, 1e-4)
-"""Those of a fresh Adam, tried one after the other where no rate of the run's own optimizer learns the batch."""
-LEARNS = 0.9
-"""The last loss as a share of the first one from which a batch counts as not learned."""
-SECONDS = 120.0
-
-Classes = tuple[int | None, int | None]
-"""How many classes the model predicts on the batch, and how many the batch holds; None if it has no such labels."""
-
-
-class Descents:
-    """Runs of steps on one batch, one for each factor in turn."""
-
-    def __init__(self, run: MeasuredRun, steps: int) -> None:
-        self._run = run
-        self._steps = steps
-        self._ends = time.perf_counter() + SECONDS
-        self._series: list[tuple[float, ...]] = []
-        self._fresh: dict[float, tuple[float, ...]] = {}
-        self._fresh_rate: float | None = None
-        self._classes: Classes = (None, None)
-
-    def descend(self, take_step: Callable[[], float], classes: Callable[[], Classes]) -> None:
-        """Take the steps; `take_step` gives the loss before it, `classes` is asked after those at the peak rate."""
-        losses: list[float] = []
-        each = self._steps + 1
-        for step in range(each):
-            losses.append(take_step())
-            done = min(len(self._series), len(FACTORS) - 1) * each + step
-            self._run.progress(StageName.OVERFIT, done, len(FACTORS) * each)
-            if self._is_late():
-                break
-        if not self._series:
-            self._classes = classes()
-        if self._fresh_rate is not None:
-            self._fresh[self._fresh_rate] = tuple(losses)
-        else:
-            self._series.append(tuple(losses))
-
-    def sound_optimizers(self, weights: Iterable[Any]) -> Iterator[Any]:
-        """Fresh ones for the weights that train, until one learns the batch; none if a rate of the run has."""
-        trained = [weight for weight in weights if weight.requires_grad]
-        for rate in SOUND_RATES:
-            if not trained or self._is_late() or self._has_learned():
-                return
-            self._fresh_rate = rate
-            yield library("torch.optim").Adam(trained, lr=rate)
-
-    def _has_learned(self) -> bool:
-        series = [each for each in (*self._series, *self._fresh.values()) if each]
-        return any(math.isfinite(each[-1]) and each[-1] <= LEARNS * each[0] for each in series)
-
-    def evidence(self, rate: float, rows: int) -> OverfitEvidence:
-        """What came of them all."""
-        at_rate, at_ten_times, at_a_tenth = self._series
-        predicted, there = self._classes
-        finite = {rate: each for rate, each in self._fresh.items() if each and math.isfinite(each[-1])}
-        fresh_rate = min(finite, key=lambda rate: finite[rate][-1], default=None)
-        return OverfitEvidence(
-            steps=self._steps,
-            losses=at_rate,
-            losses_at_ten_times=at_ten_times,
-            losses_at_a_tenth=at_a_tenth,
-            learning_rate=rate,
-            predicted_classes=predicted,
-            batch_classes=there,
-            rows=rows,
-            stopped_early=self._is_late(),
-            fresh_rate=fresh_rate,
-            losses_of_fresh=finite[fresh_rate] if fresh_rate is not None else (),
-        )
-
-    def _is_late(self) -> bool:
-        return time.perf_counter() > self._ends
-
-
-def classes_in_batch(run: MeasuredRun, batch: Any, output: Any) -> Classes:
-    """The classes that a head of one label predicts, and those of the batch."""
-    labels = batch.get("labels") if hasattr(batch, "get") else None
-    logits = getattr(output, "logits", None)
-    if task_of(base_model(run.model)) != "SequenceClassification" or labels is None or logits is None:
-        return None, None
-    return classes_of(logits, labels)
-
-
-def classes_of(logits: Any, labels: Any) -> Classes:
-    """As above, of logits [rows, classes] and labels int64 [rows]; several labels at once have two dimensions."""
-    if logits.ndim != 2 or logits.shape[1] < 2 or labels.ndim != 1:
-        return None, None
-    return len(set(logits.argmax(dim=1).tolist())), len(set(labels.tolist()))
 
 
 def rows_of(batch: Any) -> int:

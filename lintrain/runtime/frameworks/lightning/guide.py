@@ -10,16 +10,17 @@ import traceback
 from collections import OrderedDict
 from typing import Any
 
-from lintrain.evidence.run import StageName
+from lintrain.evidence.run import BatchAnswers, StageName
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.frameworks.driver import NO_STEP
 from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
 from lintrain.runtime.frameworks.lightning.quiet import package_of
 from lintrain.runtime.frameworks.loop.watch import Watch
-from lintrain.runtime.measure.losses import FACTORS, Descents, classes_in_batch, rows_of
-from lintrain.runtime.measure.predictions import number
-from lintrain.runtime.measure.seen import Iteration
+from lintrain.runtime.measure.descents import FACTORS, Descents, answers_in_batch, answers_of
+from lintrain.runtime.measure.losses import rows_of
+from lintrain.runtime.measure.predictions import IGNORED, number
+from lintrain.runtime.measure.seen import Iteration, LossCall, seen_losses
 from lintrain.runtime.measure.weights import restore
 
 DATA_HOOKS = ("prepare_data", "setup_data", "_call_setup_hook", "_request_dataloader")
@@ -173,15 +174,25 @@ def _overfit_one_batch(run: LightningRun) -> None:
 def _descend(run: LightningRun, batch: Any, descents: Descents, outputs: list[Any], optimizer: Any) -> None:
     """One run of steps; dropout is off, and nothing is logged."""
     run.module.eval()
-    with replaced(run.module, log=_nothing, log_dict=_nothing), library("torch").enable_grad():
+    quiet = replaced(run.module, log=_nothing, log_dict=_nothing)
+    with quiet, library("torch").enable_grad(), seen_losses() as calls:
 
         def take_step() -> float:
             made: list[float] = []
+            calls.clear()
             optimizer.step(functools.partial(_closure, run, batch, made, optimizer))
             return made[0]
 
-        descents.descend(take_step, lambda: classes_in_batch(run, batch, outputs[-1] if outputs else None))
+        descents.descend(take_step, lambda: _answers(run, batch, outputs, calls))
     run.module.train()
+
+
+def _answers(run: LightningRun, batch: Any, outputs: list[Any], calls: list[LossCall]) -> BatchAnswers:
+    """Those in the output of the model, else what its loss was given."""
+    found = answers_in_batch(run, batch, outputs[-1] if outputs else None)
+    if found.accuracy is not None or not calls:
+        return found
+    return answers_of(calls[-1].input, calls[-1].target, calls[-1].options.get("ignore_index", IGNORED))
 
 
 def _closure(run: LightningRun, batch: Any, made: list[float], optimizer: Any) -> Any:

@@ -13,14 +13,14 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from lintrain.evidence.run import StageName
+from lintrain.evidence.run import BatchAnswers, StageName
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState, peak_of
 from lintrain.runtime.frameworks.loop.model import held_by
 from lintrain.runtime.measure.calls import Call, paths_of
-from lintrain.runtime.measure.losses import FACTORS, Classes, Descents, classes_in_batch, classes_of
-from lintrain.runtime.measure.predictions import number
+from lintrain.runtime.measure.descents import FACTORS, Descents, answers_in_batch, answers_of
+from lintrain.runtime.measure.predictions import IGNORED, number
 from lintrain.runtime.measure.replay import as_it_was
 from lintrain.runtime.measure.seen import Iteration, LossCall
 from lintrain.startup.lazy_dataclass import dataclass
@@ -85,7 +85,7 @@ class FirstBatch:
                 if factor == FACTORS[0] and not recipe.is_random:
                     _compare(recipe)
                 answers: list[Any] = []
-                descents.descend(partial(self._take_step, recipe, answers), partial(self._classes, recipe, answers))
+                descents.descend(partial(self._take_step, recipe, answers), partial(self._answers, recipe, answers))
             self._descend_with_new_optimizers(recipe, descents)
         self._run.measured(overfit=descents.evidence(max(self._rates, default=0.0), recipe.rows))
 
@@ -100,7 +100,7 @@ class FirstBatch:
                     weight.copy_(before)
             self._start(FACTORS[0])
             self._optimizer = fresh
-            descents.descend(partial(self._take_step, recipe, answers), partial(self._classes, recipe, answers))
+            descents.descend(partial(self._take_step, recipe, answers), partial(self._answers, recipe, answers))
             self._optimizer = own
 
     def _start(self, factor: float) -> None:
@@ -134,13 +134,13 @@ class FirstBatch:
             self._optimizer.step()
         return made[0]
 
-    def _classes(self, recipe: Recipe, answers: list[Any]) -> Classes:
+    def _answers(self, recipe: Recipe, answers: list[Any]) -> BatchAnswers:
         function, (answer,) = recipe.function, answers
         if function is None:
-            return classes_in_batch(self._run, recipe.arguments, answer)
-        if function.name != "cross_entropy" or function.target.is_floating_point():
-            return None, None
-        return classes_of(answer, function.target)
+            return answers_in_batch(self._run, recipe.arguments, answer)
+        if function.name not in ("cross_entropy", "nll_loss"):
+            return BatchAnswers()
+        return answers_of(answer, function.target, function.options.get("ignore_index", IGNORED))
 
 
 def _compare(recipe: Recipe) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import functools
+import io
 import math
 import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from lintrain.evidence.run import EvaluationEvidence, StageName, StageStatus
+from lintrain.evidence.run import BatchAnswers, EvaluationEvidence, StageName, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location
 from lintrain.runtime.child.hooks import Given, replaced
-from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.baselines import NOTHING, of_metric_function
+from lintrain.runtime.measure.descents import answers_in_batch
 from lintrain.runtime.measure.predictions import (
     IGNORED,
     bytes_of,
@@ -26,6 +30,7 @@ from lintrain.runtime.measure.predictions import (
     classes_in,
     count_of,
     free_memory,
+    numbers_in,
 )
 from lintrain.runtime.measure.seen import subset
 from lintrain.runtime.measure.tables import record_batches, show_predictions
@@ -187,6 +192,34 @@ def _returns(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Gener
         yield
     finally:
         sys.setprofile(None)
+
+
+def answers_after_steps(run: TrainerRun, batch: Any, output: Any) -> BatchAnswers:
+    """What the model answers now, and the script's metric function of it, through the trainer's own prediction."""
+    found = answers_in_batch(run, batch, output)
+    if run.trainer.compute_metrics is None or not is_mapping(batch) or outer_trainer(run.trainer) is not None:
+        return found
+    try:
+        with same_random_numbers(), redirect_stdout(io.StringIO()):
+            metrics = _metrics_of_batch(run.trainer, dict(batch))
+    except Exception as error:  # noqa: BLE001 - it may need more rows than a batch has
+        run.session.note(f"the metrics of the repeated batch were not measured: {type(error).__name__}: {error}")
+        return found
+    return replace(found, metrics=metrics)
+
+
+def _metrics_of_batch(trainer: Any, batch: dict[str, Any]) -> dict[str, float]:
+    """The numbers that the metric function of a trainer gives for one batch; none where it keeps a state."""
+    if getattr(trainer.args, "batch_eval_metrics", False):
+        return {}
+    _, logits, labels = trainer.prediction_step(trainer.model, batch, prediction_loss_only=False)
+    if logits is None or labels is None:
+        return {}
+    if trainer.preprocess_logits_for_metrics is not None:
+        logits = trainer.preprocess_logits_for_metrics(logits, labels)
+    arrays = library("transformers.trainer_pt_utils").nested_numpify
+    given = library("transformers.trainer_utils").EvalPrediction(arrays(logits), arrays(labels))
+    return numbers_in(trainer.compute_metrics(given))
 
 
 def _length(rows: Any) -> int:

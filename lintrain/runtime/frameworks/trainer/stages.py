@@ -20,7 +20,11 @@ from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import statement_now
 from lintrain.runtime.frameworks.driver import NO_STEP, Framework, Work, drive
-from lintrain.runtime.frameworks.trainer.evaluation import evaluate_two_batches, why_no_evaluation
+from lintrain.runtime.frameworks.trainer.evaluation import (
+    answers_after_steps,
+    evaluate_two_batches,
+    why_no_evaluation,
+)
 from lintrain.runtime.frameworks.trainer.forward import (
     collate_batches,
     measure_forward,
@@ -48,8 +52,9 @@ from lintrain.runtime.frameworks.trainer.step import (
 )
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.columns import measure_splits, shared_rows
+from lintrain.runtime.measure.descents import FACTORS, Descents
 from lintrain.runtime.measure.live_bytes import resident_models
-from lintrain.runtime.measure.losses import FACTORS, Descents, classes_in_batch, rows_of
+from lintrain.runtime.measure.losses import rows_of
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.objects.statements import mentions
@@ -237,7 +242,7 @@ def _descend(run: TrainerRun, batch: Any, descents: Descents) -> None:
             one_step(run, dict(batch) if is_mapping(batch) else batch)
             return number(recorder.losses[-1])
 
-        descents.descend(take_step, lambda: classes_in_batch(run, batch, recorder.output))
+        descents.descend(take_step, lambda: answers_after_steps(run, batch, recorder.output))
 
 
 SHARDED = ("deepspeed", "fsdp")
