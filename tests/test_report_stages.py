@@ -18,6 +18,7 @@ from lintrain.evidence.run import (
     MetricUse,
     OverfitEvidence,
     ScheduleEvidence,
+    SplitEvidence,
     Stage,
     StageName,
     StepEvidence,

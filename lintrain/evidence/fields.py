@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         CheckpointEvidence,
         DeterminismEvidence,
         DeviceEvidence,
+        EncodedTexts,
         EvaluationEvidence,
         ForwardEvidence,
         KerasEvidence,
@@ -60,6 +61,7 @@ class EvidenceFields(TypedDict, total=False):
     conflicts: LabelConflicts | None
     model: ModelEvidence | None
     tokenizer: TokenizerEvidence | None
+    encodings: Sequence[EncodedTexts]
     batches: Sequence[BatchEvidence]
     tables: Sequence[BatchTable]
     forward: ForwardEvidence

@@ -22,6 +22,9 @@ from lintrain.evidence.data import SplitRows as SplitRows
 from lintrain.evidence.data import StateLoad as StateLoad
 from lintrain.evidence.data import StepStop as StepStop
 from lintrain.evidence.data import TokenizerEvidence as TokenizerEvidence
+from lintrain.evidence.kept_rows import CollatedRows as CollatedRows
+from lintrain.evidence.kept_rows import EncodedTexts as EncodedTexts
+from lintrain.evidence.kept_rows import SegmentEvidence as SegmentEvidence
 from lintrain.evidence.loop import LoaderUse as LoaderUse
 from lintrain.evidence.loop import LoopEvidence as LoopEvidence
 from lintrain.evidence.loop import LossEvidence as LossEvidence
@@ -116,6 +119,7 @@ class Evidence:
     conflicts: LabelConflicts | None = None
     model: ModelEvidence | None = None
     tokenizer: TokenizerEvidence | None = None
+    encodings: tuple[EncodedTexts, ...] = ()
     batches: tuple[BatchEvidence, ...] = ()
     tables: tuple[BatchTable, ...] = ()
     forward: ForwardEvidence | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from lintrain.evidence.data import EdgeEvidence, LabelEvidence, ScoredTokens
+from lintrain.evidence.kept_rows import CollatedRows, SegmentEvidence
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -28,7 +29,7 @@ class ModelEvidence:
     known, `pretrained` and `fresh` say nothing. `problem_type` is what the configuration says of its labels; without
     it, transformers decides at the first batch. `idle_freeze` is the module that the script freezes with a name that
     does nothing. `is_left_random`: it has the configuration of its checkpoint, whose weights were not loaded, and the
-    script does not say why.
+    script does not say why. `token_types` are those that its embedding has, None where it has none.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ModelEvidence:
     problem_type: str | None = None
     idle_freeze: str | None = None
     is_left_random: bool = False
+    token_types: int | None = None
 
     def trained_in(self, part: str) -> tuple[int, int]:
         """The tensors of a module that train, and all; by its name of at most two levels, "" for the whole model."""
@@ -85,7 +87,8 @@ class BatchEvidence:
     """One batch from the run's own loader and collator.
 
     Token counts are over the probed batches: attended, padding, unknown (UNK ids among the attended ordinary tokens).
-    `targets` are those of labels that are tokens, None for other labels.
+    `targets` are those of labels that are tokens, None for other labels. `collated` compares the rows with those that
+    the collator received, `segments` their token types with their separators.
     """
 
     argument: str
@@ -105,6 +108,8 @@ class BatchEvidence:
     labels: LabelEvidence | None = None
     edges: EdgeEvidence | None = None
     targets: ScoredTokens | None = None
+    collated: CollatedRows | None = None
+    segments: SegmentEvidence | None = None
 
     def tensor(self, name: str) -> TensorEvidence | None:
         """One tensor by its name, or None if the batch has no such tensor."""

@@ -27,6 +27,7 @@ from lintrain.runtime.frameworks.keras import keras_patches as keras
 from lintrain.runtime.frameworks.lightning import lightning_patches as lightning
 from lintrain.runtime.frameworks.loop import torch_hooks as loop
 from lintrain.runtime.frameworks.trainer import trainer_patches as trainer
+from lintrain.runtime.measure import collation
 from lintrain.runtime.measure.non_finite import NonFiniteTrace
 from lintrain.runtime.measure.objects import object_hooks as objects
 from lintrain.runtime.sandbox.network.programs import KEYS
@@ -62,6 +63,7 @@ def start(request: dict[str, Any]) -> None:
     install(session, hooks)
     watch_spawned(session, hooks)
     objects.install(session, hooks)
+    collation.install(session, hooks)
     trainer.install(session, hooks)
     loop.install(session, hooks)
     keras.install(session, hooks)

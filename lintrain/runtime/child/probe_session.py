@@ -86,6 +86,7 @@ class ProbeSession:
         self.objects = Objects()
         self.origins = Origins()
         self.tokenizers: dict[int, Any] = {}
+        self.collations: Any = None
         self.watch: Any = None
         self.timeline: Any = None
         self.launcher = ""

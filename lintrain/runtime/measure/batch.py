@@ -11,7 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from lintrain.evidence.run import BatchEvidence, EdgeEvidence, LabelEvidence, ScoredTokens, TensorEvidence
+from lintrain.evidence.run import (
+    BatchEvidence,
+    EdgeEvidence,
+    LabelEvidence,
+    ScoredTokens,
+    SegmentEvidence,
+    TensorEvidence,
+)
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.tokenizer import find_tokenizer
@@ -48,6 +55,8 @@ def describe(run: MeasuredRun, argument: str, batches: list[Any]) -> BatchEviden
         labels=count_labels(tokenizer, [entries(batch) for batch in batches]),
         edges=count_edges(tokenizer, [entries(batch) for batch in batches]),
         targets=count_scored(tokenizer, [entries(batch) for batch in batches]),
+        collated=run.session.collations.latest() if run.session.collations is not None else None,
+        segments=count_segments(tokenizer, [entries(batch) for batch in batches]),
     )
 
 
@@ -184,6 +193,54 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
         are_longest=len(longest_rows),
         longest_with_eos=sum(row[-1] == eos for row in longest_rows),
     )
+
+
+def count_segments(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> SegmentEvidence | None:
+    """Token types next to the separators of the batches' rows; None for a tokenizer without any."""
+    separator = getattr(tokenizer, "sep_token_id", None)
+    if separator is None or separator == getattr(tokenizer, "eos_token_id", None):
+        return None
+    rows = [
+        _segments_of(row[kept] == separator, types[kept] if types is not None else row[kept] * 0)
+        for batch, ids, attended in _token_batches(batches, tokenizer)
+        for row, kept, types in zip(ids, attended, _types(batch, ids), strict=True)
+    ]
+    pairs = [row for row in rows if row.is_pair]
+    return SegmentEvidence(
+        rows=len(rows),
+        pairs=len(pairs),
+        flat=sum(not row.second for row in pairs),
+        divided=sum(row.is_divided for row in pairs),
+        first=sum(row.first for row in rows),
+        second=sum(row.second for row in rows),
+        given=all("token_type_ids" in batch for batch in batches),
+    )
+
+
+def _types(batch: Mapping[str, Any], ids: Any) -> Any:
+    types = batch.get("token_type_ids")
+    return types if getattr(types, "shape", None) == ids.shape else [None] * len(ids)
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The attended tokens of one row: whether it is two texts, its tokens of type 0 and of others, and whether these
+    begin behind the separator between the texts.
+    """
+
+    is_pair: bool
+    first: int
+    second: int
+    is_divided: bool
+
+
+def _segments_of(is_separator: Any, types: Any) -> Segments:
+    """The segments of a row, from where its separators are and from its types."""
+    at: list[int] = is_separator.nonzero().flatten().tolist()
+    second = int((types != 0).sum())
+    is_pair = len(at) == 2 and at[1] == len(types) - 1 and 0 < at[0] < at[1] - 1
+    is_divided = is_pair and not bool(types[: at[0] + 1].any()) and bool((types[at[0] + 1 :] != 0).all())
+    return Segments(is_pair, len(types) - second, second, is_divided)
 
 
 def _same_start(rows: list[list[int]]) -> int:

@@ -59,6 +59,7 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
         problem_type=getattr(config, "problem_type", None),
         idle_freeze=idle_freeze(run.model),
         is_left_random=fresh is None and run.session.knows_origins and _is_left_random(model, config),
+        token_types=_token_types(model),
     )
 
 
@@ -199,6 +200,12 @@ def _positions(model: Any, config: Any) -> int | None:
             padding = module.padding_idx
             return int(module.num_embeddings - (padding + 1 if padding is not None else offset))
     return None
+
+
+def _token_types(model: Any) -> int | None:
+    """The types of tokens that a model has an embedding for; None without one."""
+    tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
+    return next((_whole(getattr(table, "num_embeddings", None)) for table in tables), None)
 
 
 def _is_rotary(config: Any) -> bool:

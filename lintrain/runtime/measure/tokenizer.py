@@ -10,11 +10,13 @@ import inspect
 from typing import Any
 
 from lintrain.evidence.run import TokenizerEvidence
+from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, callers_frame, frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.measure.encodings import Encodings
 from lintrain.runtime.measure.model import base_model
 
 ENCODERS = ("__call__", "encode", "batch_encode_plus", "apply_chat_template")
@@ -22,7 +24,8 @@ MOST = 8
 
 
 def install(session: ProbeSession, hooks: AfterImport) -> None:
-    """Remember the tokenizers that the script, or a library for it, encodes texts with."""
+    """Remember the tokenizers that the script, or a library for it, encodes texts with, and some of the texts."""
+    session.origins.texts = Encodings()
     for name in ENCODERS:
         hooks.add("transformers.tokenization_utils_base", functools.partial(_watch, session, name))
 
@@ -40,9 +43,20 @@ def _watch(session: ProbeSession, name: str, module: Any) -> None:
             session.tokenizers[id(self)] = self
         if not is_own and (location := frame_location(users_frame())) is not None:
             session.origins.encodings[id(self), location] += 1
+            if name == "__call__":
+                _keep_texts(session, self, location, args, kwargs)
         return encode(self, *args, **kwargs)
 
     setattr(module.PreTrainedTokenizerBase, name, watched)
+
+
+def _keep_texts(
+    session: ProbeSession, tokenizer: Any, location: Location, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    try:
+        session.origins.texts.add(tokenizer, location, args, kwargs)
+    except Exception:  # noqa: BLE001 - the call itself raises it once more, as the script's own error
+        return
 
 
 def find_tokenizer(run: MeasuredRun) -> Any | None:

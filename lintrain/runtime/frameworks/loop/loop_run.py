@@ -34,6 +34,7 @@ from lintrain.runtime.frameworks.loop.model import (
     used_entries,
 )
 from lintrain.runtime.frameworks.loop.overfit import FirstBatch
+from lintrain.runtime.measure.encodings import measure_encodings
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights, terms_of
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, rows_in_pairs, standard_loss
 from lintrain.runtime.measure.model import measure_model
@@ -123,6 +124,7 @@ class LoopRun(LoaderRun):
         self.measured(conflicts=of_training(self.session, rows))
 
     def _describe_batch(self) -> None:
+        measure_encodings(self)
         self.batch_evidence = []
         record_batches(self, "train_dataset", self.batches)
 

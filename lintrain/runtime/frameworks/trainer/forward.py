@@ -21,6 +21,7 @@ from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.calls import Call
+from lintrain.runtime.measure.encodings import measure_encodings
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite, tokens_of
 from lintrain.runtime.measure.model import base_model, is_fresh
@@ -229,6 +230,7 @@ def collate_batches(run: TrainerRun) -> None:
             run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     if not run.batches:
         raise ValueError("the training loader yields no batch")
+    measure_encodings(run)
     record_batches(run, "train_dataset", run.batches)
 
 

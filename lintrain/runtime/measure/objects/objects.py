@@ -62,6 +62,7 @@ class Origins:
     def __init__(self) -> None:
         self._locations: dict[int, tuple[weakref.ref[Any], Location]] = {}
         self.encodings: Counter[tuple[int, Location]] = Counter()
+        self.texts: Any = None  # some of those that were encoded: `measure.encodings`
         self.silent: Location | None = None
         self.adapter: Location | None = None
 
@@ -69,6 +70,8 @@ class Origins:
         """The script runs again: nothing is known of its objects yet."""
         self._locations.clear()
         self.encodings.clear()
+        if self.texts is not None:
+            self.texts.calls.clear()
         self.silent = None
 
     def note(self, made: Any) -> None:
