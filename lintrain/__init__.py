@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lintrain.api.probing import probe as probe
     from lintrain.api.report import MistakesError as MistakesError
     from lintrain.api.report import Report as Report
+    from lintrain.callbacks.own_loop import watch as watch
     from lintrain.runtime.in_process.training_run import training_run as training_run
 
 _MODULES = {
@@ -20,6 +21,7 @@ _MODULES = {
     "MistakesError": "lintrain.api.report",
     "Report": "lintrain.api.report",
     "training_run": "lintrain.runtime.in_process.training_run",
+    "watch": "lintrain.callbacks.own_loop",
 }
 
 

@@ -1,0 +1,314 @@
+"""Signs of a mistake in the course of a whole run: each with its figures, and none where a sound run looks the same.
+
+A sign that schedules, restarts, noise, several players or moving targets can bring about is left out. The thresholds
+were chosen on half of the runs of `benchmarks/watch.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from statistics import mean, pstdev
+
+from lintrain.callbacks.history import BLOCK, HeadHistory, History
+from lintrain.doctor.curves import judge_curves
+from lintrain.doctor.judgement import Judgement, short
+from lintrain.doctor.record import Curve, Point, RunRecord
+from lintrain.model.level import Level
+
+LONG = 200
+"""Losses over which something must last."""
+
+LEARNING = 500
+"""Losses before it is asked whether anything was learned."""
+
+ROWS = 400
+"""Rows that predictions are judged by."""
+
+FROZEN = 200
+"""Losses over which no weight moved."""
+
+LONG_UNMOVED = 5
+"""Comparisons without a change, when steps were rare before."""
+
+
+def signs(history: History, *, is_alone: bool, is_thorough: bool) -> Iterator[Judgement]:
+    """Every sign there is now.
+
+    `is_alone` is whether one optimizer trains, so that no other player moves the loss; `is_thorough` asks for what
+    takes longer too: predictions and evaluations.
+    """
+    if history.bad:
+        yield from _non_finite(history)
+        return
+    judges = (*ALWAYS, *(ALONE if is_alone else ()))
+    for judge in judges:
+        if is_thorough or judge not in THOROUGH:
+            yield from judge(history)
+
+
+def _non_finite(history: History) -> Iterator[Judgement]:
+    before = history.recent[-1][1] if history.recent else math.nan
+    norm = history.norms.last
+    yield Judgement(
+        "non-finite",
+        Level.ERROR,
+        f"the loss is not finite at step {history.bad_since:,}"
+        + (f"; it was {short(before)} before" if history.recent else "")
+        + ("" if math.isnan(norm) else f", the gradient norm last read {short(norm)}"),
+        "No step after it trains anything: once weights are NaN, every later loss is NaN too.",
+        "look at the batch; lower the learning rate, clip gradients, or use bf16",
+        page="nan-loss",
+    )
+
+
+def _bad_norms(history: History) -> Iterator[Judgement]:
+    norms = history.norms
+    if norms.bad >= 3:
+        yield Judgement(
+            "non-finite",
+            Level.ERROR,
+            f"the gradient norm has not been finite since step {norms.bad_since:,}",
+            "Steps with such gradients make every weight NaN, or are skipped by a gradient scaler.",
+            "look at the batch; lower the learning rate, or use bf16",
+            page="nan-loss",
+        )
+
+
+def _rate_gone(history: History) -> Iterator[Judgement]:
+    rates = history.rates
+    if rates.vanished >= max(100, 0.05 * rates.count):
+        whole = rates.peak == 0
+        yield Judgement(
+            "rate-zero",
+            Level.ERROR,
+            f"the learning rate has been {short(rates.last)} since step {rates.vanished_since:,}, and training goes on"
+            + ("" if whole else f"; its peak was {short(rates.peak)}"),
+            "No step since then moves a weight.",
+            "compare the steps of the schedule with those of the run"
+            + (" (`scheduler.step()` once per optimizer step or per epoch)" if not whole else ""),
+            page="low-learning-rate" if whole else "schedule-unit-mismatch",
+        )
+
+
+def _unmoved(history: History) -> Iterator[Judgement]:
+    if history.unmoved < LONG_UNMOVED or history.rates.vanished or _is_solved(history):
+        return
+    yield Judgement(
+        "unchanged-weights",
+        Level.ERROR,
+        f"no weight has changed since step {history.unmoved_since:,}, and losses are still computed",
+        "The optimizer does not step, its gradients are 0, or it holds other weights than the loss comes from.",
+        "see that `optimizer.step()` runs, that a gradient scaler does not skip each step, and that the optimizer was"
+        " made from these weights",
+        page="unchanged-parameters",
+    )
+
+
+def _is_solved(history: History) -> bool:
+    """Whether nothing is left to learn: a loss of exactly 0, or gradients that have died away."""
+    norms = history.norms
+    is_flat = norms.count > 0 and 0 < norms.last <= 1e-5 * norms.largest
+    return is_flat or not any(history.last(BLOCK))
+
+
+def _no_gradient(history: History) -> Iterator[Judgement]:
+    norms = history.norms
+    if norms.zeros >= 5 and any(history.last(BLOCK)):
+        yield Judgement(
+            "no-gradient",
+            Level.ERROR,
+            f"all gradients have been 0 since step {norms.zero_since:,}",
+            "Nothing is trained: weight decay alone moves the weights.",
+            "look for dead activations, `detach()`, gradients that are cleared before the step, or labels that are all"
+            " ignored",
+            page="vanishing-gradients",
+        )
+
+
+def _nothing_scored(history: History) -> Iterator[Judgement]:
+    for head in history.heads.values():
+        if head.is_scored and head.unscored >= 5:
+            yield Judgement(
+                "nothing-scored",
+                Level.WARNING,
+                f"no target has counted in the loss since step {head.unscored_since:,}: all are ignored",
+                "Batches without a target train nothing.",
+                "look at the labels of these batches, and at where the data ends",
+                page="fully-masked-labels",
+            )
+
+
+def _jumps(history: History) -> Iterator[Judgement]:
+    for what, spike in (("loss", history.spike), ("gradient norm", history.norm_spike)):
+        if spike is not None:
+            step, value, largest = spike
+            yield Judgement(
+                "spike",
+                Level.WARNING,
+                f"the {what} jumps to {short(value)} at step {step:,}; the largest before was {short(largest)}",
+                "A jump comes from a few rows that are unlike the others (broken texts, wrong labels, a scale), or from"
+                " a rate that is near its limit.",
+                "look at the rows of the batch; clip gradients",
+                page="exploding-gradients",
+            )
+            return
+
+
+def _runaway(history: History) -> Iterator[Judgement]:
+    """A loss that grows beyond any scale of its beginning."""
+    if history.is_negative or len(history.blocks) < 6 or _targets_move(history):
+        return
+    last = history.blocks[-3:]
+    if min(last) > 100 * history.start > 0 and last[-1] > last[0]:
+        yield _diverged(history, last[-1], f"{short(last[-1] / history.start)} times its start")
+
+
+def _rises(history: History) -> Iterator[Judgement]:
+    """A loss that had fallen well below its start and is above it, or back there for long."""
+    if history.is_negative or len(history.blocks) < 5 or _targets_move(history):
+        return
+    start, (_, best) = history.start, history.best
+    if not best <= 0.5 * start:
+        return
+    lowest = sorted(history.last(BLOCK))[BLOCK // 4]
+    later = history.blocks[-LONG // BLOCK :]
+    if lowest > 1.3 * start:
+        yield _diverged(history, lowest, "which is above its start")
+    elif len(history.blocks) > 12 and min(later) >= 0.9 * start and later[-1] >= 0.97 * later[0]:
+        yield _diverged(history, later[-1], "which is where it began")
+
+
+def _diverged(history: History, now: float, what: str) -> Judgement:
+    step, best = history.best
+    return Judgement(
+        "diverged",
+        Level.WARNING,
+        f"the loss has risen to {short(now)}, {what} ({short(history.start)}); the lowest was {short(best)} around"
+        f" step {step:,}",
+        "Steps that are too large, or rows and labels that are not those of before, undo what was learned.",
+        "compare the batches before and after; lower the learning rate, warm it up, or clip gradients",
+        page="high-learning-rate",
+    )
+
+
+def _targets_move(history: History) -> bool:
+    """Whether a loss of numbers grows because its targets do, as those of a value function: no worse than their
+    mean.
+    """
+    heads = [head for head in history.heads.values() if head.classes == 0 and head.samples]
+    return any(_error_share(head) < 3 for head in heads)
+
+
+def _error_share(head: HeadHistory) -> float:
+    """The squared error of the last samples as a multiple of their targets' variance."""
+    last = list(head.samples)[-10:]
+    targets = [value for sample in last for value in sample.targets]
+    losses = [value for sample in last for value in sample.losses]
+    spread = pstdev(targets) ** 2 if len(targets) > 1 else 0.0
+    return mean(losses) / spread if spread else math.inf
+
+
+def _not_learned(history: History) -> Iterator[Judgement]:
+    """Class predictions that are no better than one answer for every row, after a long time."""
+    if history.count < LEARNING or history.rates.is_rising:
+        return
+    for head in history.heads.values():
+        if head.classes == 0:
+            yield from _one_number(head)
+            continue
+        targets = head.shares("targets")
+        rows = sum(targets.values())
+        if rows < ROWS or len(targets) > rows / 20 or len(head.samples) < 40:
+            continue
+        constant = -sum(count / rows * math.log(count / rows) for count in targets.values())
+        losses = head.rows("losses")
+        half = len(losses) // 2
+        if constant > 0.1 and min(mean(losses[:half]), mean(losses[half:])) >= 0.995 * constant:
+            yield Judgement(
+                "no-progress",
+                Level.WARNING,
+                f"after {history.count:,} batches the loss is no better than that of one answer for every row:"
+                f" {short(mean(losses))}, and {short(constant)} for the shares of the {len(targets)} classes",
+                "The model has learned nothing that tells the classes apart.",
+                "see whether one batch can be learned (`lintrain probe --also overfit`), then the rate, labels and"
+                " inputs",
+                page="cannot-overfit-batch",
+            )
+
+
+def _one_number(head: HeadHistory) -> Iterator[Judgement]:
+    outputs, targets = head.rows("predictions"), head.rows("targets")
+    if len(outputs) < ROWS or len(head.samples) < 40:
+        return
+    if pstdev(outputs) <= 0.02 * pstdev(targets):
+        yield Judgement(
+            "collapsed",
+            Level.WARNING,
+            f"every row is answered with about {short(mean(outputs))}; the targets go from {short(min(targets))} to"
+            f" {short(max(targets))}",
+            "Outputs that do not depend on the rows come from dead activations, a rate that is too high, or inputs"
+            " that are all alike.",
+            "look at the activations of one batch with `lintrain probe`; scale inputs and targets; lower the rate",
+            page="constant-output",
+        )
+
+
+def _one_class(history: History) -> Iterator[Judgement]:
+    """Predictions that became one class for every row."""
+    for head in history.heads.values():
+        if head.classes == 0 or len(head.samples) < 40:
+            continue
+        predicted, targets = head.shares("predictions"), head.shares("targets")
+        rows = sum(targets.values())
+        head.was_varied |= max(predicted.values()) < 0.8 * rows
+        if head.was_varied and rows >= ROWS and len(predicted) == 1 and max(targets.values()) < 0.7 * rows:
+            yield Judgement(
+                "collapsed",
+                Level.WARNING,
+                f"every row has been predicted as class {next(iter(predicted)):.0f} since step"
+                f" {head.samples[0].step:,} or before; {len(targets)} classes are among the targets",
+                "A model that told classes apart and no longer does was overrun by a step that was too large.",
+                "go back to an earlier checkpoint; lower the learning rate, or clip gradients",
+                page="constant-output",
+            )
+
+
+def _drift(history: History) -> Iterator[Judgement]:
+    if len(history.evaluations) < 4:
+        return
+    steps = zip(history.block_steps, history.blocks, strict=True)
+    loss = Curve("loss", tuple(Point(step, value) for step, value in steps))
+    run = RunRecord("", "", (loss, Curve("eval_loss", tuple(history.evaluations))))
+    for each in judge_curves(run):
+        if each.name == "overfitting":
+            yield Judgement(each.name, Level.NOTE, each.message, each.why, each.help)
+
+
+ALWAYS: tuple[Callable[[History], Iterator[Judgement]], ...] = (
+    _bad_norms,
+    _rate_gone,
+    _unmoved,
+    _no_gradient,
+    _nothing_scored,
+    _jumps,
+    _runaway,
+    _drift,
+)
+ALONE: tuple[Callable[[History], Iterator[Judgement]], ...] = (_rises, _not_learned, _one_class)
+THOROUGH = frozenset({_drift, _not_learned, _one_class})
+KINDS = frozenset(
+    {
+        "non-finite",
+        "rate-zero",
+        "unchanged-weights",
+        "no-gradient",
+        "nothing-scored",
+        "spike",
+        "diverged",
+        "no-progress",
+        "collapsed",
+        "overfitting",
+    }
+)
+"""What can be reported, for `select` and `ignore`."""

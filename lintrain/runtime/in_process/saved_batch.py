@@ -1,0 +1,145 @@
+"""A batch kept in a file: tensors, numbers and texts alone, so that it is read without running anything.
+
+The numbers of its rows in their data set, where the loader's sampler gives them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.startup.lazy_dataclass import dataclass
+
+FORMAT = "lintrain batch 1"
+MOST_BYTES = 64 * 2**20
+"""Larger batches are not written."""
+
+SET_BY_LIBRARIES = frozenset({"num_items_in_batch"})
+"""Arguments of a model that belong to no row."""
+
+ROW_NAMES = ("index", "indices", "idx", "row", "rows")
+"""Entries of a batch that number its rows."""
+
+
+class NotABatchError(ValueError):
+    """A file that holds no batch; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedBatch:
+    """A batch, the numbers of its rows in the data set if they are known, and the step and loss it was kept for."""
+
+    batch: Any
+    rows: tuple[int, ...] | None = None
+    step: int | None = None
+    loss: float | None = None
+
+
+def bytes_of_batch(batch: Any) -> int:
+    """The size of a batch's tensors."""
+    if is_mapping(batch):
+        return sum(bytes_of_batch(each) for each in batch.values())
+    if is_row(batch):
+        return sum(bytes_of_batch(each) for each in batch)
+    return int(batch.nbytes) if hasattr(batch, "nbytes") and hasattr(batch, "detach") else 0
+
+
+def rows_in(batch: Any) -> tuple[int, ...] | None:
+    """The row numbers that a batch itself holds; None if it holds none."""
+    for name in ROW_NAMES if is_mapping(batch) else ():
+        found: Any = batch.get(name)
+        if getattr(found, "ndim", 0) == 1 and not found.is_floating_point():
+            return tuple(int(each) for each in found.tolist())
+    return None
+
+
+def save_batch(path: str, saved: SavedBatch) -> str:
+    """Write a batch, or return why it was not written."""
+    if bytes_of_batch(saved.batch) > MOST_BYTES:
+        return f"it has more than {MOST_BYTES // 2**20} MiB"
+    content = {
+        "format": FORMAT,
+        "batch": _plain(saved.batch),
+        "rows": None if saved.rows is None else list(saved.rows),
+        "step": saved.step,
+        "loss": saved.loss,
+    }
+    try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        library("torch").save(content, path)
+    except (OSError, RuntimeError) as error:
+        return str(error)
+    return ""
+
+
+def _plain(value: Any) -> Any:
+    """Tensors on the CPU, numbers, texts, and dictionaries, lists and tuples of them; other objects are left out."""
+    if isinstance(value, library("torch").Tensor):
+        return value.detach().to("cpu").clone()  # a view would bring its whole storage
+    if is_mapping(value):
+        kept = {str(name): _plain(each) for name, each in value.items() if name not in SET_BY_LIBRARIES}
+        return {name: each for name, each in kept.items() if each is not None or value[name] is None}
+    if is_row(value):
+        return [_plain(each) for each in value] if isinstance(value, list) else tuple(map(_plain, value))
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def load_batch(path: str) -> SavedBatch:
+    """Read a batch; raises NotABatchError for any other file."""
+    try:
+        content: Any = library("torch").load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a file of any content: torch raises what its parts raise
+        raise NotABatchError(f"{path}: cannot be read as tensors: {type(error).__name__}") from error
+    if not is_mapping(content) or content.get("format") != FORMAT:
+        raise NotABatchError(f"{path}: not a batch that lintrain saved")
+    rows: Any = content["rows"]
+    return SavedBatch(content["batch"], None if rows is None else tuple(rows), content["step"], content["loss"])
+
+
+class RowNumbers:
+    """Notes which rows a loader's batch sampler names, without changing them; `batches` wait to be taken."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+        self.batches: deque[tuple[int, ...]] = deque(maxlen=1_024)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.batches.clear()
+        for numbers in self.sampler:
+            self.batches.append(_whole(numbers))
+            yield numbers
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sampler, name)
+
+    def take(self, size: int) -> tuple[int, ...] | None:
+        """The rows of the next batch, if there are so many of them."""
+        numbers = self.batches.popleft() if self.batches else ()
+        return numbers if numbers and len(numbers) == size else None
+
+
+def _whole(numbers: Iterable[Any]) -> tuple[int, ...]:
+    found = tuple(numbers)
+    return found if all(isinstance(each, int) for each in found) else ()
+
+
+def number_rows(loader: Any) -> RowNumbers | None:
+    """Note the rows of a loader that is not yet iterated; None where it has no batch sampler."""
+    sampler = getattr(loader, "batch_sampler", None)
+    if sampler is None or not hasattr(loader, "_index_sampler"):
+        return None
+    numbers = RowNumbers(sampler)
+    object.__setattr__(loader, "batch_sampler", numbers)  # the loader's own `__setattr__` forbids a new sampler
+    return numbers
+
+
+def stop_numbering(loader: Any, numbers: RowNumbers) -> None:
+    """Give the loader its own sampler back."""
+    if getattr(loader, "batch_sampler", None) is numbers:
+        object.__setattr__(loader, "batch_sampler", numbers.sampler)
