@@ -50,6 +50,35 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
         ("python3.11 -m a.train --lr 1", None, "a.train", ("--lr", "1")),
         ("python -m torch.distributed.run --nproc_per_node 2 train.py", "train.py", None, ()),
         ("python -m accelerate.commands.launch --cpu train.py", "train.py", None, ()),
+        ("python -m torch.distributed.launch --nproc_per_node 2 train.py", "train.py", None, ("--local-rank=0",)),
+        ("python -m torch.distributed.launch --use_env --nproc_per_node 2 train.py", "train.py", None, ()),
+        (
+            "deepspeed --include localhost:0,1 -H hosts train.py --lr 1",
+            "train.py",
+            None,
+            ("--local_rank=0", "--lr", "1"),
+        ),
+        ("deepspeed --no_local_rank --module a.train --deepspeed ds.json", None, "a.train", ("--deepspeed", "ds.json")),
+        ("trl sft --config x.yaml --lr 1", None, "trl.scripts.sft", ("--config", "x.yaml", "--lr", "1")),
+        ("llamafactory-cli train x.yaml lr=1", None, "llamafactory.cli", ("train", "x.yaml", "lr=1")),
+        ("axolotl train x.yaml --lr 1", None, "axolotl.cli.train", ("x.yaml", "--lr", "1")),
+        ("uv run --with peft -p 3.12 train.py --lr 1", "train.py", None, ("--lr", "1")),
+        ("uv run -m a.train --lr 1", None, "a.train", ("--lr", "1")),
+        ("poetry run accelerate launch --num_processes 2 train.py x", "train.py", None, ("x",)),
+        ("pdm run -p . python -u train.py", "train.py", None, ()),
+        ("pipenv run python -m a.train", None, "a.train", ()),
+        ("conda run -n torch --no-capture-output python train.py", "train.py", None, ()),
+        ("srun -N 2 --ntasks-per-node=8 -c4 --unbuffered python train.py --lr 1", "train.py", None, ("--lr", "1")),
+        ("srun --label torchrun --nproc-per-node 8 train.py", "train.py", None, ()),
+        ("mpirun -np 4 --allow-run-as-root --mca btl tcp -x PATH python train.py", "train.py", None, ()),
+        ("env -u HOME A=b CUDA_VISIBLE_DEVICES=0 python train.py", "train.py", None, ()),
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc-per-node 2 train.py", "train.py", None, ()),
+        (
+            "nohup time -f %e nice -n 5 timeout -k 3 60 python train.py model=x +seed=1",
+            "train.py",
+            None,
+            ("model=x", "+seed=1"),
+        ),
     ],
 )
 def test_a_launch_is_read_to_what_it_starts(
@@ -62,6 +91,68 @@ def test_a_launch_is_read_to_what_it_starts(
 
 def test_a_script_is_no_launcher() -> None:
     assert read_launch(["train.py", "torchrun"]) is None
+    assert read_launch(["torch/train.py"]) is None
+
+
+def test_variables_in_front_of_a_command_are_read_from_the_outside_in() -> None:
+    launched = read_launch(["A=1", "B=x=y", "env", "A=2", "FORCE_TORCHRUN=1", "torchrun", "train.py"])
+    assert launched is not None
+    assert launched.variables == {"A": "2", "B": "x=y"}
+    assert launched.environment["RANK"] == "0"
+
+
+def test_a_process_of_another_launcher_is_asked_for_its_own_rank() -> None:
+    slurm, mpi = read_launch(["srun", "python", "train.py"]), read_launch(["mpiexec", "-n", "2", "python", "train.py"])
+    assert slurm is not None
+    assert mpi is not None
+    assert (slurm.environment["SLURM_PROCID"], slurm.environment["RANK"]) == ("0", "0")
+    assert (mpi.environment["OMPI_COMM_WORLD_SIZE"], "SLURM_PROCID" in mpi.environment) == ("1", False)
+
+
+def test_the_configuration_of_accelerate_gives_the_precision(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("distributed_type: MULTI_GPU\nmixed_precision: 'bf16'\n")
+    launched = read_launch(["accelerate", "launch", "--config_file", str(tmp_path / "a.yaml"), "train.py"])
+    assert launched is not None
+    assert launched.environment == {"ACCELERATE_MIXED_PRECISION": "bf16"}
+
+
+def test_a_tool_is_checked_by_its_configuration() -> None:
+    for words in ("trl dpo --config a/x.yml", "axolotl train a/x.yml", "llamafactory-cli train a/x.yml"):
+        launched = read_launch(words.split())
+        assert launched is not None
+        assert launched.configuration == "a/x.yml"
+
+
+def test_the_environment_of_a_tool_is_used_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = read_launch(["conda", "run", "-n", "x", "python", "train.py"])
+    assert there is not None
+    assert there.shortcuts == ("the environment of `conda run` is not asked for; `--python` names its Python",)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").touch()
+    for words in ("uv run train.py", f"{tmp_path}/.venv/bin/python train.py"):
+        launched = read_launch(words.split())
+        assert launched is not None
+        assert launched.python is not None
+        assert Path(launched.python).name == "python"
+        assert launched.shortcuts == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("frob run train.py", r"frob: neither a file nor a launcher .*torchrun, .*srun.*; name the script: `lintrain"),
+        ("uv run frob", "frob: neither a file nor a launcher"),
+        ("bash train.sh", "bash: lintrain reads no shell scripts; give the command in it"),
+        ("uv run", "`uv run`: no command follows"),
+        ("A=1", "`A=…`: no command follows"),
+        ("trl vllm-serve", "`trl vllm-serve` trains nothing; its commands that do are"),
+        ("axolotl fetch examples", "`axolotl fetch` trains nothing; `axolotl train x.yaml` does"),
+    ],
+)
+def test_a_command_that_cannot_be_read_says_what_can(words: str, said: str) -> None:
+    with pytest.raises(LaunchError, match=said):
+        read_launch(words.split())
 
 
 def test_a_launch_of_nothing_is_refused() -> None:
@@ -204,3 +295,46 @@ def test_of_processes_that_the_script_spawns_rank_0_is_measured_and_the_error_of
     if status == "failed":
         failure = next(each["failure"] for each in probed.run["stages"] if each["name"] == stage)
         assert failure["message"] == "no rows for rank 1"
+
+
+def test_an_option_in_front_of_the_two_dashes_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    after = command(tmp_path, "probe", "--offline", "train.py", "--lr", "1e-4")
+    assert (after.code, "`lintrain probe --offline train.py -- --lr 1e-4`" in after.err) == (2, True)
+    before = command(tmp_path, "probe", "torchrun", "--nproc-per-node", "2", "train.py")
+    assert (before.code, "`lintrain probe -- torchrun --nproc-per-node 2 train.py`" in before.err) == (2, True)
+    ours = command(tmp_path, "probe", "--overfitt", "3", "train.py")
+    assert (ours.code, "Did you mean '--overfit'?" in ours.err) == (2, True)
+
+
+def test_a_multirun_of_hydra_is_refused_and_its_overrides_are_not(tmp_path: Path) -> None:
+    script = (
+        "import sys, torch\ntry:\n    import hydra\nexcept ImportError: pass\nassert sys.argv[1:] == ['+lr=1', 'x=2']\n"
+    )
+    (tmp_path / "train.py").write_text(script + STEPS)
+    for words in (("--", "lr=1,2", "-m"), ("-m", "lr=1,2")):
+        refused = command(tmp_path, "probe", "train.py", *words)
+        assert (refused.code, "probe one of them: `lintrain probe train.py -- lr=1`" in refused.err) == (2, True)
+    assert command(tmp_path, "probe", "--json", "train.py", "--", "+lr=1", "x=2").code == 0
+
+
+def test_variables_in_front_of_a_command_reach_the_script_and_no_gpu_does(tmp_path: Path) -> None:
+    asks = "import os, torch\nassert (os.environ['A'], os.environ['CUDA_VISIBLE_DEVICES']) == ('1', '')\n"
+    (tmp_path / "train.py").write_text(asks + "assert os.environ['SLURM_PROCID'] == '0'\n" + STEPS)
+    words = ("A=1", "CUDA_VISIBLE_DEVICES=0", "srun", "-n", "2", "python", "train.py")
+    assert command(tmp_path, "probe", "--json", "--", *words).code == 0
+
+
+@pytest.mark.parametrize(
+    ("parses", "given"),
+    [
+        ("p.add_argument('--data', required=True)", "-- --data …`"),
+        ("p.add_argument('folder')", "-- FOLDER`"),
+    ],
+)
+def test_arguments_that_a_script_misses_are_named(parses: str, given: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"import argparse\np = argparse.ArgumentParser()\n{parses}\np.parse_args()\n")
+    probed = command(tmp_path, "probe", "-q", "train.py")
+    said = " ".join(probed.out.split())
+    assert (probed.code, "refuses its arguments: the following arguments are required" in said) == (3, True)
+    assert f"give them after `--`: `lintrain probe train.py {given}" in said

@@ -53,6 +53,7 @@ from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.repairs import Repairs, text_with
 from lintrain.verdicts.static_findings import StaticFindings, start_check
 
+MULTIRUN = "a multirun of Hydra starts several runs; probe one of them"
 OUTPUT_IS_USEFUL = ("exited", "killed", "no-training", "by-hand", "time", "memory", "probe-failed")
 
 
@@ -102,17 +103,24 @@ def probe(options: ProbeOptions) -> int:
         check_writable(file)
     check_new_folder(options.export_repro)
     started = _started(options)
-    if started.script is not None:
-        _check_script(Path(started.script))
+    for named in (started.script, started.configuration):
+        if named is not None:
+            _check_script(Path(named))
+    # Before any module of ours asks for them: what is written in front of a command counts for all of it.
+    os.environ.update(started.variables)
     try:
-        python = choose_interpreter(options.python, Path(started.script or "."))
+        python = choose_interpreter(options.python or started.python, Path(started.script or "."))
     except NoInterpreterError as error:
         say(f"lintrain: could not judge: {error}")
         return NOT_JUDGED
-    configuration = started.script if started.script and started.script.endswith(CONFIGURED) else None
-    entry = _entry(_of_configuration(configuration, python) if configuration else started, python)
+    if started.script and started.script.endswith(CONFIGURED):
+        started = _of_configuration(started.script, python)
+    entry = _entry(started, python)
+    _check_arguments(entry)
     with as_command_errors():
-        checked = start_check(configuration or str(entry.script), options.select, options.ignore, options.config)
+        checked = start_check(
+            started.configuration or str(entry.script), options.select, options.ignore, options.config
+        )
     repairs = Repairs(str(entry.script), checked)
     with kept_failure(is_wanted=options.export_repro is not None) as kept:
         try:
@@ -151,6 +159,10 @@ def _report(options: ProbeOptions, name: str, record: Record, static: StaticFind
 def _started(options: ProbeOptions) -> Launched:
     """The script and its launcher on the command line; raises CommandError."""
     command = [*([options.script] if options.script is not None else []), *options.arguments]
+    if options.module is not None and "=" in options.module:
+        script = options.script or "train.py"
+        one = options.module.partition(",")[0]
+        raise CommandError(f"`-m {options.module}`: {MULTIRUN}: `lintrain probe {script} -- {one}`")
     if options.module is not None:
         return Launched(None, options.module, tuple(command))
     if not command:
@@ -178,7 +190,7 @@ def _of_configuration(path: str, python: str) -> Launched:
             f"{path}: {kind.title}, which `{command}` starts; {kind.package} is not installed for {python}: "
             f"`pip install {kind.package}`, then probe it again"
         ) from error
-    return Launched(None, kind.module[0], (*kind.module[1:], path))
+    return Launched(None, kind.module[0], (*kind.module[1:], path), configuration=path)
 
 
 def _how_to_start(kind: Kind, path: str) -> str:
@@ -192,8 +204,22 @@ def _entry(started: Launched, python: str) -> Entry:
     try:
         script = Path(started.script) if started.script else file_of_module(python, started.module or "")
     except NoEntryError as error:
+        if started.package:
+            raise CommandError(
+                f"{started.package} is not installed for {python}: `pip install {started.package}`, then probe it again"
+            ) from error
         raise CommandError(str(error)) from error
     return Entry(script, started.arguments, started.module, started.environment, started.shortcuts)
+
+
+def _check_arguments(entry: Entry) -> None:
+    """Raise CommandError for a sweep of Hydra, which starts a script several times."""
+    if not {"-m", "--multirun"}.intersection(entry.arguments) or entry.script.suffix != ".py":
+        return
+    if b"hydra" in load_bytes(str(entry.script)):
+        rest = [word for word in entry.arguments if word not in ("-m", "--multirun")]
+        one = " ".join(["lintrain probe", str(entry.script), "--", *(word.partition(",")[0] for word in rest)])
+        raise CommandError(f"{MULTIRUN}: `{one}`")
 
 
 def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, repairs: Repairs) -> Record:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from lintrain.cli._output import CommandError
+from lintrain.runtime.parent.launchers import KNOWN
 from lintrain.runtime.parent.pass_request import EXTRAS
 from lintrain.settings.settings import FORMATS
 
@@ -20,10 +23,41 @@ Exit codes:
   3    could not judge: no training call was reached, or a limit was hit
   130  interrupted; the script and all its processes were ended"""
 
+STARTS = (".py", ".ipynb", ".yaml", ".yml")
+
+
+class ProbeCommand(click.Command):
+    """The command, which explains where the options of a script go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; raises CommandError for one that is probably the script's or its launcher's."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            index = next((at for at, word in enumerate(given) if not word.startswith("-") and _starts(word)), None)
+            at = next((at for at, word in enumerate(given) if word.startswith(error.option_name)), 0)
+            if index is None or at < index:
+                raise
+            # After a script; in front of a launcher, whose own options lintrain must not read either.
+            cut = index + 1 if given[index].endswith(STARTS) else index
+            words = shlex.join(["lintrain", "probe", *given[:cut], "--", *given[cut:]])
+            raise CommandError(
+                f"`{error.option_name}` is no option of lintrain; those of the script follow `--`: `{words}`"
+            ) from error
+
+
+def _starts(word: str) -> bool:
+    """Whether a word is a script or a launcher."""
+    return word.endswith(STARTS) or any(word == name.partition(" ")[0] for name in KNOWN)
+
+
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 
-@click.command(short_help="Run a script up to its training call.", epilog=f"{MEASUREMENTS}\n\n{EXIT_CODES}")
+@click.command(
+    cls=ProbeCommand, short_help="Run a script up to its training call.", epilog=f"{MEASUREMENTS}\n\n{EXIT_CODES}"
+)
 @click.argument("script", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")

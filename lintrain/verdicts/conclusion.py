@@ -11,10 +11,16 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
 from lintrain.runtime.parent.record import Record
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.verdicts.endings.explaining import Explanation, explain
 from lintrain.verdicts.judging import RULE_FAILED, Judged
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
+REFUSAL = lazy_pattern(
+    r"\b[Ee]rror: (?P<message>(?:the following arguments are required: |[Mm]issing (?:option|argument|parameter) )"
+    r"(?P<missing>.+)|(?:unrecognized arguments|argument |[Nn]o such option|[Ii]nvalid value for).*)"
+)
+ARGUMENT = lazy_pattern(r"(?:--?)?\w[\w-]*(?=[\s,'\"/)]|\.?\Z)")
 Format = Callable[[Location], str]
 
 
@@ -116,6 +122,8 @@ def why_stopped(record: Record, shown_as: Format = plain_line) -> str:
             )
         case EndingKind.STOPPED:
             return f"the script fails after an optimizer step that is in no loop: {_first_line(ending.reason)}"
+        case EndingKind.NO_TRAINING | EndingKind.EXITED if refused := _refused_arguments(record):
+            return refused
         case EndingKind.NO_TRAINING:
             how = f" with {ending.reason}" if ending.reason else ""
             return f"the script ended{how} without training: no `Trainer`, no `fit`, no optimizer step"
@@ -131,6 +139,24 @@ def why_stopped(record: Record, shown_as: Format = plain_line) -> str:
             return f"lintrain itself failed: {ending.reason}"
         case _:
             return f"{ending.reason}{_during(record.runs)}"
+
+
+def _refused_arguments(record: Record) -> str:
+    """What a script says that parses its arguments and misses one, with the command that gives it; else empty.
+
+    argparse, click and typer write one line and exit with status 2.
+    """
+    if not record.ending.reason.endswith(f"status {USAGE}"):
+        return ""
+    shown = next((found for line in record.ending.output.splitlines() if (found := REFUSAL.search(line))), None)
+    if shown is None:
+        return ""
+    text = f"the script refuses its arguments: {shown['message'].strip().rstrip('.')}"
+    if not shown["missing"]:
+        return text
+    missing = ARGUMENT.findall(shown["missing"])
+    given = [*record.arguments, *(f"{name} …" if name.startswith("-") else name.upper() for name in missing)]
+    return f"{text}; give them after `--`: `{' '.join(['lintrain probe', record.script, '--', *given])}`"
 
 
 def _first_line(text: str) -> str:

@@ -119,6 +119,11 @@ def own_line(raised: Raised) -> Answer:
     return _is_own(raised) and written_values(raised)
 
 
+def reads_command_line(raised: Raised) -> Answer:
+    """The user's line reads `sys.argv`."""
+    return _is_own(raised) and re.search(r"\bargv\b", raised.failure.code) is not None
+
+
 def _is_own(raised: Raised) -> bool:
     return not re.match(LIBRARIES, raised.failure.raised_in)
 
