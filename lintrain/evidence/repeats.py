@@ -176,6 +176,33 @@ class RankSchedule:
 
 
 @dataclass(frozen=True, slots=True)
+class RankWait:
+    """A rank that waits for the others until the pass is ended: in which function, and where in the script.
+
+    `calls` are those that each rank has made of this function at this location, in the order of the ranks; none where
+    the calls of the function are not counted (a backward pass). `is_unmatched` if another rank has made fewer of them.
+    """
+
+    rank: int
+    function: str
+    location: Location | None
+    calls: tuple[int, ...] = ()
+
+    @property
+    def is_unmatched(self) -> bool:
+        """Whether another rank has not come to this call."""
+        return bool(self.calls) and min(self.calls) < self.calls[self.rank]
+
+
+@dataclass(frozen=True, slots=True)
+class RankPrint:
+    """A location of the script that prints in a training of several processes, and the ranks that do."""
+
+    location: Location
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RanksEvidence:
     """The first steps of a script that torch's own launcher started on two processes, rank by rank.
 
@@ -187,7 +214,9 @@ class RanksEvidence:
     for a stream; `same_dataset` says whether rows from all over it are the same, None where they cannot be read twice
     alike. `is_joined` says whether the processes had formed a group when they stepped; `keeps_apart` names what the
     script uses that lets weights differ for a while or for good (sharding, occasional averaging), else empty. `failure`
-    is the error that a rank ended with after its first step, else empty.
+    is the error that a rank ended with after its first step, else empty. `waits` are the ranks that wait for others
+    which are done or wait elsewhere. `losses` are those of each rank, step by step; `prints` what more than one of them
+    prints in the steps. `batch_norms` are the layers that normalize with the rows of one process alone.
     """
 
     processes: int
@@ -210,6 +239,10 @@ class RanksEvidence:
     is_joined: bool = False
     keeps_apart: str = ""
     failure: str = ""
+    waits: tuple[RankWait, ...] = ()
+    losses: tuple[tuple[float, ...], ...] = ()
+    prints: tuple[RankPrint, ...] = ()
+    batch_norms: int = 0
 
     def writes_at(self, location: Location) -> tuple[RankWrite, ...]:
         """The files that were written at a location of the script."""

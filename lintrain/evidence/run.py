@@ -41,8 +41,10 @@ from lintrain.evidence.memory import ThroughputEvidence as ThroughputEvidence
 from lintrain.evidence.repeats import CheckpointEvidence as CheckpointEvidence
 from lintrain.evidence.repeats import DeterminismEvidence as DeterminismEvidence
 from lintrain.evidence.repeats import RankGather as RankGather
+from lintrain.evidence.repeats import RankPrint as RankPrint
 from lintrain.evidence.repeats import RankSchedule as RankSchedule
 from lintrain.evidence.repeats import RanksEvidence as RanksEvidence
+from lintrain.evidence.repeats import RankWait as RankWait
 from lintrain.evidence.repeats import RankWrite as RankWrite
 from lintrain.evidence.responses import CacheEvidence as CacheEvidence
 from lintrain.evidence.responses import EvaluationEvidence as EvaluationEvidence

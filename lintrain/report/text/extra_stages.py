@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.evidence.memory import PROJECTION_ERROR
-from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence
+from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence, RankWait
 from lintrain.report.text.causes import likely_cause
 from lintrain.text import duration, rounded, show_number, show_size
 
@@ -122,8 +122,14 @@ def _ranks(evidence: Evidence) -> Iterator[Line]:
         "run",
         f"{ranks.processes} processes{'' if ranks.is_joined else ' without a process group'}, {ranks.steps} steps",
     )
+    for wait in ranks.waits:
+        at = f" at {wait.location.path}:{wait.location.line}" if wait.location else ""
+        yield f"rank {wait.rank}", f"waits in `{wait.function}`{at} for ever{_calls(wait)}"
+    if not ranks.steps:
+        return
     yield "weights", f"{len(ranks.different_weights)} of {ranks.weights} differ at the start"
     yield "gradients", f"{len(ranks.different_gradients)} of {ranks.gradients} differ after backward"
+    yield "losses", "; ".join(_losses_of(number, losses) for number, losses in enumerate(ranks.losses))
     if ranks.apart:
         yield "apart", f"{len(ranks.apart)} trained weights differ before step {ranks.steps}"
     if ranks.without_gradient:
@@ -140,6 +146,17 @@ def _ranks(evidence: Evidence) -> Iterator[Line]:
         yield "error", ranks.failure
         if cause := likely_cause(ranks.failure.partition(" ends with ")[2]):
             yield "likely", cause
+
+
+def _calls(wait: RankWait) -> str:
+    """How often each rank has called what one waits in, if they differ."""
+    if not wait.is_unmatched:
+        return ""
+    return ", called " + ", ".join(f"{calls} times by rank {number}" for number, calls in enumerate(wait.calls))
+
+
+def _losses_of(rank: int, losses: tuple[float, ...]) -> str:
+    return f"{', '.join(show_number(loss, '.4g') for loss in losses)} on rank {rank}"
 
 
 def _rows(ranks: RanksEvidence) -> Iterator[Line]:

@@ -21,7 +21,7 @@ from lintrain.runtime.parent.launcher import Bounds, Launch, package_folder
 from lintrain.runtime.parent.launchers import one_process
 from lintrain.runtime.parent.metadata import paths_of_downloads
 from lintrain.runtime.parent.pass_request import PassRequest, TimelineRequest, new_exchange
-from lintrain.runtime.parent.timeline import Timeline, UnmeasuredError
+from lintrain.runtime.parent.timeline import Timeline, UnmeasuredError, wait_in_vain
 from lintrain.source.magics import PYTHON_CELL_MAGICS, Cell, Notebook
 from lintrain.source.reading import UnreadableError, read_file
 from lintrain.source.source import Source
@@ -218,7 +218,8 @@ class ScriptStarts:
                 found[rank].add(event)
             # A rank that is done waits for the others, and torch's launcher waits for its ranks: the pass is ended
             # from here once all have reported.
-            if all(timeline.facts.get("done") for timeline in found) and launch.assembly.end is None:
+            is_over = all(timeline.facts.get("done") for timeline in found) or wait_in_vain(found)
+            if is_over and launch.assembly.end is None:
                 launch.assembly.end = {"kind": "measured", "reason": "", "files": ()}
 
         ending = launch.follow(bounds, listen)

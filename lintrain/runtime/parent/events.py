@@ -48,6 +48,8 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "timeline-step": {"step": dict},
     "rank-write": {"path": str, "location": (dict, type(None))},
     "rank-gather": {"gather": dict},
+    "rank-collective": {"function": str, "location": dict, "calls": int},
+    "rank-wait": {"function": str, "location": (dict, type(None))},
     "asks": {},
     "attempt": {},
     "call": {},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
@@ -66,12 +66,17 @@ class Gathered:
 
 @dataclass(slots=True)
 class Timeline:
-    """What one process sent: its steps in order, and single facts by name; `ending` is that of its pass."""
+    """What one process sent: its steps in order, and single facts by name; `ending` is that of its pass.
+
+    `collectives` are its calls by function and location in their order, `waits` the one in which it waits just now.
+    """
 
     steps: list[TimelineStep] = field(default_factory=list[TimelineStep])
     facts: TimelineFacts = field(default_factory=lambda: cast("TimelineFacts", {}))
     writes: list[tuple[str, Location | None]] = field(default_factory=list["tuple[str, Location | None]"])
     gathers: dict[tuple[int, Location], Gathered] = field(default_factory=dict["tuple[int, Location]", "Gathered"])
+    collectives: dict[tuple[str, Location], int] = field(default_factory=dict["tuple[str, Location]", int])
+    waits: tuple[str, Location | None] | None = None
     ending: Ending = field(default_factory=lambda: Ending(EndingKind.EXITED))
 
     def add(self, event: Event) -> None:
@@ -97,6 +102,12 @@ class Timeline:
 
                 gathered = TypeAdapter(Gathered).validate_python(event["gather"])
                 self.gathers[gathered.round, gathered.location] = gathered  # each event has the whole round so far
+            case "rank-collective":
+                self.collectives[str(event["function"]), Location(**event["location"])] = event["calls"]
+            case "rank-wait":
+                location = event["location"]
+                place = Location(**location) if location else None
+                self.waits = (event["function"], place) if event["function"] else None
             case _:
                 pass
 
@@ -123,3 +134,11 @@ def drawn_from(timeline: Timeline, generators: tuple[str, ...]) -> tuple[str, ..
     """Those of some random generators whose state moved in the steps: the others have no influence."""
     moved = differing(timeline.steps[0].generators, timeline.steps[-1].generators)
     return tuple(name for name in generators if name in moved)
+
+
+def wait_in_vain(timelines: Sequence[Timeline]) -> bool:
+    """Whether processes wait for one another forever: each waits or is done, and not all of them at one line."""
+    waits = [timeline.waits for timeline in timelines if not timeline.facts.get("done")]
+    if not waits or any(each is None for each in waits):
+        return False
+    return len(waits) < len(timelines) or len(set(waits)) > 1

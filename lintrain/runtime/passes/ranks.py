@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lintrain.evidence.fields import EvidenceFields
-from lintrain.evidence.run import RankGather, RankSchedule, RanksEvidence, RankWrite
+from lintrain.evidence.run import RankGather, RankSchedule, RanksEvidence, RankWait, RankWrite
 from lintrain.model.location import Location
 from lintrain.runtime.parent.entry import ScriptStarts
 from lintrain.runtime.parent.pass_request import TimelineRequest
-from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredError, differing
+from lintrain.runtime.parent.timeline import Timeline, TimelineStep, UnmeasuredError, differing, wait_in_vain
 
 PROCESSES, STEPS = 2, 2
 
@@ -19,6 +19,8 @@ def compare_ranks(starts: ScriptStarts) -> EvidenceFields:
     if starts.entry.is_notebook:
         raise UnmeasuredError("a notebook cannot be launched on several processes")
     ranks = starts.follow_ranks(starts.folder(), TimelineRequest("ranks", STEPS), PROCESSES)
+    if (waits := waits_of(ranks)) and not all(timeline.steps for timeline in ranks):
+        return {"ranks": without_steps(ranks, waits)}
     # The launcher kills the other ranks when one fails: the first error is the reason, all others follow from it.
     demand_of_all(ranks)
     for number, timeline in enumerate(ranks):
@@ -43,6 +45,26 @@ def _failure(ranks: Sequence[Timeline]) -> str:
         if failure := timeline.facts.get("failure", ""):
             return f"rank {number} of {len(ranks)} ends with {failure.splitlines()[0]}"
     return ""
+
+
+def waits_of(ranks: Sequence[Timeline]) -> tuple[RankWait, ...]:
+    """The ranks that wait in vain, the one that is behind the others first."""
+    if not wait_in_vain(ranks):
+        return ()
+    found: list[RankWait] = []
+    for number, timeline in enumerate(ranks):
+        if timeline.waits is not None and not timeline.facts.get("done"):
+            function, location = timeline.waits
+            counts = [each.collectives.get((function, location), 0) if location else 0 for each in ranks]
+            found.append(RankWait(number, function, location, tuple(counts) if any(counts) else ()))
+    # A rank that waits at an earlier line has not come to the later one: the others have passed its line by.
+    return tuple(sorted(found, key=lambda wait: (not wait.is_unmatched, wait.location is None, wait.location)))
+
+
+def without_steps(ranks: Sequence[Timeline], waits: tuple[RankWait, ...]) -> RanksEvidence:
+    """What is known of ranks that wait for one another before all of them have stepped."""
+    nothing: tuple[int | None, ...] = (None,) * len(ranks)
+    return RanksEvidence(len(ranks), 0, 0, (), 0, (), (), (0,) * len(ranks), None, nothing, nothing, None, waits=waits)
 
 
 def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
@@ -72,6 +94,8 @@ def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
         is_joined=facts.get("joined", 1) == len(ranks),
         keeps_apart=facts.get("keeps_apart", ""),
         failure=_failure(ranks) if len(pairs) < STEPS else "",
+        waits=waits_of(ranks),
+        losses=tuple(tuple(step.loss for step in timeline.steps) for timeline in ranks),
     )
 
 

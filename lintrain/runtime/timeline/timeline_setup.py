@@ -17,7 +17,7 @@ from lintrain.runtime.child.frames import callers_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.batches import is_asked_by_a_loop
-from lintrain.runtime.timeline import ranks, step_hooks
+from lintrain.runtime.timeline import collectives, ranks, step_hooks
 from lintrain.runtime.timeline.follower import Follower
 from lintrain.runtime.timeline.ranks import Gathers
 from lintrain.runtime.timeline.step_hooks import hook_torch
@@ -40,6 +40,7 @@ def install(session: ProbeSession, hooks: AfterImport, request: dict[str, Any]) 
     if follower.purpose == "ranks":
         ranks.install(follower, hooks)
         ranks.watch_replicas(follower, hooks)
+        collectives.install(follower, hooks)
         step_hooks.install(follower, hooks)
         shorten_loops(follower, hooks, steps=follower.wanted, gathers=ranks.install_gathers(follower, hooks))
     if follower.purpose == "save":
