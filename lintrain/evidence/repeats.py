@@ -215,8 +215,9 @@ class RanksEvidence:
     alike. `is_joined` says whether the processes had formed a group when they stepped; `keeps_apart` names what the
     script uses that lets weights differ for a while or for good (sharding, occasional averaging), else empty. `failure`
     is the error that a rank ended with after its first step, else empty. `waits` are the ranks that wait for others
-    which are done or wait elsewhere. `losses` are those of each rank, step by step; `prints` what more than one of them
-    prints in the steps. `batch_norms` are the layers that normalize with the rows of one process alone.
+    which are done or wait elsewhere, `collectives` where any rank has called one and gone on. `losses` are those of
+    each rank, step by step; `prints` what more than one of them prints in the steps. `batch_norms` are the layers that
+    normalize with the rows of one process alone.
     """
 
     processes: int
@@ -240,6 +241,7 @@ class RanksEvidence:
     keeps_apart: str = ""
     failure: str = ""
     waits: tuple[RankWait, ...] = ()
+    collectives: tuple[Location, ...] = ()
     losses: tuple[tuple[float, ...], ...] = ()
     prints: tuple[RankPrint, ...] = ()
     batch_norms: int = 0
@@ -247,6 +249,16 @@ class RanksEvidence:
     def writes_at(self, location: Location) -> tuple[RankWrite, ...]:
         """The files that were written at a location of the script."""
         return tuple(write for write in self.writes if write.location and _is_at(write.location, location))
+
+    def waits_at(self, location: Location) -> tuple[RankWait, ...]:
+        """The ranks that wait at a location of the script for others that have not come to it."""
+        return tuple(
+            wait for wait in self.waits if wait.is_unmatched and wait.location and _is_at(wait.location, location)
+        )
+
+    def calls_at(self, location: Location) -> bool:
+        """Whether any rank called a collective of all processes there, and went on."""
+        return any(_is_at(each, location) for each in self.collectives)
 
     def gather_at(self, location: Location) -> RankGather | None:
         """What was gathered at a location of the script, or None if no round of it was followed to its end."""

@@ -22,6 +22,7 @@ from lintrain.runtime.child import hub, label_rows, quick_datasets
 from lintrain.runtime.child.channel import EVENTS, Channel, take_key, take_named_key
 from lintrain.runtime.child.frames import FORWARD_TRACE, callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ROOT_PROCESS, ProbeSession
 from lintrain.runtime.frameworks.keras import keras_patches as keras
 from lintrain.runtime.frameworks.lightning import lightning_patches as lightning
@@ -263,6 +264,9 @@ def _patch_groups(session: ProbeSession, module: Any) -> None:
         return begin(backend, init_method, *args, **kwargs)
 
     module.init_process_group = init_process_group
+    # The package takes the names of this module after this, unless it was loaded before.
+    if (package := loaded("torch.distributed")) is not None and getattr(package, begin.__name__, None) is begin:
+        package.init_process_group = init_process_group
 
 
 SPAWNED_BY = "LINTRAIN_PROBE_SPAWNED_BY"

@@ -166,6 +166,7 @@ class ScriptStarts:
     listen: Listen
     echo: IO[bytes] | None = None
     offline: bool = False
+    allows_unused: bool = False
 
     def folder(self) -> Path:
         """A fresh folder for the files of a pass; a pass in the same one finds what the other wrote."""

@@ -105,9 +105,8 @@ class Timeline:
             case "rank-collective":
                 self.collectives[str(event["function"]), Location(**event["location"])] = event["calls"]
             case "rank-wait":
-                location = event["location"]
-                place = Location(**location) if location else None
-                self.waits = (event["function"], place) if event["function"] else None
+                location = Location(**event["location"]) if event["location"] else None
+                self.waits = (event["function"], location) if event["function"] else None
             case _:
                 pass
 

@@ -18,7 +18,8 @@ def compare_ranks(starts: ScriptStarts) -> EvidenceFields:
     """One pass, in which torch's launcher starts the script on two processes."""
     if starts.entry.is_notebook:
         raise UnmeasuredError("a notebook cannot be launched on several processes")
-    ranks = starts.follow_ranks(starts.folder(), TimelineRequest("ranks", STEPS), PROCESSES)
+    request = TimelineRequest("ranks", STEPS, allows_unused=starts.allows_unused)
+    ranks = starts.follow_ranks(starts.folder(), request, PROCESSES)
     if (waits := waits_of(ranks)) and not all(timeline.steps for timeline in ranks):
         return {"ranks": without_steps(ranks, waits)}
     # The launcher kills the other ranks when one fails: the first error is the reason, all others follow from it.
@@ -95,6 +96,7 @@ def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
         keeps_apart=facts.get("keeps_apart", ""),
         failure=_failure(ranks) if len(pairs) < STEPS else "",
         waits=waits_of(ranks),
+        collectives=tuple(dict.fromkeys(location for timeline in ranks for _, location in timeline.collectives)),
         losses=tuple(tuple(step.loss for step in timeline.steps) for timeline in ranks),
     )
 

@@ -17,6 +17,7 @@ from typing import Any
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import loaded
 from lintrain.runtime.timeline.follower import Follower
 
 FUNCTIONS = (
@@ -79,9 +80,14 @@ def _is_of_some(module: Any, given: tuple[Any, ...]) -> bool:
 
 
 def _hook(calls: Calls, module: Any) -> None:
+    package = loaded("torch.distributed")
     for name in FUNCTIONS:
         if (original := getattr(module, name, None)) is not None:
-            setattr(module, name, _counted(calls, module, original))
+            counted = _counted(calls, module, original)
+            setattr(module, name, counted)
+            # The package has the names of this module: it takes them after this, unless it was loaded before.
+            if getattr(package, name, None) is original:
+                setattr(package, name, counted)
 
 
 def _counted(calls: Calls, module: Any, function: Any) -> Any:
@@ -117,9 +123,7 @@ class Waits:
 
     def _send(self, function: str, location: Location | None) -> None:
         self._is_sent = bool(function)
-        self._follower.session.channel.send(
-            "rank-wait", rank=self._follower.rank, function=function, location=location
-        )
+        self._follower.session.channel.send("rank-wait", rank=self._follower.rank, function=function, location=location)
 
 
 def _instructions(frame: FrameType | None) -> tuple[tuple[int, int], ...]:

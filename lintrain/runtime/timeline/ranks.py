@@ -101,6 +101,21 @@ def _text(value: Any) -> str:
     return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)
 
 
+def allow_unused(hooks: AfterImport) -> None:
+    """Let DistributedDataParallel go on where weights get no gradient, as its own option does."""
+    hooks.add("torch.nn.parallel.distributed", _find_unused)
+
+
+def _find_unused(module: Any) -> None:
+    build = module.DistributedDataParallel.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **{**kwargs, "find_unused_parameters": True})
+
+    module.DistributedDataParallel.__init__ = init
+
+
 AVERAGING = {
     "accelerate.local_sgd": "LocalSGD",
     "torch.distributed.algorithms.model_averaging.averagers": "ModelAverager",

@@ -41,6 +41,8 @@ def install(session: ProbeSession, hooks: AfterImport, request: dict[str, Any]) 
         ranks.install(follower, hooks)
         ranks.watch_replicas(follower, hooks)
         collectives.install(follower, hooks)
+        if request["allows_unused"]:
+            ranks.allow_unused(hooks)
         step_hooks.install(follower, hooks)
         shorten_loops(follower, hooks, steps=follower.wanted, gathers=ranks.install_gathers(follower, hooks))
     if follower.purpose == "save":

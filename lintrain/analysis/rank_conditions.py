@@ -1,0 +1,204 @@
+"""Calls that only one process of a distributed training makes, by the conditions in the text.
+
+A process that calls a collective operation alone waits for the others forever. The text shows this for certain only if
+nothing else in it runs in the other processes alone: a counterpart may be there, in another branch or function.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis import script_text
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+RANK = (
+    r"(?:[\w.]*\b(?:(?:global_|local_|node_)?rank|process_index)|[\w.]*\bget_rank\(\)"
+    r"|int\(os\.\w+[\[(]'\w*RANK'.*?[\])]\))"
+)
+MAIN = (
+    r"[\w.]*\b_?(?:is_main(?:_process)?|is_local_main_process|is_master|master_process|main_process"
+    r"|is_rank_?(?:0|zero)|is_(?:world_)?process_zero|is_global_zero|is_chief)(?:\(\))?"
+)
+FIRST = lazy_pattern(rf"{RANK} (?:== 0|<= 0|< 1|in [\[(]-?[01], -?[01][\])])|not {RANK}|{MAIN}")
+OTHERS = lazy_pattern(rf"{RANK} (?:!= 0|> 0|>= 1|not in [\[(]-?[01], -?[01][\])])|{RANK}|not {MAIN}")
+ABOUT_RANKS = lazy_pattern(rf"(?:{RANK}|{MAIN})(?!\w)")
+ONE_PROCESS = lazy_pattern(
+    r"(?:world_size|num_processes|n_?gpus?|get_world_size\(\)) (?:==|<=|<) [12]\b|not \w*distributed"
+)
+HARMLESS = lazy_pattern(r"(?:print|len|str|int|open|range|\w*[Ll]ogger\.\w+|logging\.\w+|warnings\.\w+|tqdm|time\.\w+)")
+DISTRIBUTED = "torch.distributed"
+COLLECTIVES = frozenset(
+    {
+        *("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all"),
+        *("all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "barrier", "monitored_barrier"),
+        *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"),
+    }
+)
+"""Functions of torch.distributed that every process of a group has to call (torch 2.13)."""
+
+OF_ACCELERATOR = frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "wait_for_everyone"})
+STATE_DICTS = "torch.distributed.checkpoint.state_dict"
+OF_CHECKPOINTS = frozenset({"get_model_state_dict", "get_optimizer_state_dict", "get_state_dict"})
+SHARDS = lazy_pattern(r"\bfsdp\s*=\s*[\"'\[]|[\"']stage[\"']\s*:\s*3")
+"""A Trainer that shards its weights gathers them from all processes to save them (transformers 5.23)."""
+OF_ENGINE = frozenset({"save_checkpoint", "save_16bit_model", "load_checkpoint"})
+MOST_ARGUMENTS = {"barrier": 0, "monitored_barrier": 0, "reduce": 3}
+"""More positional arguments name a group; two are ordinary for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A collective that one process alone comes to: `at` is the call under the condition `test`.
+
+    `collective` is the operation itself, in a function that `at` calls or the same location.
+    """
+
+    at: Location
+    name: str
+    test: str
+    test_at: Location
+    collective: Location
+
+
+def guarded_collectives(source: Source) -> list[Guarded]:
+    """Those whose counterpart is certainly missing: no code of the file runs in the other processes alone."""
+    tests = [(node, _side(node)) for node in source.nodes_of(ast.If)]
+    if not any(side == "first" for _, side in tests) or _others_may_answer(source, tests):
+        return []
+    wanted = Names(source)
+    return [found for node, side in tests if side == "first" for found in _under(source, node, wanted)]
+
+
+def _side(node: ast.If) -> str:
+    """Which processes enter a branch: the `first`, the `others`, `some` if that is not known, empty for all."""
+    test = node.test
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    codes = [ast.unparse(part) for part in parts]
+    if any(ONE_PROCESS.search(code) for code in codes):
+        return ""
+    if any(FIRST.fullmatch(code) for code in codes):
+        return "first"
+    if any(OTHERS.fullmatch(code) for code in codes):
+        return "others"
+    return "some" if any(ABOUT_RANKS.search(code) for code in codes) else ""
+
+
+def _others_may_answer(source: Source, tests: list[tuple[ast.If, str]]) -> bool:
+    """Whether code that the other processes alone run may call a collective."""
+    for node, side in tests:
+        if side == "first" and (_leaves(node.body) or any(_may_call(each) for each in node.orelse)):
+            return True
+        if side == "others" and any(_may_call(each) for each in (*node.body, *node.orelse)):
+            return True
+        if side == "some" and any(_is_collective_name(call) for call in _calls_in([*node.body, *node.orelse])):
+            return True
+    return any(isinstance(node, ast.IfExp) and _is_about_ranks(node) for node in source.nodes_of(ast.IfExp))
+
+
+def _is_about_ranks(node: ast.IfExp) -> bool:
+    found = ABOUT_RANKS.search(ast.unparse(node.test)) is not None
+    return found and any(_is_collective_name(call) for call in _calls_in([node.body, node.orelse]))
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    """Whether the code after a branch is that of the others."""
+    return isinstance(body[-1], ast.Return | ast.Continue | ast.Break | ast.Raise) or "exit(" in ast.unparse(body[-1])
+
+
+def _may_call(node: ast.AST) -> bool:
+    return any(not HARMLESS.fullmatch(ast.unparse(call.func)) for call in _calls_in([node]))
+
+
+def _calls_in(nodes: list[ast.stmt] | list[ast.expr] | list[ast.AST]) -> Iterator[ast.Call]:
+    """The calls in some code, without those in functions that it defines."""
+    pending: list[ast.AST] = list(nodes)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        pending += ast.iter_child_nodes(node)
+
+
+def _is_collective_name(call: ast.Call) -> bool:
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return name in COLLECTIVES or name in OF_ACCELERATOR
+
+
+class Names:
+    """What a file calls the collectives of its libraries."""
+
+    def __init__(self, source: Source) -> None:
+        imports = script_text.imports_of(source)
+        self._modules = {each.alias or each.module for each in imports if not each.name and each.module == DISTRIBUTED}
+        self._modules |= {
+            each.alias or "distributed" for each in imports if each.module == "torch" and each.name == "distributed"
+        }
+        self._functions = {
+            each.alias or each.name or "": each.name or ""
+            for each in imports
+            if (each.module == DISTRIBUTED and each.name in COLLECTIVES)
+            or (each.module == STATE_DICTS and each.name in OF_CHECKPOINTS)
+        }
+        self._has_accelerator = any(each.name == "Accelerator" for each in imports)
+        self._engines = dict(_results_of(source, r"(?:deepspeed\.)?initialize"))
+        self._trainers = dict(_results_of(source, r"(?:\w*\.)?\w*Trainer")) if source.contains(SHARDS) else {}
+        self._sharded = dict(_results_of(source, r"(?:[\w.]+\.)?(?:FSDP|FullyShardedDataParallel)"))
+        self.functions = {
+            node.name: node for node in source.nodes_of(ast.FunctionDef) if isinstance(node, ast.FunctionDef)
+        }
+
+    def collective(self, call: ast.Call) -> str:
+        """The name of the operation of all processes that a call is; empty for anything else."""
+        owner, _, name = ast.unparse(call.func).rpartition(".")
+        name = name if owner else self._functions.get(name, "")
+        if not owner and name in OF_CHECKPOINTS:
+            return name
+        if name in COLLECTIVES and (not owner or owner in self._modules):
+            return "" if _names_group(call, name) else name
+        if name in OF_ACCELERATOR and self._has_accelerator and re.fullmatch(r"(?:self\.)?accelerator", owner):
+            return name
+        if name in OF_ENGINE and owner in self._engines:
+            return name
+        if name == "save_model" and owner in self._trainers:
+            return name
+        return name if name == "state_dict" and owner in self._sharded else ""
+
+
+def _names_group(call: ast.Call, name: str) -> bool:
+    is_many = len(call.args) > MOST_ARGUMENTS.get(name, 2)
+    return is_many or any(each.arg in (None, "group", "async_op") for each in call.keywords)
+
+
+def _results_of(source: Source, callee: str) -> Iterator[tuple[str, ast.Call]]:
+    """The names that are assigned the result of a call; of several results the first."""
+    for node in source.nodes_of(ast.Assign):
+        if isinstance(node.value, ast.Call) and re.fullmatch(callee, ast.unparse(node.value.func)):
+            target = node.targets[0]
+            first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+            yield ast.unparse(first), node.value
+
+
+def _under(source: Source, branch: ast.If, names: Names) -> Iterator[Guarded]:
+    test, test_at = ast.unparse(branch.test), source.location(branch.test)
+    for call in _calls_in(list[ast.AST](branch.body)):
+        location = source.location(call)
+        if name := names.collective(call):
+            yield Guarded(location, name, test, test_at, location)
+        elif isinstance(call.func, ast.Name) and (inner := _always_in(names, call.func.id)) is not None:
+            yield Guarded(location, names.collective(inner), test, test_at, source.location(inner))
+
+
+def _always_in(names: Names, function: str) -> ast.Call | None:
+    """The collective that every call of a function of the file makes."""
+    node = names.functions.get(function)
+    plain = [each for each in node.body if not isinstance(each, ast.If | ast.Try | ast.Match)] if node else []
+    if any(isinstance(each, ast.Return) for each in ast.walk(ast.Module(plain[:-1], []))):
+        return None
+    return next((call for call in _calls_in(list[ast.AST](plain)) if names.collective(call)), None)
