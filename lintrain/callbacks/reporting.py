@@ -84,7 +84,7 @@ class RunReport:
         """The last sign in one line."""
         return self.findings[-1].message if self.findings else "nothing stands out"
 
-    def text(self, stream: TextIO | None = None) -> str:  # noqa: ARG002 - the signature of Report
+    def text(self, stream: TextIO | None = None) -> str:
         """All signs."""
         return "\n".join(sign.text() for sign in self.findings)
 
