@@ -1,4 +1,4 @@
-"""`python -m benchmarks.watch`: late failures that a watch finds, sound runs that it leaves alone, and what it costs."""
+"""`python -m benchmarks.watch`: late failures that a watch finds, sound runs that it leaves alone, and its cost."""
 
 from __future__ import annotations
 

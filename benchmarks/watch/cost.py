@@ -53,7 +53,9 @@ def in_turns() -> tuple[float, float, bool]:
     for turn in range(STEPS // TURN):
         for run in (alone, watched) if turn % 2 else (watched, alone):
             run.go_on(TURN)
-    same = all(torch.equal(one, other) for one, other in zip(alone.model.parameters(), watched.model.parameters()))
+    same = all(
+        torch.equal(one, other) for one, other in zip(alone.model.parameters(), watched.model.parameters(), strict=True)
+    )
     return alone.seconds, watched.seconds, same
 
 

@@ -97,7 +97,7 @@ def _others_may_answer(source: Source, tests: list[tuple[ast.If, str]]) -> bool:
             return True
         if side == "some" and any(_is_collective_name(call) for call in _calls_in([*node.body, *node.orelse])):
             return True
-    return any(isinstance(node, ast.IfExp) and _is_about_ranks(node) for node in source.nodes_of(ast.IfExp))
+    return any(_is_about_ranks(node) for node in source.nodes_of(ast.IfExp))
 
 
 def _is_about_ranks(node: ast.IfExp) -> bool:
@@ -150,9 +150,7 @@ class Names:
         self._engines = dict(_results_of(source, r"(?:deepspeed\.)?initialize"))
         self._trainers = dict(_results_of(source, r"(?:\w*\.)?\w*Trainer")) if source.contains(SHARDS) else {}
         self._sharded = dict(_results_of(source, r"(?:[\w.]+\.)?(?:FSDP|FullyShardedDataParallel)"))
-        self.functions = {
-            node.name: node for node in source.nodes_of(ast.FunctionDef) if isinstance(node, ast.FunctionDef)
-        }
+        self.functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
 
     def collective(self, call: ast.Call) -> str:
         """The name of the operation of all processes that a call is; empty for anything else."""

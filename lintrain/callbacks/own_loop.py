@@ -74,7 +74,7 @@ def watch(
     that is not finite, weights that stand still, a rate of 0) raise `lintrain.MistakesError` with
     `on_mistake="raise"`; with "stop" the function returns True from then on, so that the loop can end.
     """
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - as `inspect` does, without its cost
     losses = loss if is_mapping(loss) else {"": loss}
     for name, each in losses.items():
         if _is_evaluation(each):

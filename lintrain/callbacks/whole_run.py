@@ -7,11 +7,11 @@ taken more than its share of the run's time.
 from __future__ import annotations
 
 import math
-import os
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from lintrain.callbacks.history import History
@@ -278,7 +278,7 @@ class WholeRun:
             call -= 1
         batch, rows = held[call]
         rows = tuple(rows) if rows is not None else rows_in(batch)
-        path = os.path.join(self._folder, f"lintrain-batch-{step}.pt")
+        path = str(Path(self._folder) / f"lintrain-batch-{step}.pt")
         loss = self.history.recent[-1][1] if self.history.recent and judgement.name == "spike" else math.nan
         if save_batch(path, SavedBatch(batch, rows, step, loss)):
             return "", rows

@@ -170,7 +170,11 @@ def _detect_anomalies(torch: Any) -> None:
     # Lightning turns it off around its loop.
     kind: Any = torch.autograd.set_detect_anomaly
     initialize = kind.__init__
-    kind.__init__ = lambda each, *_args, **_kwargs: initialize(each, True, check_nan=False)
+
+    def begin(each: Any, *_args: Any, **_kwargs: Any) -> None:
+        initialize(each, True, check_nan=False)
+
+    kind.__init__ = begin
     run = torch.autograd._engine_run_backward
 
     @functools.wraps(run)

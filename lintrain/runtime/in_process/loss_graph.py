@@ -87,7 +87,7 @@ def _class_numbers(node: Any) -> Head | None:
     most = max(4, min(MOST_ROWS, MOST_SCORES // classes))
     scores = scores.reshape(scores.shape[0], classes, -1)
     targets = targets.reshape(targets.shape[0], -1)
-    rows, positions = _steps(*targets.shape, most)
+    rows, positions = _steps(int(targets.shape[0]), int(targets.shape[1]), most)
     scores, targets = scores[::rows, :, ::positions].movedim(1, 2).reshape(-1, classes), targets[::rows, ::positions]
     targets = targets.reshape(-1)
     counts = (targets != node._saved_ignore_index) & (targets >= 0) & (targets < classes)

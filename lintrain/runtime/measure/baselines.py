@@ -6,7 +6,7 @@ import io
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -44,7 +44,7 @@ NOTHING = Baselines({}, {})
 
 def baselines(ask: Callable[[Any], Any], predictions: Any, labels: Any) -> Baselines:
     """Ask a metric about answers in the form of these predictions; nothing where no form is known, or it raises."""
-    first = predictions[0] if isinstance(predictions, tuple) and predictions else predictions
+    first: Any = predictions[0] if is_row(predictions) and predictions else predictions
     try:
         with _unseen():
             return _asked(lambda answer: ask(_like(answer, predictions, first)), _numbers(first), _numbers(labels))
@@ -171,7 +171,7 @@ def _finite(result: Any) -> Scores:
 
 
 @contextmanager
-def _unseen() -> Iterator[None]:
+def _unseen() -> Generator[None]:
     """What the metric prints, warns of and draws is not the script's."""
     with same_random_numbers(), redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -26,8 +26,8 @@ SET_NAME = re.compile(r"set(?:[A-Z_]|$)|^(?:deep_?)?sets?$|bag|perm|graph", re.I
 
 def is_own(module: Any) -> bool:
     """Whether the class of a module is the script's own code."""
-    made = loaded(type(module).__module__)
-    path = getattr(made, "__file__", None) or getattr(type(module).forward, "__code__", None)
+    made = loaded(module.__class__.__module__)
+    path = getattr(made, "__file__", None) or getattr(module.__class__.forward, "__code__", None)
     return isinstance(path, str) and is_users(path) if path is not None else False
 
 
@@ -102,7 +102,8 @@ class _Attention:
     """A mode of torch that sees calls of attention: whether there are any, and a mask that is added by mistake."""
 
     def __init__(self, tokens: int) -> None:
-        self.tokens, self.calls, self.added = tokens, 0, ""
+        self.tokens, self.calls = tokens, 0
+        self.added: str = ""
 
     def sees(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """Look at one call."""

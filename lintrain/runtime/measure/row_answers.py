@@ -166,7 +166,8 @@ def _tagged(tags: Any, labels: Any, row: int, asked: Asked) -> str:
     beside = asked.ids is not None and asked.ids.shape[1] == len(labels) and asked.decoder is not None
     words = [asked.names.word(int(tags[position])) for position in scored[:MOST_TOKENS]]
     if beside and asked.decoder is not None:
-        pieces = [asked.decoder.text([int(asked.ids[row][position])]).strip() for position in scored[:MOST_TOKENS]]
+        ids: Any = asked.ids
+        pieces = [asked.decoder.text([int(ids[row][position])]).strip() for position in scored[:MOST_TOKENS]]
         words = [f"{piece}/{word}" for piece, word in zip(pieces, words, strict=True)]
     return " ".join(words) + (" …" if len(scored) > MOST_TOKENS else "")
 
@@ -174,8 +175,9 @@ def _tagged(tags: Any, labels: Any, row: int, asked: Asked) -> str:
 def _tokens(labels: Any, row: int, asked: Asked) -> RowAnswer | None:
     scored = _scored(labels, asked)
     kept = [int(labels[position]) for position in scored]
-    is_beside = asked.ids is not None and asked.ids.shape[1] == len(labels)
-    if asked.shifts and is_beside and kept == [int(asked.ids[row][position]) for position in scored]:
+    ids: Any = asked.ids
+    is_beside = ids is not None and ids.shape[1] == len(labels)
+    if asked.shifts and is_beside and kept == [int(ids[row][position]) for position in scored]:
         outside = len(labels) - len(scored)
         if not outside or asked.decoder is None or _is_padding(asked, row, scored):
             return None
@@ -215,11 +217,11 @@ def predicted_classes(outputs: Any, targets: Any, asked: Asked) -> tuple[Predict
     if outputs.ndim != (3 if form == "tags" else 2) or outputs.shape[-1] < 2:
         return ()
     best = plain(outputs.argmax(-1))
-    labels = targets.argmax(axis=1) if form == "one-hot" else targets
+    labels: Any = targets.argmax(axis=1) if form == "one-hot" and targets is not None else targets
     if labels is not None and labels.shape != best.shape:
         return ()
     kept = best.reshape(-1) if labels is None else best[labels != asked.ignored]
-    given = Counter(labels[labels != asked.ignored].tolist()) if labels is not None else None
+    given = Counter[int](labels[labels != asked.ignored].tolist()) if labels is not None else None
     return tuple(_counted(Counter(kept.tolist()), given, asked.names))
 
 

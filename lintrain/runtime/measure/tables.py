@@ -170,7 +170,7 @@ class Table:
 
     def _shown(self, number: int, row: int, why: str) -> BatchRow:
         batch, asked = self._batches[number], self._asked(number)
-        texts, values = [], []
+        texts, values = list[RowText](), list[RowValues]()
         for name in batch.entries:
             if name == batch.label or last_name(name) in ANSWER_ENDS or last_name(name).endswith(BESIDE_IDS):
                 continue

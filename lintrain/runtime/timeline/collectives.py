@@ -111,7 +111,7 @@ class Waits:
         seen, since, used = None, time.monotonic(), time.process_time()
         while True:
             time.sleep(LOOKS_EVERY)
-            frame = sys._current_frames().get(self._main)
+            frame = sys._current_frames().get(self._main)  # pyright: ignore[reportPrivateUsage] - the one way to them
             now, cpu = time.monotonic(), time.process_time()
             at = _instructions(frame)
             if at != seen or cpu - used > MOST_CPU * max(now - since, WAITS_AFTER):

@@ -191,7 +191,11 @@ class Added:
     def judged(self, options: dict[str, Any]) -> Judged:
         """All batches as one; the object that is asked is another, or keeps nothing of it."""
         predictions, references = (_joined(side) for side in zip(*self.parts, strict=True))
-        return Judged(lambda answer: _of_object(self.owner, answer, references, options), predictions, references)
+
+        def ask(answer: Any) -> Any:
+            return _of_object(self.owner, answer, references, options)
+
+        return Judged(ask, predictions, references)
 
 
 def _joined(parts: Sequence[Any]) -> Any:

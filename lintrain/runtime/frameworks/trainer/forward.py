@@ -148,7 +148,11 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
 def _bad_rows(run: TrainerRun, batch: Any) -> NonFiniteRows | None:
     """The loss of the batch once more, without a graph: its rows with NaN or infinity."""
     outputs: list[Any] = []
-    hook = run.model.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+
+    def keep(_module: Any, _inputs: Any, output: Any) -> None:
+        outputs.append(output)
+
+    hook = run.model.register_forward_hook(keep)
     try:
         with seen_losses() as calls, library("torch").no_grad():
             run.trainer.compute_loss(run.wrapped, run.trainer._prepare_inputs(batch))

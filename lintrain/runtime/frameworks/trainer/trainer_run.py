@@ -59,7 +59,7 @@ class TrainerRun(MeasuredRun):
     @property
     def passes_all(self) -> bool:
         """Whether the loss is that of transformers, which calls the model with the batch."""
-        compute = getattr(type(self.trainer), "compute_loss", None)
+        compute = getattr(self.trainer.__class__, "compute_loss", None)
         return compute is library("transformers.trainer").Trainer.compute_loss
 
     def tokenizer_holders(self) -> Iterable[tuple[Any, str]]:
