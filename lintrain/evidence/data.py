@@ -4,6 +4,7 @@ their labels), of other objects that a script creates, and of calls besides its 
 
 from __future__ import annotations
 
+from lintrain.evidence.sweep import Sweep
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -36,7 +37,8 @@ class SplitEvidence:
     """One dataset as the run was given it: by which argument (`train_dataset`, `eval_dataset`), its columns and rows.
 
     `key` is its name in a dictionary of datasets; `kind` its class; `given_at` is the later call that it is for.
-    `masked` counts the labels of -100 at attended tokens, in some of its rows.
+    `masked` counts the labels of -100 at attended tokens, in some of its rows. `sweep` is what reading all of its rows
+    found; None if they cannot be read without changing the run.
     """
 
     argument: str
@@ -47,6 +49,7 @@ class SplitEvidence:
     kind: str = ""
     given_at: Location | None = None
     masked: int = 0
+    sweep: Sweep | None = None
 
     @property
     def column_names(self) -> set[str]:

@@ -60,6 +60,10 @@ from lintrain.evidence.stages import Stage as Stage
 from lintrain.evidence.stages import StageName as StageName
 from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StageText as StageText
+from lintrain.evidence.sweep import RepeatedRows as RepeatedRows
+from lintrain.evidence.sweep import RowFault as RowFault
+from lintrain.evidence.sweep import Sweep as Sweep
+from lintrain.evidence.sweep import WrongRows as WrongRows
 from lintrain.evidence.tables import BatchRow as BatchRow
 from lintrain.evidence.tables import BatchTable as BatchTable
 from lintrain.evidence.tables import PredictedClass as PredictedClass
@@ -155,6 +159,11 @@ class Evidence:
     repairs: tuple[Repair, ...] = ()
     call_number: int = 1
 
+    def wrong_rows(self, *faults: RowFault) -> list[tuple[SplitEvidence, WrongRows]]:
+        """The rows of the splits that have one of some faults, each with its split."""
+        swept = [(split, split.sweep) for split in self.splits if split.sweep is not None]
+        return [(split, rows) for split, sweep in swept for rows in sweep.with_fault(*faults)]
+
     @property
     def location(self) -> Location:
         """The location of findings about the run as a whole: its trainer's construction, else the training call."""
@@ -166,6 +175,12 @@ class Evidence:
         uses = self.loop.optimizers if self.loop is not None else ()
         made = [use.made_at for use in uses if use.made_at is not None and use.steps]
         return made[0] if len(made) == 1 else self.location
+
+    @property
+    def data_location(self) -> Location:
+        """Where the script makes the loader that it trains on, else the location of the run as a whole."""
+        loader = self.loop.loader if self.loop is not None else None
+        return loader.made_at if loader is not None and loader.made_at is not None else self.location
 
     def location_of(self, *things: str) -> Location:
         """The location of the first of some things that is known, else the location of the run as a whole."""

@@ -24,11 +24,12 @@ else:
 
 
 class StageName(StrEnum):
-    """The stages of a probe, in the order in which they run; those from `overfit` on run on request."""
+    """The stages of a probe, in the order in which they run; `rows` and those from `overfit` on run on request."""
 
     SCRIPT = "script"
     CONSTRUCTION = "construction"
     DATASET = "dataset"
+    ROWS = "rows"
     BATCH = "batch"
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -46,6 +47,7 @@ StageText = Literal[
     "script",
     "construction",
     "dataset",
+    "rows",
     "batch",
     "forward",
     "backward",

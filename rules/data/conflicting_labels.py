@@ -44,8 +44,15 @@ class ConflictingLabels(EvidenceRule):
     subject = "train_dataset"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if not evidence.model or evidence.model.task not in WHOLE_ROWS:
+        if not _classifies(evidence):
             return Verdict.inconclusive("the model does not classify whole rows")
+        split = evidence.split("train_dataset")
+        repeats = split.sweep.repeats if split and split.sweep and split.sweep.numbered else None
+        if repeats is not None and repeats.conflicting > LARGEST_SHARE * repeats.compared:
+            share = repeats.conflicting / repeats.compared
+            first, second = repeats.first
+            text = f"{repeats.conflicting} of {repeats.compared} rows are equal to a row with another label, as the"
+            return Verdict.confirmed(f"{text} model reads them ({share:.1%}; rows {first} and {second})", share=share)
         conflicts = evidence.conflicts
         if conflicts is None:
             return Verdict.inconclusive(
@@ -59,3 +66,11 @@ class ConflictingLabels(EvidenceRule):
         if conflicts.conflicting == 0 and conflicts.compared >= FEWEST_ROWS:
             return Verdict.refuted(text, share=share)
         return Verdict.inconclusive(f"{text}, which is too few to decide", share=share)
+
+
+def _classifies(evidence: Evidence) -> bool:
+    """Whether a class is predicted for each row."""
+    if evidence.model is not None and evidence.model.task in WHOLE_ROWS:
+        return True
+    losses = evidence.loop.losses_of("cross_entropy") if evidence.loop is not None else ()
+    return any(len(loss.input_shape) == 2 and loss.target_dtype == "int64" for loss in losses)

@@ -51,6 +51,10 @@ class MismatchedAttentionMask(EvidenceRule):
     subject = "data_collator"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        swept = evidence.wrong_rows("mask length", "empty mask")
+        if swept and swept[0][0].argument == "train_dataset":
+            rows = swept[0][1]
+            return Verdict.confirmed(rows.in_words(), rows=list(rows.first), count=rows.count)
         batch = evidence.batch()
         if batch is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))

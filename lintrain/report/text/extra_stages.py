@@ -31,8 +31,25 @@ def lines_of_extra(evidence: Evidence, name: str) -> list[Line]:
             return list(_throughput(evidence))
         case "ranks":
             return list(_ranks(evidence))
+        case "rows":
+            return list(rows_read(evidence))
         case _:
             return []
+
+
+def rows_read(evidence: Evidence, *, only_telling: bool = False) -> Iterator[Line]:
+    """How many rows of each split were read, and the wrong ones; of splits that are whole and sound only if wanted."""
+    for split in evidence.splits:
+        if (sweep := split.sweep) is None or (only_telling and sweep.is_whole and not sweep.wrong):
+            continue
+        of = f" of {sweep.of:,}" if sweep.of is not None and not sweep.is_whole else ""
+        hint = " (`--also rows` reads all)" if of and only_telling else ""
+        name = split.argument.removesuffix("_dataset")
+        if not only_telling or of:
+            yield name, f"{sweep.rows:,}{of} rows read{hint}{'' if sweep.wrong else ', nothing wrong'}"
+        for number, wrong in enumerate(sweep.wrong):
+            label = name if only_telling and not of and number == 0 else ""
+            yield label, wrong.in_words(numbered=sweep.numbered)
 
 
 def _checkpoint(evidence: Evidence) -> Iterator[Line]:

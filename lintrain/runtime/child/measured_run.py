@@ -47,7 +47,8 @@ class MeasuredRun(ABC):
     `call` is where the script trains; `texts` are a few texts of its data sets; `batches` come from the run's own
     loader; `losses` are their raw losses; `about` names the part of a stage that an error belongs to, `fallback` is
     the location of an error whose traceback has no line of the user; `responses` calls the model again. `tables` show
-    rows, `columns` and `class_names` are those of the data sets, all by argument and key.
+    rows, `columns` and `class_names` are those of the data sets, all by argument and key. `sweep_seconds` were spent on
+    a pass over all rows, None if there was none.
     """
 
     def __init__(self, session: ProbeSession, call: Location | None) -> None:
@@ -68,6 +69,7 @@ class MeasuredRun(ABC):
         self.tables: dict[tuple[str, str | None], RowTable] = {}
         self.columns: dict[tuple[str, str | None], tuple[str, ...]] = {}
         self.class_names: dict[tuple[str, str | None], tuple[str, ...]] = {}
+        self.sweep_seconds: float | None = None
 
     # what a framework provides
 
@@ -198,6 +200,17 @@ class MeasuredRun(ABC):
         """Record the result of a stage."""
         self.statuses[stage.name] = stage.status
         self.session.report_stage(stage)
+        if stage.name is StageName.DATASET and self.is_asked(StageName.ROWS):
+            self._record_rows(stage)
+
+    def _record_rows(self, dataset: Stage) -> None:
+        """Record the pass over all rows, which is a part of the dataset stage."""
+        if self.sweep_seconds is not None:
+            self.record(Stage.passed(StageName.ROWS, self.sweep_seconds))
+        elif dataset.status is StageStatus.PASSED:
+            self.skip(StageName.ROWS, "the rows cannot be read without changing the run")
+        else:
+            self.skip(StageName.ROWS, "the dataset stage has no result")
 
     def _failed(self, name: StageName, seconds: float, error: BaseException) -> Stage:
         """An error of the script fails the stage; one of lintrain's measurements or guards leaves it without result."""

@@ -8,8 +8,8 @@ Rows that the training set and the evaluation set have in common.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, SharedRows, SplitEvidence, StageName
@@ -18,29 +18,29 @@ from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
-from lintrain.runtime.measure.arrow import MOST_VALUES, TOKEN_COLUMNS, arrow_columns
+from lintrain.runtime.measure.arrow import arrow_columns
+from lintrain.runtime.measure.row_values import IGNORED, LABEL_NAMES, Limits
 from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows
-from lintrain.runtime.measure.tokenizer import binned, quantiles
-
-IGNORED = -100
-LABEL_NAMES = ("labels", "label", "label_ids")
+from lintrain.runtime.measure.sweep import Swept, sweep
+from lintrain.runtime.measure.swept_rows import Reading, RowsSeen
 
 
-def measure_splits(run: MeasuredRun, given: list[Given]) -> None:
+def measure_splits(run: MeasuredRun, given: list[Given], reading: Callable[[Given], Reading]) -> None:
     """Send the evidence of every split; an error is that of reading the user's data."""
     splits: list[SplitEvidence] = []
     for number, one in enumerate(given):
         run.progress(StageName.DATASET, number, len(given))
-        splits.append(measure_split(run, one))
+        splits.append(measure_split(run, one, reading(one)))
         run.measured(splits=splits)
 
 
-def measure_split(run: MeasuredRun, given: Given) -> SplitEvidence:
-    """Columns and label range of one split."""
+def measure_split(run: MeasuredRun, given: Given, reading: Reading) -> SplitEvidence:
+    """Columns, label range and wrong rows of one split."""
     dataset = given.dataset
     rows = sample_rows(dataset)
     run.texts += [value for row in rows if is_mapping(row) for value in row.values() if isinstance(value, str)]
-    columns = arrow_columns(dataset) if is_arrow(dataset) else row_columns(dataset, rows)
+    found = sweep(run, dataset, reading, rows)
+    columns = _columns(dataset, rows, found)
     label = label_column(columns, run.label_inputs)
     key = given.argument, given.key
     run.columns[key] = tuple(column.name for column in columns)
@@ -54,6 +54,7 @@ def measure_split(run: MeasuredRun, given: Given) -> SplitEvidence:
         kind=type(dataset).__name__,
         given_at=given.location,
         masked=sum(map(_masked_in, rows)),
+        sweep=found[1] if found is not None else None,
     )
 
 
@@ -63,6 +64,22 @@ def _classes_of(dataset: Any) -> tuple[str, ...]:
         dataset = dataset.dataset
     names: object = getattr(dataset, "classes", None)
     return tuple(names) if is_row(names) and all(isinstance(name, str) for name in names) else ()
+
+
+def _columns(dataset: Any, rows: list[Any], found: Swept | None) -> list[ColumnEvidence]:
+    """Those of the rows that were read; of a table as it describes them, with the lengths of all of its lists."""
+    if not is_arrow(dataset):
+        return found[0] if found is not None else row_columns(rows)
+    columns = arrow_columns(dataset)
+    if found is None or not found[1].is_whole:
+        return columns
+    whole = {column.name: column for column in found[0]}
+    return [
+        replace(column, lengths=own.lengths, length_bins=own.length_bins, rows_read=own.rows_read)
+        if column.lengths and (own := whole.get(column.name)) is not None and own.lengths
+        else column
+        for column in columns
+    ]
 
 
 def _masked_in(row: Any) -> int:
@@ -89,8 +106,6 @@ def _plain(value: Any) -> Any:
 
 
 SAMPLED = 32
-READ = 2_000
-READ_SECONDS = 1.5
 KEY_SECONDS = 0.7
 
 
@@ -101,79 +116,12 @@ def sample_rows(dataset: Any) -> list[Any]:
     return [dataset[row] for row in chosen_rows(dataset, len(dataset), SAMPLED)]
 
 
-def row_columns(dataset: Any, rows: list[Any]) -> list[ColumnEvidence]:
-    """The keys of the rows as columns, or the positions of a tuple; more rows are read, within a second or two."""
-    first = rows[0] if rows else None
-    if isinstance(first, tuple):
-        return _positions_as_columns(list(_read(dataset, rows)))
-    if not is_mapping(first):
-        return []
-    read = list(_read(dataset, rows))
-    return [_column(str(name), [row[name] for row in read if name in row]) for name in first]
-
-
-def _positions_as_columns(rows: list[Any]) -> list[ColumnEvidence]:
-    columns = [[row[position] for row in rows if len(row) > position] for position in range(len(rows[0]))]
-    return [_column(str(position), values) for position, values in enumerate(columns)]
-
-
-def _read(dataset: Any, rows: list[Any]) -> Iterator[Any]:
-    if not has_rows(dataset):
-        yield from rows
-        return
-    end = time.perf_counter() + READ_SECONDS
-    for row in spread(len(dataset), READ):
-        yield dataset[row]
-        if time.perf_counter() > end:
-            return
-
-
-def _column(name: str, values: list[Any]) -> ColumnEvidence:
-    numpy = library("numpy")
-    first = values[0]
-    if isinstance(first, str):
-        return ColumnEvidence(name, "text", "string", rows_read=len(values))
-    try:
-        arrays = [numpy.asarray(value) for value in values]
-    except (TypeError, ValueError, RuntimeError):  # no numbers: images, nested structures, tensors on a device
-        return ColumnEvidence(name, type(first).__name__, type(first).__name__, rows_read=len(values))
-    if arrays[0].dtype.kind not in "biuf":
-        return ColumnEvidence(name, type(first).__name__.lower(), str(arrays[0].dtype), rows_read=len(values))
-    return _numbers(name, arrays)
-
-
-def _numbers(name: str, arrays: list[Any]) -> ColumnEvidence:
-    numpy = library("numpy")
-    flat = numpy.concatenate([array.reshape(-1) for array in arrays])
-    finite = flat[numpy.isfinite(flat)]
-    is_scalar = arrays[0].ndim == 0
-    is_integer = flat.dtype.kind in "biu"
-    lengths = [] if is_scalar else [len(array) for array in arrays]
-    return ColumnEvidence(
-        name,
-        _kind(name, is_scalar, is_integer),
-        str(arrays[0].dtype),
-        minimum=float(finite.min()) if finite.size else None,
-        maximum=float(finite.max()) if finite.size else None,
-        counts=_counts(flat.tolist()) if is_integer and name not in TOKEN_COLUMNS else (),
-        lengths=quantiles(lengths),
-        length_bins=binned(lengths),
-        rows_read=len(arrays),
-        non_finite=int(flat.size - finite.size),
-    )
-
-
-def _kind(name: str, is_scalar: bool, is_integer: bool) -> str:
-    if is_scalar:
-        return "integer" if is_integer else "number"
-    if name in TOKEN_COLUMNS[:2]:
-        return "token ids"
-    return "lists of integer" if is_integer else "lists of number"
-
-
-def _counts(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    counted = Counter(int(value) for value in values)
-    return tuple(sorted(counted.items())) if len(counted) <= MOST_VALUES else ()
+def row_columns(rows: list[Any]) -> list[ColumnEvidence]:
+    """The keys of some rows as columns, or the positions of a tuple."""
+    seen = RowsSeen(Limits())
+    for number, row in enumerate(rows):
+        seen.add(number, row)
+    return seen.columns()
 
 
 LOOKED_AT = 500

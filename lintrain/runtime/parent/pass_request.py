@@ -118,6 +118,7 @@ def _number(word: str) -> int:
 OVERFIT_STEPS = 20
 ALL = "all"
 EXTRAS: Mapping[str, str] = {
+    "rows": "every row of the data sets, without a bound on the time; `map` works on all rows too",
     "overfit": f"{OVERFIT_STEPS} steps on one batch of every label",
     "determinism": "the first steps of two runs of the script, and what differs between them",
     "ranks": "the first steps on two processes: their weights, rows, gradients, and which of them writes files",

@@ -214,7 +214,7 @@ def _pass(
         also=wanted.also,
         rows=wanted.rows,
         device_memory=wanted.device_memory,
-        sample_rows=0 if full_data else SAMPLE_ROWS,
+        sample_rows=0 if full_data or StageName.ROWS in wanted.also else SAMPLE_ROWS,
         shortcuts=(*wanted.entry.shortcuts, *skipped),
         downloads=paths_of_downloads(),
         reproduces=wanted.kept is not None,

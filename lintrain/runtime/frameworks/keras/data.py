@@ -23,6 +23,7 @@ from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.columns import LOOKED_AT, ROWS_READ
+from lintrain.runtime.measure.sweep import sweep_arrays
 from lintrain.runtime.measure.tables import record_batches
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -42,19 +43,20 @@ def part_training_data(run: KerasRun) -> None:
 
 def splits_of(run: KerasRun) -> list[SplitEvidence]:
     """The training data, and what it is validated on."""
-    found = [_split("train_dataset", run.given["x"], run.given["y"])]
+    found = [_split(run, "train_dataset", run.given["x"], run.given["y"])]
     if run.validation is not None:
         parts = run.validation if is_row(run.validation) else (run.validation, None)
-        found.append(_split("eval_dataset", parts[0], parts[1] if len(parts) > 1 else None))
+        found.append(_split(run, "eval_dataset", parts[0], parts[1] if len(parts) > 1 else None))
     return found
 
 
-def _split(argument: str, x: Any, y: Any) -> SplitEvidence:
+def _split(run: KerasRun, argument: str, x: Any, y: Any) -> SplitEvidence:
     arrays = {**named_arrays("x", x), **named_arrays("y", y)}
     columns = tuple(_column(name, array) for name, array in arrays.items() if _is_array(array))
     rows = next((len(array) for array in arrays.values() if _is_array(array)), None)
-    kind = type(x).__name__
-    return SplitEvidence(argument, rows, columns, label_column="y" if "y" in arrays else None, kind=kind)
+    kind, label, known = type(x).__name__, "y" if "y" in arrays else None, _arrays(x, y)
+    swept = sweep_arrays(run, known, label) if known and rows else None
+    return SplitEvidence(argument, rows, columns, label_column=label, kind=kind, sweep=swept)
 
 
 def named_arrays(name: str, value: Any) -> dict[str, Any]:

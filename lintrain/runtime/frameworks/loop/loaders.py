@@ -22,6 +22,7 @@ from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.columns import measure_split
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.runtime.measure.seen import Iteration, has_rows, number_of_rows
+from lintrain.runtime.measure.swept_rows import Reading
 
 
 class Loaders:
@@ -88,6 +89,34 @@ def _length(loader: Any) -> int | None:
         return len(loader)
     except TypeError:  # a loader of a stream has no length
         return None
+
+
+DRAWS_ALL = frozenset({"RandomSampler", "SequentialSampler", "DistributedSampler"})
+
+
+def reading_of(loader: Any) -> Reading:
+    """Which rows a loader draws, and what makes a batch of them."""
+    collate, sampler = getattr(loader, "collate_fn", None), _sampler_of(loader)
+    rows = _drawn(sampler)
+    known = type(sampler).__name__ in DRAWS_ALL or rows is not None
+    # A script's own sampler may put rows of one length together, or leave the broken ones out.
+    batches = type(getattr(loader, "batch_sampler", None)).__name__
+    mixes = (
+        known and batches in ("BatchSampler", "BatchSamplerShard") and (getattr(loader, "batch_size", None) or 2) > 1
+    )
+    name = f"`{getattr(collate, '__name__', type(collate).__name__)}`"
+    return Reading(rows, collate, mixes, name, draws_all=known)
+
+
+def _drawn(sampler: Any) -> list[int] | None:
+    """The rows that a sampler of torch chooses from, None for all."""
+    match type(sampler).__name__:
+        case "SubsetRandomSampler":
+            return [int(row) for row in sampler.indices]
+        case "WeightedRandomSampler":
+            return [row for row, weight in enumerate(sampler.weights.tolist()) if weight > 0]
+        case _:
+            return None
 
 
 PROFILED = WARM_UP + 2
@@ -179,5 +208,5 @@ class LoaderRun(MeasuredRun, ABC):
         """Describe the data set of a loader."""
         dataset = getattr(loader, "dataset", None)
         if dataset is not None:
-            self._splits.append(measure_split(self, Given(argument, dataset)))
+            self._splits.append(measure_split(self, Given(argument, dataset), reading_of(loader)))
             self.measured(splits=self._splits)

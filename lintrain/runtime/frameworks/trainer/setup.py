@@ -18,6 +18,7 @@ from lintrain.runtime.frameworks.trainer.later_calls import later_datasets
 from lintrain.runtime.measure.held_values import last_return
 from lintrain.runtime.measure.live_bytes import size_of
 from lintrain.runtime.measure.predictions import free_memory
+from lintrain.runtime.measure.swept_rows import Reading
 from lintrain.text import show_size
 
 RECORDED = (
@@ -109,6 +110,23 @@ def overridden(trainer: Any) -> tuple[str, ...]:
     if any(given is not None for given in (trainer.optimizer, trainer.lr_scheduler)):
         names.append("optimizers")
     return tuple(names)
+
+
+def reading_of(trainer: Any, given: Given) -> Reading:
+    """How the rows of a split come to the model: through the trainer's collator, without the columns it drops."""
+    is_training = given.argument == "train_dataset"
+    own = {"get_train_dataloader", "_get_train_sampler"} if is_training else {"get_eval_dataloader"}
+    if own & set(overridden(trainer)):
+        return Reading(draws_all=False)
+    collate, arguments = trainer.data_collator, trainer.args
+    name = f"`{getattr(collate, '__name__', type(collate).__name__)}`"
+    if hasattr(trainer, "_get_collator_with_removed_columns"):
+        collate = trainer._get_collator_with_removed_columns(collate, description=None)
+    by_length = getattr(arguments, "group_by_length", False) or "length" in str(
+        getattr(arguments, "train_sampling_strategy", "")
+    )
+    size = trainer._train_batch_size if is_training else arguments.eval_batch_size
+    return Reading(collate=collate, mixes=size > 1 and not by_length, name=name)
 
 
 def loss_locations(trainer: Any) -> dict[str, Location]:

@@ -41,6 +41,7 @@ from lintrain.runtime.frameworks.trainer.setup import (
     is_weightless,
     loss_locations,
     overridden,
+    reading_of,
     run_until_the_loop,
 )
 from lintrain.runtime.frameworks.trainer.step import (
@@ -177,7 +178,7 @@ class TrainerFramework(Framework):
     def _measure_dataset(self) -> None:
         run = self.run
         run.measured(model=measure_model(run), tokenizer=measure_tokenizer(run))
-        measure_splits(run, self._given)
+        measure_splits(run, self._given, lambda given: reading_of(run.trainer, given))
         rows = number_of_rows(run.trainer.train_dataset)
         run.measured(shared_rows=shared_rows(self._given), conflicts=of_training(run.session, rows))
 

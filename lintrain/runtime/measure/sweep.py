@@ -1,0 +1,319 @@
+"""A pass over all rows of a data set, within a bounded time and in a copy of the process.
+
+The copy may draw random numbers, fill caches and use up iterators: the script's process does not see it. Where there
+is no such copy (Windows, macOS, a GPU in use), rows that are made are read in the process itself, and its random
+generators are put back.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from lintrain.evidence.run import ColumnEvidence, StageName, Sweep
+from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.child.probe_session import END
+from lintrain.runtime.child.quick_datasets import is_repeated as is_repeated_sample
+from lintrain.runtime.child.surroundings import same_random_numbers
+from lintrain.runtime.measure.model import measure_model
+from lintrain.runtime.measure.objects.copies import generators_of
+from lintrain.runtime.measure.objects.statements import mentions
+from lintrain.runtime.measure.row_values import Limits
+from lintrain.runtime.measure.seen import has_rows, is_arrow
+from lintrain.runtime.measure.swept_rows import Reading, RowsSeen, collation_faults, still_not_finite
+from lintrain.runtime.measure.swept_tables import (
+    Piece,
+    pieces_of_arrays,
+    pieces_of_table,
+    spread_order,
+    tensors_of_dataset,
+)
+from lintrain.runtime.measure.tokenizer import find_tokenizer
+from lintrain.startup.lazy_dataclass import dataclass
+
+AT_LEAST = 2_000
+AT_LEAST_SECONDS = 1.5
+"""So many rows are read in any case, if they come within this time."""
+SHARE = 0.05
+"""Of the time that the script took up to here, for each split; more rows are read within it."""
+SECONDS = (0.2, 2.0)
+GRACE = 2.0
+"""Seconds for the rest of the work, after the last row."""
+LONGEST = 3_600.0
+MISSING = r"nan_to_num|isnan|isfinite|isinf|nanmean|nansum|isna\b|notna\b|fillna|imput|masked_fill|Masking\("
+MOST_ERRORS, FEW_ERRORS = 50, 4
+
+Swept = tuple[list[ColumnEvidence], Sweep]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How long rows are read; `whole` is without a bound."""
+
+    seconds: float
+    whole: bool
+
+    def is_over(self, rows: int, seconds: float) -> bool:
+        """Whether the time is up after so many rows."""
+        if self.whole:
+            return False
+        return seconds > (self.seconds if rows >= AT_LEAST else max(AT_LEAST_SECONDS, self.seconds))
+
+
+def bound_of(run: MeasuredRun) -> Bound:
+    """A small share of the script's time, or no bound if all rows were asked for."""
+    least, most = SECONDS
+    return Bound(min(most, max(least, SHARE * run.session.elapsed())), StageName.ROWS in run.session.also)
+
+
+def limits_of(run: MeasuredRun) -> Limits:
+    """What the run's model can read."""
+    model, tokenizer = measure_model(run), find_tokenizer(run)
+    special: tuple[int, ...] = tuple(getattr(tokenizer, "all_special_ids", ()) or ())
+    return Limits(
+        embedding=model.embedding_rows if model.embedding_rows is not None else _only_embedding(run.model),
+        positions=None if model.rotary else model.positions,
+        classes=model.num_labels if model.classifies and (model.num_labels or 0) > 1 else None,
+        special=special,
+        labels=tuple(run.label_inputs),
+    )
+
+
+def _only_embedding(model: Any) -> int | None:
+    """The rows of a module's one embedding; None if it has several, or none."""
+    kind = library("torch.nn").Embedding
+    found = [part for part in model.modules() if isinstance(part, kind)] if hasattr(model, "modules") else []
+    return int(found[0].num_embeddings) if len(found) == 1 else None
+
+
+def sweep(run: MeasuredRun, dataset: Any, reading: Reading, first: Iterable[Any]) -> Swept | None:
+    """What all rows of a data set show; None if they cannot be read without changing the run."""
+    found = _swept(run, dataset, reading, first)
+    count(run, found[1] if found is not None else None)
+    return found
+
+
+def count(run: MeasuredRun, swept: Sweep | None) -> None:
+    """Keep the time that a pass over rows took."""
+    if swept is not None:
+        run.sweep_seconds = (run.sweep_seconds or 0.0) + swept.seconds
+
+
+def _swept(run: MeasuredRun, dataset: Any, reading: Reading, first: Iterable[Any]) -> Swept | None:
+    bound, limits = bound_of(run), limits_of(run)
+    if (tensors := tensors_of_dataset(dataset)) is not None and reading.rows is None:
+        pieces = pieces_of_arrays(tensors, _label_of(tensors))
+        return _in_a_copy(lambda: _pieces(pieces, len(dataset), limits, bound, dataset, reading), bound)
+    if is_arrow(dataset):
+        pieces = pieces_of_table(dataset)
+        return _in_a_copy(lambda: _pieces(pieces, len(dataset), limits, bound, dataset, reading), bound)
+    if has_rows(dataset):
+        known = next(iter(first), None) is not None
+        work = _guarded(lambda: _rows(dataset, limits, bound, reading), dataset)
+        return _in_a_copy(work, bound, or_here=True) if known else None
+    if not _may_be_read_twice(dataset):
+        return None
+    return _in_a_copy(lambda: _stream(dataset, limits, bound), bound)
+
+
+def sweep_arrays(run: MeasuredRun, arrays: dict[str, Any], label: str | None) -> Sweep | None:
+    """The same for arrays that were given to the training."""
+    bound = bound_of(run)
+    rows = min(map(len, arrays.values()))
+    found = _in_a_copy(lambda: _pieces(pieces_of_arrays(arrays, label), rows, Limits(), bound), bound)
+    count(run, found[1] if found is not None else None)
+    return found[1] if found is not None else None
+
+
+def _label_of(tensors: dict[str, Any]) -> str | None:
+    return "1" if list(tensors) == ["0", "1"] else None
+
+
+def _pieces(
+    pieces: Iterator[Piece], of: int, limits: Limits, bound: Bound, dataset: Any = None, reading: Reading | None = None
+) -> Swept:
+    started, seen = time.perf_counter(), RowsSeen(limits)
+    for look in pieces:
+        look(seen)
+        if bound.is_over(AT_LEAST, time.perf_counter() - started):
+            break
+    is_repeated = dataset is not None and is_arrow(dataset) and is_repeated_sample(dataset)
+    if dataset is not None and reading is not None and not is_repeated:
+        _try_collator(seen, dataset, reading)
+    else:
+        _forget_missing_values(seen, None, Reading())
+    return _result(seen, of, started, numbered=not is_repeated)
+
+
+def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept:
+    started, seen = time.perf_counter(), RowsSeen(limits)
+    drawn = list(reading.rows) if reading.rows is not None else None
+    count = len(dataset) if drawn is None else len(drawn)
+    errors = 0
+    for position in range(count) if bound.whole else spread_order(count):
+        number = position if drawn is None else int(drawn[position])
+        try:
+            row = dataset[number]
+        except Exception as error:  # noqa: BLE001 - what the data set raises is what training will meet
+            if reading.draws_all:
+                seen.faults.add("raises", "", number, "", _first_line(error))
+            seen.rows, errors = seen.rows + 1, errors + 1
+            # A data set that gives nothing in a copy of the process is not known to give nothing in the run.
+            if errors > MOST_ERRORS or errors == seen.rows > FEW_ERRORS:
+                break
+        else:
+            seen.add(number, row)
+        if bound.is_over(seen.rows, time.perf_counter() - started):
+            break
+    if errors == seen.rows > FEW_ERRORS:
+        raise ValueError("no row can be read in a copy of the process")
+    _try_collator(seen, dataset, reading)
+    return _result(seen, count, started)
+
+
+def _stream(dataset: Any, limits: Limits, bound: Bound) -> Swept:
+    started, seen, rows = time.perf_counter(), RowsSeen(limits), iter(dataset)
+    of = None
+    for number in range(sys.maxsize):
+        row = next(rows, seen)  # a value that no row is
+        if row is seen:
+            of = number
+            break
+        seen.add(number, row)
+        if bound.is_over(seen.rows, time.perf_counter() - started):
+            break
+    return _result(seen, of, started)
+
+
+def _try_collator(seen: RowsSeen, dataset: Any, reading: Reading) -> None:
+    """What only a batch shows: rows that cannot be collated, and NaN that are not filled in."""
+    collation_faults(seen, lambda row: dataset[row], reading)
+    _forget_missing_values(seen, lambda row: dataset[row], reading)
+
+
+def _forget_missing_values(seen: RowsSeen, read: Callable[[int], Any] | None, reading: Reading) -> None:
+    """NaN stand for missing values where the script speaks of them, or its collator fills them in."""
+    for wrong in [each for each in seen.faults.listed() if each.fault == "non-finite"]:
+        stays = read is None or still_not_finite(read, wrong.first[0], reading)
+        if not stays or mentions(MISSING):
+            seen.faults.drop(wrong.fault, wrong.column)
+
+
+def _result(seen: RowsSeen, of: int | None, started: float, *, numbered: bool = True) -> Swept:
+    wrong = seen.wrong()
+    seconds = round(time.perf_counter() - started, 3)
+    return seen.columns(), Sweep(seen.rows, of, seconds, wrong, seen.repeats.found(), numbered)
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:160]
+
+
+def _may_be_read_twice(dataset: Any) -> bool:
+    """Whether a stream starts anew when it is iterated: it is no iterator, and holds none, nor a file or connection."""
+    if hasattr(dataset, "__next__"):
+        return False
+    module = sys.modules.get(type(dataset).__module__)
+    path = getattr(module, "__file__", None)
+    is_own = isinstance(path, str) and is_users(path)
+    held: Iterable[Any] = getattr(dataset, "__dict__", {}).values()
+    return is_own and not any(hasattr(each, "__next__") or hasattr(each, "fileno") for each in held)
+
+
+# a copy of the process
+
+
+def _guarded(work: Callable[[], Swept], dataset: Any) -> Callable[[], Swept]:
+    """Work that leaves random generators as they are, wherever it runs."""
+
+    def guarded() -> Swept:
+        with same_random_numbers(), _same_generators(dataset):
+            return work()
+
+    return guarded
+
+
+@contextmanager
+def _same_generators(dataset: Any) -> Generator[None]:
+    generators = generators_of(dataset)
+    states = [_state(generator) for generator in generators]
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            _put_back(generator, state)
+
+
+def _state(generator: Any) -> Any:
+    if hasattr(generator, "bit_generator"):
+        return generator.bit_generator.state
+    return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
+
+
+def _put_back(generator: Any, state: Any) -> None:
+    if hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    elif hasattr(generator, "setstate"):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)
+
+
+def _in_a_copy(work: Callable[[], Swept], bound: Bound, *, or_here: bool = False) -> Swept | None:
+    """What some work gives that is done in a forked process; None if that gives nothing in time."""
+    torch = loaded("torch")
+    uses_gpu = torch is not None and torch.cuda.is_initialized()
+    if not hasattr(os, "fork") or sys.platform == "darwin" or uses_gpu:
+        return work() if or_here else None
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        _answer(writing, work)
+    os.close(writing)
+    limit = LONGEST if bound.whole else max(bound.seconds, AT_LEAST_SECONDS) + GRACE
+    return _collected(process, reading, time.monotonic() + limit)
+
+
+def _answer(pipe: int, work: Callable[[], Swept]) -> None:
+    """The copy's whole life."""
+    try:
+        gc.disable()  # a collection would copy the pages that both processes share
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        if (torch := loaded("torch")) is not None:
+            torch.set_num_threads(1)  # the threads of the other process are not here
+        answer = pickle.dumps(work())
+        view = memoryview(answer)
+        while view:
+            view = view[os.write(pipe, view) :]
+    finally:
+        END(0)
+
+
+def _collected(process: int, pipe: int, ends: float) -> Swept | None:
+    answer = bytearray()
+    while select.select([pipe], [], [], max(0.0, ends - time.monotonic()))[0]:
+        part = os.read(pipe, 65_536)
+        if not part:
+            break
+        answer += part
+    os.close(pipe)
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    try:
+        found: Swept = pickle.loads(bytes(answer))
+    except (EOFError, pickle.UnpicklingError):
+        return None
+    return found

@@ -1,0 +1,78 @@
+"""A few rows of a data set will end the run: they cannot be read, or not collated with the others.
+
+One row among thousands has another size, a missing value, a key too few, or its file is damaged. The first batches run
+without an error, and training stops when the row is drawn, perhaps after an hour. A probe reads all rows, as far as
+time allows, and collates each odd one with a usual one, by the run's own collator.
+
+## Bad
+
+    rows = [(torch.randn(8), number % 3) for number in range(96)]
+    rows[71] = (torch.randn(9), 0)
+    loader = DataLoader(rows, batch_size=16)  # <- failing-rows
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(net(inputs), labels).backward()
+        optimizer.step()
+
+## Good
+
+    rows = [(torch.randn(8), number % 3) for number in range(96)]
+    loader = DataLoader(rows, batch_size=16)
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(net(inputs), labels).backward()
+        optimizer.step()
+
+## When it is fine
+
+A collator that pads or crops takes rows of any size, and a sampler may leave rows out or put those of one size
+together: neither is reported. A row of another number format is a warning, because only its batch has this format.
+
+## Fix
+
+None: repairing the row, leaving it out and padding all rows are all reasonable.
+
+## References
+
+PyTorch documentation, `torch.utils.data.default_collate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+
+
+class FailingRows(Rule):
+    level = Level.ERROR
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        found = [
+            (split, rows)
+            for split, rows in evidence.wrong_rows("raises", "collation", "dtype")
+            if finding.subject in (None, split.argument)
+        ]
+        if not found:
+            return Verdict.inconclusive(
+                "no row was found that cannot be read or collated"
+                if evidence.splits
+                else evidence.not_reached("dataset")
+            )
+        split, rows = found[0]
+        return Verdict.confirmed(rows.in_words(), rows=list(rows.first), count=rows.count, split=split.argument)
+
+    def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
+        for split in dict.fromkeys(split.argument for split, _ in evidence.wrong_rows("raises", "collation", "dtype")):
+            ends = any(each.argument == split for each, _ in evidence.wrong_rows("raises", "collation"))
+            what = "training" if split == "train_dataset" else "evaluation"
+            finding = self.finding(
+                evidence.data_location,
+                f"some {what} rows cannot be read or collated with the others"
+                if ends
+                else f"the number format of some {what} rows is not that of the others",
+                help="repair these rows or leave them out, or give the loader a `collate_fn` that takes them",
+                subject=split,
+                level=Level.ERROR if ends else Level.WARNING,
+            )
+            yield from self.if_confirmed(finding, evidence)

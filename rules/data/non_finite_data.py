@@ -1,0 +1,54 @@
+"""Some rows contain NaN or infinite values.
+
+A single NaN in a batch makes its loss NaN, and the next step makes all weights NaN. The batch with the row may come
+long after the first ones. A probe reads all rows, as far as time allows, and says which ones have such values.
+
+## Bad
+
+    broken = features.clone()
+    broken[71, 3] = float("nan")
+    loader = DataLoader(TensorDataset(broken, targets), batch_size=16)  # <- non-finite-data
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(net(inputs), labels).backward()
+        optimizer.step()
+
+## Good
+
+    loader = DataLoader(TensorDataset(features, targets), batch_size=16)
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(net(inputs), labels).backward()
+        optimizer.step()
+
+## When it is fine
+
+NaN often stand for missing values. Nothing is reported where the collator fills them in, or where the script speaks of
+them (`isnan`, `nan_to_num`, `fillna`, `masked_fill`, an imputer).
+
+## Fix
+
+None: filling the values in and leaving the rows out are both reasonable.
+
+## References
+
+scikit-learn documentation, "Imputation of missing values".
+"""
+
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
+
+
+class NonFiniteData(EvidenceRule):
+    level = Level.ERROR
+    message = "some rows contain NaN or infinite values"
+    help_text = "fill them in, for example with the mean of the training rows, or leave these rows out"
+
+    def location_of(self, evidence: Evidence) -> Location:
+        return evidence.data_location
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        found = evidence.wrong_rows("non-finite")
+        if not found:
+            return Verdict.inconclusive("no row was found with values that are not finite")
+        split, rows = found[0]
+        return Verdict.confirmed(f"{rows.in_words()} ({split.argument})", rows=list(rows.first), count=rows.count)

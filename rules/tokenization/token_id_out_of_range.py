@@ -1,0 +1,62 @@
+"""A few rows contain token ids for which the model has no embedding.
+
+The first batch with such a row raises an index error, on a GPU a device-side assertion without a line. The reasons are
+a corrupted row, ids of another tokenizer in a part of the data, or -1 and -100 among the ids. A probe reads all rows,
+as far as time allows, and names them.
+
+## Bad
+
+    ids = [[101, 7 + number % 50, 8, 102] for number in range(96)]
+    ids[71][1] = 99999
+    rows = Dataset.from_dict(
+        {"input_ids": ids, "attention_mask": [[1] * 4] * 96, "labels": [number % 3 for number in range(96)]}
+    )
+    trainer = Trainer(model, args, train_dataset=rows)  # <- token-id-out-of-range
+
+## Good
+
+    ids = [[101, 7 + number % 50, 8, 102] for number in range(96)]
+    rows = Dataset.from_dict(
+        {"input_ids": ids, "attention_mask": [[1] * 4] * 96, "labels": [number % 3 for number in range(96)]}
+    )
+    trainer = Trainer(model, args, train_dataset=rows)
+
+## When it is fine
+
+Never: an embedding has no row for such an id.
+
+## Fix
+
+None: the row shows whether it is damaged, or whether the embedding has to be resized.
+
+## References
+
+PyTorch documentation, `torch.nn.Embedding`: "index out of range in self".
+"""
+
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
+
+EARLIER = {"unresized-embeddings", "tokenizer-model-mismatch"}
+"""Mistakes that make such ids in many rows."""
+
+
+class TokenIdOutOfRange(EvidenceRule):
+    level = Level.ERROR
+    message = "some rows have token ids for which the model has no embedding"
+    help_text = "look at these rows: damaged, or made by another tokenizer"
+    subject = "train_dataset"
+
+    def location_of(self, evidence: Evidence) -> Location:
+        return evidence.data_location
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        found = evidence.wrong_rows("token id")
+        if not found:
+            return Verdict.inconclusive("no row was found with an id beyond the embedding")
+        split, rows = found[0]
+        size = evidence.model.embedding_rows if evidence.model else None
+        has = f"; the embedding has {size} rows" if size else ""
+        return Verdict.confirmed(f"{rows.in_words()}{has} ({split.argument})", rows=list(rows.first), count=rows.count)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule in EARLIER
