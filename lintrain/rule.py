@@ -33,6 +33,7 @@ __all__ = [
     "Outcome",
     "Pipeline",
     "Related",
+    "RowsRule",
     "Rule",
     "Source",
     "Target",
@@ -46,7 +47,7 @@ __all__ = [
 
 
 if TYPE_CHECKING:
-    from lintrain.evidence.run import Evidence, StepEvidence
+    from lintrain.evidence.run import Evidence, RowFault, SplitEvidence, StepEvidence
 
     class _HasClaims(Generic[ClaimT]):
         claim_type: ClassVar[type | None]
@@ -221,3 +222,41 @@ class OptimizerRule(EvidenceRule):
     def judge(self, step: StepEvidence, evidence: Evidence) -> Verdict:
         """The verdict on the groups of a step."""
         raise NotImplementedError
+
+
+class RowsRule(EvidenceRule):
+    """A rule about rows with one of some `faults`, which reading all rows shows.
+
+    Fewer than `fewest_rows`, or less than `smallest_share` of the rows that were read, are no finding.
+    """
+
+    faults: ClassVar[tuple[RowFault, ...]]
+    fewest_rows: ClassVar[int] = 1
+    smallest_share: ClassVar[float] = 0.0
+
+    def location_of(self, evidence: Evidence) -> Location:
+        """The loader that is trained on."""
+        return evidence.data_location
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        """Confirmed by rows with such a fault; refuted if all rows were read."""
+        splits = [split for split in evidence.splits if split.sweep and finding.subject in (None, split.argument)]
+        for split in splits:
+            verdict = self._judged(split)
+            if verdict is not None:
+                return verdict
+        rows = sum(split.sweep.rows for split in splits if split.sweep)
+        text = f"{rows} rows were read, and no such row, or too few, was among them"
+        if splits and all(split.sweep and split.sweep.is_whole for split in splits):
+            return Verdict.refuted(f"all {text}", rows=rows)
+        return Verdict.inconclusive(text if splits else evidence.not_reached("dataset"))
+
+    def _judged(self, split: SplitEvidence) -> Verdict | None:
+        sweep = split.sweep
+        for wrong in sweep.with_fault(*self.faults) if sweep is not None else ():
+            share = wrong.count / max(1, sweep.rows if sweep is not None else 0)
+            if wrong.count >= self.fewest_rows and share >= self.smallest_share:
+                said = wrong.in_words(numbered=sweep is None or sweep.numbered)
+                of = f"{split.argument}, {share:.0%} of its rows" if self.smallest_share else split.argument
+                return Verdict.confirmed(f"{said} ({of})", rows=list(wrong.first), count=wrong.count, share=share)
+        return None

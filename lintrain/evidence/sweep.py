@@ -28,7 +28,7 @@ RowFault = Literal[
 SHOWN = 3
 WORDS: dict[RowFault, str] = {
     "raises": "cannot be read: {error}",
-    "collation": "{column} {text}; {error}",
+    "collation": "{column} has {text}; {error}",
     "dtype": "{column} makes its batch {text}",
     "non-finite": "{column} is NaN or infinite ({text})",
     "empty text": "{column} is empty",

@@ -31,26 +31,14 @@ None: it depends on the source of the texts. Read files with `encoding="utf-8"`,
 Python documentation, "Unicode HOWTO": `errors="replace"` writes U+FFFD for what cannot be decoded.
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
-
-SMALLEST_SHARE, FEWEST_ROWS = 0.01, 3
+from lintrain.rule import Level, RowsRule
 
 
-class BrokenTexts(EvidenceRule):
+class BrokenTexts(RowsRule):
     level = Level.WARNING
     message = "many texts are empty, or have broken characters"
     help_text = 'leave empty rows out, and read files with the encoding that they have (`encoding="utf-8"`)'
     subject = "train_dataset"
-
-    def location_of(self, evidence: Evidence) -> Location:
-        return evidence.data_location
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        found = evidence.wrong_rows("only special tokens", "empty text", "replaced characters", "mangled characters")
-        for split, rows in found:
-            share = rows.count / max(1, split.sweep.rows if split.sweep else 0)
-            if rows.count >= FEWEST_ROWS and share >= SMALLEST_SHARE:
-                numbered = split.sweep is None or split.sweep.numbered
-                text = f"{rows.in_words(numbered=numbered)} ({share:.0%} of {split.argument})"
-                return Verdict.confirmed(text, count=rows.count, share=share)
-        return Verdict.inconclusive("no texts were found that are empty or broken, or too few to matter")
+    faults = ("only special tokens", "empty text", "replaced characters", "mangled characters")
+    fewest_rows = 3
+    smallest_share = 0.01

@@ -40,23 +40,14 @@ None: open some of these images to see what is wrong.
 torchvision documentation, `ToTensor` and `ToImage`: only integers are scaled to [0, 1].
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
-
-SMALLEST_SHARE, FEWEST_ROWS = 0.05, 3
+from lintrain.rule import Level, RowsRule
 
 
-class ConstantImages(EvidenceRule):
+class ConstantImages(RowsRule):
     level = Level.WARNING
     message = "many images have one color only"
     help_text = "open some of them: files that are missing or damaged, or pixels that are scaled twice"
     subject = "train_dataset"
-
-    def location_of(self, evidence: Evidence) -> Location:
-        return evidence.data_location
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        for split, rows in evidence.wrong_rows("constant image"):
-            share = rows.count / max(1, split.sweep.rows if split.sweep else 0)
-            if rows.count >= FEWEST_ROWS and share >= SMALLEST_SHARE:
-                return Verdict.confirmed(f"{rows.in_words()} ({share:.0%} of {split.argument})", share=share)
-        return Verdict.inconclusive("no images of one color were found, or too few to matter")
+    faults = ("constant image",)
+    fewest_rows = 3
+    smallest_share = 0.05

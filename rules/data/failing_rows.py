@@ -41,37 +41,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.rule import Evidence, Finding, Level, RowsRule, Verdict
+
+HELP = "repair these rows or leave them out, or give the loader a `collate_fn` that takes them"
 
 
-class FailingRows(Rule):
+class FailingRows(RowsRule):
     level = Level.ERROR
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        found = [
-            (split, rows)
-            for split, rows in evidence.wrong_rows("raises", "collation", "dtype")
-            if finding.subject in (None, split.argument)
-        ]
-        if not found:
-            return Verdict.inconclusive(
-                "no row was found that cannot be read or collated"
-                if evidence.splits
-                else evidence.not_reached("dataset")
-            )
-        split, rows = found[0]
-        return Verdict.confirmed(rows.in_words(), rows=list(rows.first), count=rows.count, split=split.argument)
+    message = "some rows cannot be read or collated with the others"
+    help_text = HELP
+    faults = ("raises", "collation", "dtype")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding, Verdict]]:
-        for split in dict.fromkeys(split.argument for split, _ in evidence.wrong_rows("raises", "collation", "dtype")):
+        for split in dict.fromkeys(split.argument for split, _ in evidence.wrong_rows(*self.faults)):
             ends = any(each.argument == split for each, _ in evidence.wrong_rows("raises", "collation"))
             what = "training" if split == "train_dataset" else "evaluation"
+            fails = f"some {what} rows cannot be read or collated with the others"
             finding = self.finding(
                 evidence.data_location,
-                f"some {what} rows cannot be read or collated with the others"
-                if ends
-                else f"the number format of some {what} rows is not that of the others",
-                help="repair these rows or leave them out, or give the loader a `collate_fn` that takes them",
+                fails if ends else f"the number format of some {what} rows is not that of the others",
+                help=HELP,
                 subject=split,
                 level=Level.ERROR if ends else Level.WARNING,
             )

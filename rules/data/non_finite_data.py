@@ -35,20 +35,11 @@ None: filling the values in and leaving the rows out are both reasonable.
 scikit-learn documentation, "Imputation of missing values".
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
+from lintrain.rule import Level, RowsRule
 
 
-class NonFiniteData(EvidenceRule):
+class NonFiniteData(RowsRule):
     level = Level.ERROR
     message = "some rows contain NaN or infinite values"
     help_text = "fill them in, for example with the mean of the training rows, or leave these rows out"
-
-    def location_of(self, evidence: Evidence) -> Location:
-        return evidence.data_location
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        found = evidence.wrong_rows("non-finite")
-        if not found:
-            return Verdict.inconclusive("no row was found with values that are not finite")
-        split, rows = found[0]
-        return Verdict.confirmed(f"{rows.in_words()} ({split.argument})", rows=list(rows.first), count=rows.count)
+    faults = ("non-finite",)

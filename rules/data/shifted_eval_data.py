@@ -71,6 +71,9 @@ class ShiftedEvalData(EvidenceRule):
         found = _missing_classes(evidence) or _other_lengths(evidence)
         if found:
             return Verdict.confirmed(found)
+        counts = [len(split.labels.counts) for split in evidence.splits if split.labels is not None]
+        if len(counts) > 1 and min(counts) > 1:
+            return Verdict.refuted(f"training data have {counts[0]} classes, evaluation data {counts[1]}")
         return Verdict.inconclusive("classes and lengths of both are alike, as far as they are known")
 
 

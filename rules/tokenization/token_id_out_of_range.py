@@ -34,29 +34,18 @@ None: the row shows whether it is damaged, or whether the embedding has to be re
 PyTorch documentation, `torch.nn.Embedding`: "index out of range in self".
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
+from lintrain.rule import Finding, Level, RowsRule, Verdict
 
 EARLIER = {"unresized-embeddings", "tokenizer-model-mismatch"}
 """Mistakes that make such ids in many rows."""
 
 
-class TokenIdOutOfRange(EvidenceRule):
+class TokenIdOutOfRange(RowsRule):
     level = Level.ERROR
     message = "some rows have token ids for which the model has no embedding"
-    help_text = "look at these rows: damaged, or made by another tokenizer"
+    help_text = "look at these rows: they are damaged, or made by another tokenizer"
     subject = "train_dataset"
-
-    def location_of(self, evidence: Evidence) -> Location:
-        return evidence.data_location
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        found = evidence.wrong_rows("token id")
-        if not found:
-            return Verdict.inconclusive("no row was found with an id beyond the embedding")
-        split, rows = found[0]
-        size = evidence.model.embedding_rows if evidence.model else None
-        has = f"; the embedding has {size} rows" if size else ""
-        return Verdict.confirmed(f"{rows.in_words()}{has} ({split.argument})", rows=list(rows.first), count=rows.count)
+    faults = ("token id",)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule in EARLIER

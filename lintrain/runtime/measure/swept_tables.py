@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lintrain.evidence.run import RowFault
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.measure.row_values import MANGLED, MASK, REPLACED, Values, as_numbers, is_picture
 from lintrain.runtime.measure.swept_rows import FEWEST_TOKENS, RowsSeen
@@ -104,7 +105,11 @@ def _look_at_texts(seen: RowsSeen, values: Values, column: Any, numbers: Any) ->
     empty = compute.equal(compute.utf8_trim_whitespace(column), "")
     replaced = compute.match_substring(column, REPLACED)
     mangled = compute.match_substring_regex(column, MANGLED.pattern)
-    named = (("empty text", empty), ("replaced characters", replaced), ("mangled characters", mangled))
+    named: tuple[tuple[RowFault, Any], ...] = (
+        ("empty text", empty),
+        ("replaced characters", replaced),
+        ("mangled characters", mangled),
+    )
     for fault, mask in named:
         count = compute.sum(mask).as_py() or 0
         if count:
