@@ -256,7 +256,7 @@ class RowsRule(EvidenceRule):
         for wrong in sweep.with_fault(*self.faults) if sweep is not None else ():
             share = wrong.count / max(1, sweep.rows if sweep is not None else 0)
             if wrong.count >= self.fewest_rows and share >= self.smallest_share:
-                said = wrong.in_words(numbered=sweep is None or sweep.numbered)
+                text = wrong.in_words(numbered=sweep is None or sweep.numbered)
                 of = f"{split.argument}, {share:.0%} of its rows" if self.smallest_share else split.argument
-                return Verdict.confirmed(f"{said} ({of})", rows=list(wrong.first), count=wrong.count, share=share)
+                return Verdict.confirmed(f"{text} ({of})", rows=list(wrong.first), count=wrong.count, share=share)
         return None

@@ -1,7 +1,7 @@
 """A few rows of a data set will end the run: they cannot be read, or not collated with the others.
 
 One row among thousands has another size, a missing value, a key too few, or its file is damaged. The first batches run
-without an error, and training stops when the row is drawn, perhaps after an hour. A probe reads all rows, as far as
+without an error, and training stops when a batch has the row, perhaps after an hour. A probe reads all rows, as far as
 time allows, and collates each odd one with a usual one, by the run's own collator.
 
 ## Bad

@@ -23,7 +23,7 @@ long after the first ones. A probe reads all rows, as far as time allows, and sa
 
 ## When it is fine
 
-NaN often stand for missing values. Nothing is reported where the collator fills them in, or where the script speaks of
+NaN often stand for missing values. Nothing is reported where the collator fills them in, or where the script names
 them (`isnan`, `nan_to_num`, `fillna`, `masked_fill`, an imputer).
 
 ## Fix

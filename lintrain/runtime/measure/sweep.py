@@ -202,7 +202,7 @@ def _try_collator(seen: RowsSeen, dataset: Any, reading: Reading) -> None:
 
 
 def _forget_missing_values(seen: RowsSeen, read: Callable[[int], Any] | None, reading: Reading) -> None:
-    """NaN stand for missing values where the script speaks of them, or its collator fills them in."""
+    """NaN stand for missing values where the script names them, or its collator replaces them."""
     for wrong in [each for each in seen.faults.listed() if each.fault == "non-finite"]:
         stays = read is None or still_not_finite(read, wrong.first[0], reading)
         if not stays or mentions(MISSING):
@@ -220,7 +220,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _may_be_read_twice(dataset: Any) -> bool:
-    """Whether a stream starts anew when it is iterated: it is no iterator, and holds none, nor a file or connection."""
+    """Whether a stream begins again when it is iterated: it is no iterator, and holds none, nor a file or connection."""
     if hasattr(dataset, "__next__"):
         return False
     module = sys.modules.get(type(dataset).__module__)

@@ -21,7 +21,7 @@ FEWEST = 20
 """Rows without which nothing is an exception."""
 NEARLY_ALL = 0.9
 MOST_FORMS = 6
-"""Forms of rows that are tried with the collator."""
+"""Forms of rows that are given to the collator."""
 MOST_KEYS = 100_000
 """Rows that are remembered, to find those that come twice."""
 FEWEST_TOKENS = 4

@@ -1,4 +1,4 @@
-"""Rows that lie in a table or in tensors already: looked at by thousands, without calling the script."""
+"""Rows that are in a table or in tensors already: looked at by thousands, without calling the script."""
 
 from __future__ import annotations
 
