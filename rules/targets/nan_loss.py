@@ -70,7 +70,8 @@ class NanLoss(EvidenceRule):
             )
             text = f"{text}{_origin(evidence)}"
             return Verdict.confirmed(text, module=forward.first_non_finite, input_was=forward.first_non_finite_input)
-        if source:
+        # Of rows that were all read, `non-finite-data` tells which ones, and whether their values are filled in.
+        if source and not all(split.sweep is not None for split in evidence.splits):
             return Verdict.confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
         half = evidence.arguments.get("fp16")
         if backward is not None and not backward.finite and not half:

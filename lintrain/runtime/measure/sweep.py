@@ -220,7 +220,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _may_be_read_twice(dataset: Any) -> bool:
-    """Whether a stream begins again when it is iterated: it is no iterator, and holds none, nor a file or connection."""
+    """Whether a stream begins again when it is iterated: it is no iterator, and holds none, nor an open file."""
     if hasattr(dataset, "__next__"):
         return False
     module = sys.modules.get(type(dataset).__module__)
