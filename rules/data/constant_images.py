@@ -28,8 +28,8 @@ scaled twice and rounded to zero. The model learns nothing from them but the sha
 
 ## When it is fine
 
-Patches of a large picture may show its background only, and layers of a scan the outside of the body. Fewer than 5 % are
-listed in the report of a probe without a finding; masks and other targets are not judged.
+Patches of a large picture may show its background only, and layers of a scan what surrounds the body. Fewer than 5 %
+are listed in the report of a probe without a finding; masks and other targets are not judged.
 
 ## Fix
 

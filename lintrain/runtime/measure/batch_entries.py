@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lintrain.runtime.child.library import is_mapping, is_row, library
-from lintrain.runtime.measure.columns import LABEL_NAMES
 from lintrain.runtime.measure.row_entries import plain
+from lintrain.runtime.measure.row_values import LABEL_NAMES
 
 TARGETS = (*LABEL_NAMES, "y", "target", "targets")
 TOKEN_IDS = "input_ids"

@@ -19,7 +19,8 @@ from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
 from lintrain.runtime.measure.arrow import arrow_columns
-from lintrain.runtime.measure.row_values import IGNORED, LABEL_NAMES, Limits
+from lintrain.runtime.measure.predictions import IGNORED
+from lintrain.runtime.measure.row_values import LABEL_NAMES, Limits
 from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows
 from lintrain.runtime.measure.sweep import Swept, sweep
 from lintrain.runtime.measure.swept_rows import Reading, RowsSeen

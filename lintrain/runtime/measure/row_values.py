@@ -15,10 +15,10 @@ from typing import Any
 from lintrain.evidence.run import ColumnEvidence, RowFault, WrongRows
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.measure.arrow import MOST_VALUES, TOKEN_COLUMNS
+from lintrain.runtime.measure.predictions import IGNORED
 from lintrain.runtime.measure.tokenizer import binned, quantiles
 from lintrain.startup.lazy_dataclass import dataclass
 
-IGNORED = -100
 LABEL_NAMES = ("labels", "label", "label_ids")
 IDS = TOKEN_COLUMNS[:2]
 MASK = "attention_mask"

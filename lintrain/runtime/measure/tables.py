@@ -17,7 +17,6 @@ from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.batch_entries import ANSWER_ENDS, TOKEN_IDS, Batch, array_of, as_text, is_text, last_name
-from lintrain.runtime.measure.columns import LABEL_NAMES
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.row_answers import (
     IGNORED,
@@ -31,6 +30,7 @@ from lintrain.runtime.measure.row_answers import (
     prediction_of,
 )
 from lintrain.runtime.measure.row_entries import decoder_of, plain, spans_of, token_text, values_of
+from lintrain.runtime.measure.row_values import LABEL_NAMES
 from lintrain.runtime.measure.tokenizer import find_tokenizer
 
 CLASSES_OF_TOKENS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering")
