@@ -203,7 +203,7 @@ def _try_collator(seen: RowsSeen, dataset: Any, reading: Reading) -> None:
 
 def _forget_missing_values(seen: RowsSeen, read: Callable[[int], Any] | None, reading: Reading) -> None:
     """NaN stand for missing values where the script names them, or its collator replaces them."""
-    for wrong in [each for each in seen.faults.listed() if each.fault == "non-finite"]:
+    for wrong in [each for each in seen.wrong() if each.fault == "non-finite"]:
         stays = read is None or still_not_finite(read, wrong.first[0], reading)
         if not stays or mentions(MISSING):
             seen.faults.drop(wrong.fault, wrong.column)
