@@ -199,7 +199,7 @@ def trained(dataset: Any) -> list[Any]:
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     for inputs, labels in DataLoader(dataset, batch_size=16, shuffle=True):
         optimizer.zero_grad()
-        nn.functional.cross_entropy(net(inputs), labels).backward()
+        nn.functional.cross_entropy(net(inputs), labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return [weight.detach().clone() for weight in net.parameters()]
 
