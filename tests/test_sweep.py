@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Iterator
@@ -257,3 +258,21 @@ def test_a_slow_data_set_is_left_in_time_and_the_share_is_told(run: Any, monkeyp
     result = swept(run, Slow(pairs()))
     assert 10 < result.rows < 1_000_000
     assert not result.is_whole
+
+
+def test_what_only_the_copy_of_the_process_cannot_read_is_no_fault(run: Any) -> None:
+    home = os.getpid()
+
+    class Opened(Listed):
+        def __getitem__(self, index: int) -> Any:
+            if os.getpid() != home and index % 40 == 7:
+                raise OSError("this file is open in another process")
+            return super().__getitem__(index)
+
+    assert faults(swept(run, Opened(pairs()))) == []
+
+
+def test_masks_over_more_than_the_tokens_and_counts_beside_an_embedding_are_no_fault(run: Any) -> None:
+    rows = [{"input_ids": [1, 5, 6, 2], "attention_mask": [1] * 8, "counts": [n % 70, n] * 4} for n in range(ROWS)]
+    assert faults(swept(run, Listed(rows), Reading(collate=list, mixes=True))) == []
+    assert faults(swept(run, Listed([(torch.tensor([n % 70, n] * 4), n % 3) for n in range(ROWS)]))) == []

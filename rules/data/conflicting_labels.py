@@ -72,5 +72,23 @@ def _classifies(evidence: Evidence) -> bool:
     """Whether a class is predicted for each row."""
     if evidence.model is not None and evidence.model.task in WHOLE_ROWS:
         return True
+    if _predicts_tokens(evidence):
+        return False
     losses = evidence.loop.losses_of("cross_entropy") if evidence.loop is not None else ()
     return any(len(loss.input_shape) == 2 and loss.target_dtype == "int64" for loss in losses)
+
+
+def _predicts_tokens(evidence: Evidence) -> bool:
+    """Whether the classes may be the tokens that follow a row: the same start has several continuations."""
+    split = evidence.split("train_dataset")
+    labels = split.labels if split else None
+    ids = next((column for column in split.columns if column is not labels), None) if split else None
+    if (
+        labels is None
+        or ids is None
+        or labels.maximum is None
+        or ids.maximum is None
+        or not ids.dtype.startswith("int")
+    ):
+        return False
+    return 2 * labels.maximum >= ids.maximum

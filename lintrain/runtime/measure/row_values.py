@@ -22,6 +22,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 LABEL_NAMES = ("labels", "label", "label_ids")
 IDS = TOKEN_COLUMNS[:2]
 MASK = "attention_mask"
+NAMED_IDS = re.compile(r"(^|[_.])(ids?|tokens?)$")
+"""Names of token ids; other whole numbers may be counts."""
 PIECE = 256
 """Rows whose numbers are looked at together."""
 LARGEST_PIECE = 1_000_000
@@ -242,7 +244,7 @@ class Values:
             empty = (per_row(flat != 0, sizes) == 0) & (sizes > 0)
             self._add("empty mask", rows, numpy.flatnonzero(empty), lambda each: f"{sizes[each]} zeros")
         elif not self._is_scalar:
-            if limits.embedding is not None and (self.name in IDS or self.is_input):
+            if limits.embedding is not None and NAMED_IDS.search(self.name):
                 self._count(rows, sizes, flat, "token id", (flat >= limits.embedding) | (flat < 0))
             if self.name == "input_ids":
                 self._look_for_words(rows, flat, sizes)

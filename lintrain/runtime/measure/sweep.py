@@ -16,9 +16,10 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
-from lintrain.evidence.run import ColumnEvidence, StageName, Sweep
+from lintrain.evidence.run import ColumnEvidence, StageName, Sweep, WrongRows
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
@@ -79,7 +80,9 @@ def bound_of(run: MeasuredRun) -> Bound:
 def limits_of(run: MeasuredRun) -> Limits:
     """What the run's model can read."""
     model, tokenizer = measure_model(run), find_tokenizer(run)
-    special: tuple[int, ...] = tuple(getattr(tokenizer, "all_special_ids", ()) or ())
+    # An unknown token stands for text.
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    special = tuple(each for each in getattr(tokenizer, "all_special_ids", ()) or () if each != unknown)
     return Limits(
         embedding=model.embedding_rows if model.embedding_rows is not None else _only_embedding(run.model),
         positions=None if model.rotary else model.positions,
@@ -99,8 +102,22 @@ def _only_embedding(model: Any) -> int | None:
 def sweep(run: MeasuredRun, dataset: Any, reading: Reading, first: Iterable[Any]) -> Swept | None:
     """What all rows of a data set show; None if they cannot be read without changing the run."""
     found = _swept(run, dataset, reading, first)
+    if found is not None and not all(_raises_here(dataset, each) for each in found[1].with_fault("raises")):
+        # What the copy of a process cannot read (a data base, a file that is open) the process itself may.
+        kept = tuple(each for each in found[1].wrong if each.fault != "raises")
+        found = (found[0], replace(found[1], wrong=kept))
     count(run, found[1] if found is not None else None)
     return found
+
+
+def _raises_here(dataset: Any, wrong: WrongRows) -> bool:
+    """Whether the process itself cannot read the first of some rows either."""
+    with same_random_numbers(), _same_generators(dataset):
+        try:
+            dataset[wrong.first[0]]
+        except Exception:  # noqa: BLE001 - what the data set raises is the fault
+            return True
+    return False
 
 
 def count(run: MeasuredRun, swept: Sweep | None) -> None:

@@ -148,6 +148,9 @@ class RowsSeen:
             # A column that many rows exceed holds no ids of this embedding.
             if values.name not in IDS and self.faults.count("token id", values.name) > values.rows / 10:
                 self.faults.drop("token id", values.name)
+            # A mask that also covers what is put before the tokens is longer in every row.
+            if values.name == MASK and self.faults.count("mask length", MASK) > values.rows / 10:
+                self.faults.drop("mask length", MASK)
         return self.faults.listed()
 
     def usual(self) -> list[int]:
