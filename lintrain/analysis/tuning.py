@@ -19,6 +19,7 @@ from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, S
 from lintrain.pipeline.values.python import (
     ABSENT,
     Constant,
+    Instance,
     Library,
     LibraryObject,
     Value,
@@ -40,7 +41,7 @@ class Training:
     `order` is the number of the event at which training begins.
     """
 
-    model: Model | Module
+    model: Model | Module | Instance
     location: Location
     order: int
     run: TrainerRun | None = None
@@ -137,7 +138,9 @@ def is_tuned_whole(pipeline: Pipeline, training: Training) -> bool:
 def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
     """The number format that the script certainly sets for a model's weights; None if it is not certain."""
     model = training.model
-    casts = changes_before(pipeline, training, Act.CAST)
+    # A layer that is cast alone leaves the rest as it is.
+    every = changes_before(pipeline, training, Act.CAST)
+    casts = [each for each in every if each.subject is training.model or isinstance(each.subject, Model)]
     if casts:
         name = text_of(casts[-1].details["dtype"])
         return Format(name, casts[-1].location, False) if name and not casts[-1].conditions else None

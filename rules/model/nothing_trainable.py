@@ -134,7 +134,6 @@ from collections.abc import Iterator
 from lintrain.analysis import training_loops, tuning
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import python
-from lintrain.pipeline.values.model import Model, Module
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -216,7 +215,7 @@ def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
     return last
 
 
-def _freezes_all(event: Event, model: Model | Module) -> bool:
+def _freezes_all(event: Event, model: python.Value) -> bool:
     if event.conditions or event.subject is not model:
         return False
     if event.act is Act.ADAPT:

@@ -1,7 +1,8 @@
 """Attention scores are masked with a number that float16 cannot represent.
 
-Under autocast, the products of queries and keys are float16, whose smallest number is -65504. Filling in -1e9 raises an
-error in the first batch; the smallest number of the scores' own dtype has the same effect after the softmax.
+Under autocast, the products of queries and keys are float16, whose smallest number is -65504; so are scores after
+`.half()`. Filling in -1e9 raises an error in the first batch; the smallest number of the scores' own dtype has the same
+effect after the softmax.
 
 ## Bad
 
@@ -114,7 +115,7 @@ from collections.abc import Collection, Iterator
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
-from lintrain.pipeline.values.python import Class, Constant, Instance, Library
+from lintrain.pipeline.values.python import Class, Constant, Instance, Library, text_of
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -152,7 +153,7 @@ class Claim:
 
 class UnsafeSoftmaxMask(Rule[Claim]):
     level = Level.ERROR
-    keywords = "autocast"
+    keywords = "autocast|half|float16"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
@@ -163,26 +164,41 @@ class UnsafeSoftmaxMask(Rule[Claim]):
                 if isinstance(part, Instance) and cast is not None:
                     for finding in self._in_class(pipeline, part.cls, cast):
                         found.setdefault(finding.location, finding)
+        for forward in pipeline.acts(Act.FORWARD):
+            cast = _halved(pipeline, forward)
+            for part in modules.modules_in(forward.subject):
+                for finding in self._of_half(pipeline, part.cls, cast) if isinstance(part, Instance) else ():
+                    found.setdefault(finding.location, finding)
         yield from found.values()
 
     def _in_class(self, pipeline: Pipeline, cls: Class, cast: Location) -> Iterator[Finding[Claim]]:
-        method = _forward_of(cls)
-        if method is None or SETS_FORMAT.search(ast.unparse(method)):
-            return
+        for call, filled, method in _fillings(cls):
+            if _is_product(_owner(call), method, call.lineno) and not SETS_FORMAT.search(ast.unparse(method)):
+                related = [Related(cast, "autocast to float16 here", "autocast")]
+                yield self._found(pipeline, cls, call, filled, ", the scores' dtype under autocast", related)
+
+    def _of_half(self, pipeline: Pipeline, cls: Class, cast: Location | None) -> Iterator[Finding[Claim]]:
+        """Scores that the script itself makes float16, or those of a model whose weights are float16."""
+        for call, filled, method in _fillings(cls):
+            is_product = cast is not None and not SETS_FORMAT.search(ast.unparse(method))
+            if _is_half(_owner(call), method, call.lineno):
+                yield self._found(pipeline, cls, call, filled, ", the scores' dtype", [])
+            elif is_product and cast is not None and _is_product(_owner(call), method, call.lineno):
+                related = [Related(cast, "the weights become float16 here", "cast")]
+                yield self._found(pipeline, cls, call, filled, ", the dtype of the model", related)
+
+    def _found(
+        self, pipeline: Pipeline, cls: Class, call: ast.Call, filled: ast.expr, dtype: str, related: list[Related]
+    ) -> Finding[Claim]:
         source = pipeline.source_of(cls.origin) if cls.origin else pipeline.source
-        for call in _always_called(method):
-            filled = _filled_with(call)
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if filled is None or owner is None or not _is_product(owner, method, call.lineno):
-                continue
-            name, code = ast.unparse(owner), ast.unparse(filled)
-            yield self.finding(
-                source.location(filled),
-                f"`{code}` does not fit into float16, the scores' dtype under autocast",
-                related=[Related(cast, "autocast to float16 here", "autocast")],
-                help="fill in `torch.finfo(scores.dtype).min`, with the masked tensor for `scores`",
-                claim=Claim(name if name.isidentifier() else None),
-            )
+        name, code = ast.unparse(_owner(call)), source.code(source.location(filled))
+        return self.finding(
+            source.location(filled),
+            f"`{code}` does not fit into float16{dtype}",
+            related=related,
+            help="fill in `torch.finfo(scores.dtype).min`, with the masked tensor for `scores`",
+            claim=Claim(name if name.isidentifier() else None),
+        )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         if location := evidence.failed_place(OVERFLOW):
@@ -249,6 +265,42 @@ def _always_called(method: ast.FunctionDef) -> Iterator[ast.Call]:
     for statement in method.body:
         if isinstance(statement, ast.Assign | ast.Return | ast.Expr):
             yield from (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _fillings(cls: Class) -> Iterator[tuple[ast.Call, ast.expr, ast.FunctionDef]]:
+    """The calls that fill in a number too large for float16, in what a forward always executes."""
+    method = _forward_of(cls)
+    for call in _always_called(method) if method is not None else ():
+        if (filled := _filled_with(call)) is not None and method is not None:
+            yield call, filled, method
+
+
+def _owner(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
+
+
+def _halved(pipeline: Pipeline, forward: Event) -> Location | None:
+    """The last call that certainly changes the format of a model before it is called, if that is to float16."""
+    casts = [each for each in pipeline.acts(Act.CAST) if each.subject is forward.subject]
+    before = [each for each in casts if each.order < forward.order]
+    is_certain = before and len(before) == len(casts) and not before[-1].conditions and not before[-1].loops
+    return before[-1].location if is_certain and text_of(before[-1].details["dtype"]) == "float16" else None
+
+
+def _is_half(node: ast.expr, method: ast.FunctionDef, line: int, depth: int = 6) -> bool:
+    """Whether an expression is certainly made float16 by its own code: `scores.half()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="half"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[argument]):
+            return ast.unparse(argument) in HALVES
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in KEEP_FORMAT:
+            return _is_half(owner, method, line, depth - 1)
+        case ast.Name(id=name) if depth > 0:
+            made = _made(name, method, line)
+            return bool(made) and all(_is_half(value, method, value.lineno, depth - 1) for value in made)
+        case _:
+            return False
 
 
 def _filled_with(call: ast.Call) -> ast.expr | None:

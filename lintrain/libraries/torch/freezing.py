@@ -170,7 +170,7 @@ def cast(call: Call) -> None:
         subject = call.receiver.model
     else:
         subject = call.receiver
-    if isinstance(subject, Model) and not isinstance(dtype, Absent):
+    if (isinstance(subject, Model) or is_module(subject)) and not isinstance(dtype, Absent):
         call.reader.act(Act.CAST, call.location, subject, dtype=dtype)
 
 
