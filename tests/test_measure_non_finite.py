@@ -16,7 +16,7 @@ from lintrain.runtime.child.frames import shown
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite
 from lintrain.runtime.measure.non_finite import NonFiniteTrace, non_finite_rows
 from lintrain.runtime.measure.seen import LossCall
-from lintrain.runtime.measure.weights import Frozen, snapshot, updates
+from lintrain.runtime.measure.weights import Frozen, damaged, snapshot, updates, zero_layers
 from tests.support.recorded import RecordedRun
 
 
@@ -180,3 +180,19 @@ def test_rows_of_outputs_or_inputs_are_named_where_no_loss_function_is_called() 
     batch = {"x": torch.zeros(3, 2), "labels": torch.tensor([0, 1, 0])}
     assert non_finite_rows([], output, batch) == NonFiniteRows((1,), 1, 3, (1,), True)
     assert non_finite_rows([], output.nan_to_num(), batch) is None
+
+
+def test_weights_that_become_zero_or_nan_when_they_are_loaded_are_named() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8))
+    nn.init.zeros_(model[2].weight)
+    saved = {name: torch.zeros_like(weight) for name, weight in model.state_dict().items()}
+    saved["1.weight"] = torch.full((8, 8), torch.nan)
+    assert damaged(saved, dict(model.named_parameters())) == (("0.weight",), ("1.weight",))
+    assert damaged(model.state_dict(), dict(model.named_parameters())) == ((), ())
+
+
+def test_linear_layers_of_zeros_are_named_but_for_fresh_and_added_ones() -> None:
+    model = nn.ModuleDict({name: nn.Linear(8, 8) for name in ("query", "head", "lora_B", "value")})
+    for name in ("query", "head", "lora_B"):
+        nn.init.zeros_(model[name].weight)
+    assert zero_layers(model, {"head.weight"}) == ("query.weight",)

@@ -322,7 +322,9 @@ class ObjectEvidence:
 class StateLoad:
     """One call of `load_state_dict` on a module, before training: tensors of the module, and names that did not fit.
 
-    `prefix` is what precedes, or is missing from, every name; "" if no prefix would make them fit.
+    `prefix` is what precedes, or is missing from, every name; "" if no prefix would make them fit. `zeros` are weights
+    of two dimensions or more that become all 0 and were not before, `non_finite` those with NaN or infinity. A model
+    that a library loads counts as a call, without missing names.
     """
 
     location: Location
@@ -330,3 +332,5 @@ class StateLoad:
     missing: int
     unexpected: int
     prefix: str = ""
+    zeros: tuple[str, ...] = ()
+    non_finite: tuple[str, ...] = ()

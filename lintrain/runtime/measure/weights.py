@@ -10,12 +10,14 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import re
 import time
 import warnings
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from lintrain.evidence.run import LayerUpdate, OptimizerGroup, ScheduleEvidence
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.gradients import layer_of
 
@@ -141,6 +143,46 @@ def _statistics(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     return found
 
 
+LEAST_NUMBERS = 16
+MOST_NUMBERS = 200_000_000
+"""Of a file with more, the rest is not searched for NaN."""
+
+
+def damaged(given: Any, own: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of weights that become all 0 when they are loaded, and of those with NaN or infinity."""
+    zeros, bad, left = list[str](), list[str](), MOST_NUMBERS
+    for name, weight in given.items() if is_mapping(given) else ():
+        if not hasattr(weight, "is_floating_point") or not weight.is_floating_point() or weight.is_meta:
+            continue
+        left -= weight.numel()
+        before = own.get(name)
+        if weight.ndim > 1 and _is_zero(weight) and before is not None and not _is_zero(before):
+            zeros.append(str(name))
+        elif left > 0 and not math.isfinite(weight.sum()) and not bool(library("torch").isfinite(weight).all()):
+            bad.append(str(name))
+    return tuple(zeros), tuple(bad)
+
+
+def _is_zero(weight: Any) -> bool:
+    if weight.numel() < LEAST_NUMBERS or weight.is_meta:
+        return False
+    # Most weights are settled by their first number.
+    return not bool(weight[(0,) * weight.ndim]) and not bool(weight.any())
+
+
+def zero_layers(model: Any, fresh: Collection[str]) -> tuple[str, ...]:
+    """The weights of linear layers and convolutions that a file filled with zeros; those in `fresh` it did not fill."""
+    nn = library("torch.nn")
+    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d)
+    names = (f"{name}.weight" for name, part in model.named_modules() if isinstance(part, kinds))
+    own = dict(model.named_parameters())
+    return tuple(
+        name for name in names if name in own and name not in fresh and not ADDED.search(name) and _is_zero(own[name])
+    )
+
+
+ADDED = re.compile(r"lora|adapter|gate|zero", re.IGNORECASE)
+"""Layers that start at zero on purpose."""
 MOST_STEPS = 1_000_000
 SECONDS = 2.0
 POINTS = 100

@@ -18,6 +18,7 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.setfit import follow, outer_trainer
 from lintrain.runtime.frameworks.trainer.setup import loaded_or_empty
+from lintrain.runtime.measure.weights import damaged, zero_layers
 
 if TYPE_CHECKING:
     from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
@@ -231,6 +232,10 @@ def _patch_loading(session: ProbeSession, model_class: Any) -> None:
         wanted = kwargs.pop("output_loading_info", False)
         model, loaded = loaded_or_empty(session, load, cls, args, kwargs)
         object.__setattr__(model, "lintrain_fresh", tuple(sorted(_names(loaded))))
+        location = frame_location(users_frame())
+        zeros = zero_layers(model, _names(loaded)) if location is not None else ()
+        if location is not None and zeros:
+            session.state_loads.append(StateLoad(location, len(model.state_dict()), 0, 0, zeros=zeros))
         return (model, loaded) if wanted else model
 
     model_class.from_pretrained = classmethod(from_pretrained)
@@ -251,11 +256,12 @@ def watch_loading(session: ProbeSession, module_class: Any) -> None:
 
     @functools.wraps(load)
     def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        location = frame_location(users_frame())
+        zeros, bad = damaged(state_dict, dict(self.named_parameters())) if location is not None else ((), ())
         result = load(self, state_dict, *args, **kwargs)
         # Kept on the module: a script may load its body and its head in two calls.
         filled = getattr(self, "lintrain_filled", frozenset[str]())
         object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
-        location = frame_location(users_frame())
         if location is not None and len(session.state_loads) < MOST and hasattr(result, "missing_keys"):
             session.state_loads.append(
                 StateLoad(
@@ -264,6 +270,8 @@ def watch_loading(session: ProbeSession, module_class: Any) -> None:
                     len(result.missing_keys),
                     len(result.unexpected_keys),
                     _prefix(list(result.missing_keys), list(result.unexpected_keys)),
+                    zeros,
+                    bad,
                 )
             )
         return result
