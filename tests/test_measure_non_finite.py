@@ -157,6 +157,12 @@ def test_a_mask_of_infinities_is_no_origin() -> None:
     assert origin.operation == "div"
 
 
+def test_an_operation_that_gives_back_its_input_keeps_the_origin() -> None:
+    origin = origin_of(lambda: (WEIGHT - 1).log().to(torch.float32).contiguous().sum())
+    assert origin is not None
+    assert origin.operation == "log"
+
+
 def rows_of(function: str, given: Any, target: Any, **options: Any) -> NonFiniteRows | None:
     call = LossCall(function, given, target, options)
     call.result = getattr(nn.functional, function)(given, target, **options)

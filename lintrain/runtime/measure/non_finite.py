@@ -63,7 +63,8 @@ class NonFiniteTrace:
     def _on_numpy(self, kind: str, _flag: int) -> None:
         location = frame_location(users_frame())
         if self._numpy is None and location is not None:
-            self._numpy = NonFiniteOrigin(kind.replace("divide by zero", "division by 0"), location, code_at(location))
+            cause = "a division by 0 in NumPy" if kind.startswith("divide") else "0/0 or another invalid value in NumPy"
+            self._numpy = NonFiniteOrigin(kind, location, code_at(location), cause)
 
     def _sees(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = getattr(function, "__name__", "")
@@ -86,6 +87,10 @@ class NonFiniteTrace:
         if _is_finite(tensor):
             return
         is_nan = bool(tensor.detach().isnan().any())
+        own = getattr(tensor, ORIGIN, None)
+        # Known from before: an operation gave back what it got, or wrote into it.
+        if own is not None and (own.is_nan or not is_nan):
+            return
         given = [each for each in tensors((args, kwargs)) if each is not tensor]
         bad = [each for each in given if not _is_finite(each)]
         known = next((made for each in bad if (made := getattr(each, ORIGIN, None)) is not None), None)
@@ -93,8 +98,6 @@ class NonFiniteTrace:
         # NaN out of infinities is made here: 0 times infinity, or a softmax over nothing but -inf.
         if bad and (has_nan or not is_nan):
             made = known or _Made(self._first_seen(name, is_given=True), is_nan)
-        elif (own := getattr(tensor, ORIGIN, None)) is not None and own.is_nan:
-            return
         else:
             before = known.origin.location if known is not None else None
             made = _Made(self._first_seen(name, given=given, before=before), is_nan)
