@@ -1,4 +1,4 @@
-"""`python -m benchmarks.watch`: late failures that a watch finds, sound runs that it leaves alone, and its cost."""
+"""`python -m benchmarks.watch`: failures that a watch finds, sound runs that it leaves alone, what it costs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import tempfile
 import warnings
 from collections.abc import Callable
 
-import torch
-
 import lintrain
 from benchmarks.watch import failing, sound
 from benchmarks.watch.cost import show_cost
-from benchmarks.watch.parts import Watch
+from benchmarks.watch.parts import Watch, torch
 from lintrain.callbacks.own_loop import LOOPS
 from lintrain.callbacks.reporting import MistakeWarning
 

@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-from torch.nn import functional as F  # noqa: N812 - as everybody names it
+from benchmarks.watch.parts import F, nn, torch
 
 STEPS, TURN = 2_000, 100
 """Steps of the run, and those that the watched run and the other one make by turns."""
@@ -53,9 +51,8 @@ def in_turns() -> tuple[float, float, bool]:
     for turn in range(STEPS // TURN):
         for run in (alone, watched) if turn % 2 else (watched, alone):
             run.go_on(TURN)
-    same = all(
-        torch.equal(one, other) for one, other in zip(alone.model.parameters(), watched.model.parameters(), strict=True)
-    )
+    weights = zip(alone.model.parameters(), watched.model.parameters(), strict=True)
+    same = all(torch.equal(one, other) for one, other in weights)
     return alone.seconds, watched.seconds, same
 
 

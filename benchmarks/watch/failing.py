@@ -9,11 +9,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-import torch
-from torch import nn
-from torch.nn import functional as F  # noqa: N812 - as everybody names it
-
-from benchmarks.watch.parts import CLASSES, FEATURES, Watch, adam, classifier, labelled, step_with, train
+from benchmarks.watch.parts import (
+    CLASSES,
+    FEATURES,
+    F,
+    Watch,
+    adam,
+    classifier,
+    labelled,
+    nn,
+    scheduled,
+    step_with,
+    torch,
+    train,
+)
 
 
 def nan_in_a_batch(watch: Watch) -> None:
@@ -53,7 +62,7 @@ def schedule_of_epochs(watch: Watch) -> None:
     """A linear schedule is planned for 400 steps, and 1,500 are taken."""
     model = classifier()
     optimizer = adam(model)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / 400))
+    schedule = scheduled(optimizer, lambda step: max(0.0, 1 - step / 400))
     train(watch, model, optimizer, labelled(32, 1_500), schedule)
 
 
@@ -111,7 +120,7 @@ def rate_set_by_a_restart(watch: Watch) -> None:
     """The schedule multiplies the rate by 1,000 at step 700."""
     model = classifier()
     optimizer = adam(model)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1_000.0 if step >= 700 else 1.0)
+    schedule = scheduled(optimizer, lambda step: 1_000.0 if step >= 700 else 1.0)
     train(watch, model, optimizer, labelled(32, 1_500), schedule)
 
 
@@ -122,7 +131,7 @@ def dead_activations(watch: Watch) -> None:
     for step, x, y in labelled(32, 2_000):
         if step == 500:
             with torch.no_grad():
-                hidden: nn.Linear = model[0]  # type: ignore[assignment]
+                hidden = model[0]
                 hidden.bias.fill_(-50.0)
         loss = F.cross_entropy(model(x), y)
         watch(loss)
@@ -160,7 +169,7 @@ def exploding_recurrence(watch: Watch) -> None:
     cell, head = nn.RNN(4, 32, nonlinearity="relu", batch_first=True), nn.Linear(32, 1)
     both = nn.ModuleList([cell, head])
     optimizer = torch.optim.SGD(both.parameters(), lr=1e-3, momentum=0.9)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.01**step)
+    schedule = scheduled(optimizer, lambda step: 1.01**step)
     for _ in range(1_000):
         x = torch.randn(16, 40, 4)
         loss = F.mse_loss(head(cell(x)[0][:, -1])[:, 0], x.sum((1, 2)) / 10)
@@ -194,7 +203,7 @@ def warm_up_to_ten(watch: Watch) -> None:
     """A warm-up over 1,500 steps to a rate of 10."""
     model = classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=10.0, momentum=0.9)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 1_500))
+    schedule = scheduled(optimizer, lambda step: min(1.0, step / 1_500))
     train(watch, model, optimizer, labelled(32, 2_000), schedule)
 
 
@@ -202,7 +211,7 @@ def outputs_cut_at_zero(watch: Watch) -> None:
     """A last activation that is dead: a regression answers 0 for every row."""
     model = nn.Sequential(nn.Linear(FEATURES, 32), nn.ReLU(), nn.Linear(32, 1), nn.ReLU())
     with torch.no_grad():
-        last: nn.Linear = model[2]  # type: ignore[assignment]
+        last = model[2]
         last.bias.fill_(-20.0)
     optimizer = adam(model, 1e-3)
     for _ in range(1_500):

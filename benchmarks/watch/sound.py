@@ -6,11 +6,20 @@ import copy
 import math
 from collections.abc import Callable
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - as everybody names it
-
-from benchmarks.watch.parts import CLASSES, FEATURES, Watch, adam, classifier, labelled, step_with, train
+from benchmarks.watch.parts import (
+    CLASSES,
+    FEATURES,
+    F,
+    Watch,
+    adam,
+    classifier,
+    labelled,
+    nn,
+    scheduled,
+    step_with,
+    torch,
+    train,
+)
 
 
 def warm_restarts(watch: Watch) -> None:
@@ -32,7 +41,7 @@ def one_cycle_with_a_scaler(watch: Watch) -> None:
         optimizer.zero_grad()
         scaler.scale(loss).backward()
         if step % 250 == 10:
-            model[0].bias.grad.fill_(math.inf)  # type: ignore[union-attr]
+            model[0].bias.grad.fill_(math.inf)
         scaler.step(optimizer)
         scaler.update()
         schedule.step()
@@ -48,7 +57,7 @@ def linear_to_zero(watch: Watch) -> None:
     """Warm-up, then linear decay to exactly 0 in the last step."""
     model = classifier()
     optimizer = adam(model)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(step / 200, (2_000 - step) / 1_800))
+    schedule = scheduled(optimizer, lambda step: min(step / 200, (2_000 - step) / 1_800))
     train(watch, model, optimizer, labelled(32, 2_000, 0.3), schedule)
 
 
@@ -271,7 +280,7 @@ def folds(watch: Watch) -> None:
         optimizer = adam(model)
         for _ in range(700):
             x = torch.randn(32, FEATURES)
-            y: Tensor = (x @ truth > 1.64 * truth.norm()).long()
+            y = (x @ truth > 1.64 * truth.norm()).long()
             loss = F.cross_entropy(model(x), y)
             watch(loss)
             step_with(optimizer, loss)

@@ -9,9 +9,9 @@ import dataclasses
 import io
 import linecache
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from lintrain._version import __version__
 from lintrain.evidence.run import Evidence
@@ -32,31 +32,13 @@ from lintrain.verdicts.judgement import Judgement, judge_record
 from lintrain.verdicts.static_findings import StaticFindings, check_script, recorded_findings
 
 
-class Told(Protocol):
-    """What the text of the error is made of."""
-
-    @property
-    def reason(self) -> str:
-        """The outcome in one line."""
-        ...
-
-    @property
-    def findings(self) -> Sequence[Any]:
-        """What was found; each has the name of its rule, a level and a message."""
-        ...
-
-    def text(self, stream: TextIO | None = None) -> str:
-        """The whole report."""
-        ...
-
-
 class MistakesError(Exception):
-    """A probe confirmed mistakes, or a stage of training fails; `report` has everything.
+    """A probe confirmed mistakes, a stage of training fails, or a watched run does; `report` has everything.
 
     The text of the error is the report as `print` shows it.
     """
 
-    def __init__(self, report: Report | Told) -> None:
+    def __init__(self, report: Any) -> None:  # Any: a Report, or a RunReport, which is of the same form
         super().__init__(f"{report.reason}\n\n{report.text()}")
         self.report = report
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lintrain.callbacks.watching import WatchingCallback
+from lintrain.doctor.record import Role, role_of
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.saved_batch import size_of
 from lintrain.runtime.frameworks.lightning.facts import RECORDED
 from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.in_process.first_steps import FirstSteps, bare
@@ -24,16 +26,24 @@ _Callback: Any = _callback_class()
 
 
 class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the library is read without its types
-    """Watches the first `steps` optimizer steps, and two more near the peak learning rate if a warm-up is longer.
+    """Watches a run: its first `steps` optimizer steps closely, and then all of it.
 
-    Reads the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
-    probe. If a mistake is confirmed, `on_mistake` decides what happens: "raise" raises `lintrain.MistakesError` before
-    the step, "stop" lets the Trainer end after it and warns with the report, "warn" only warns. `select` and `ignore`
-    name rules or stages. `report` is set from the first judgement on.
+    Of the first steps (and two more near the peak learning rate if a warm-up is longer) it reads the batch, the loss
+    and the gradients, and what the steps change, and judges them by the rules of a probe. If a mistake is confirmed,
+    `on_mistake` decides what happens: "raise" raises `lintrain.MistakesError` before the step, "stop" lets the Trainer
+    end after it and warns with the report, "warn" only warns. `select` and `ignore` name rules, stages or signs.
+    `report` is set from the first judgement on.
+
+    Afterwards it looks for signs of a mistake in the losses, steps and evaluations, unless `to_end` is False. Errors
+    are treated as `on_mistake` says, other signs are warnings, once per kind; all are in `run_report`. A batch whose
+    loss is not finite is kept in a file of the Trainer's root folder.
 
     Losses and weights are the same with and without it. While it compares, it keeps the first 4096 entries of every
     weight.
     """
+
+    _batch: tuple[Any, Any] = (None, None)
+    _losses = 0
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
         """Register the hooks on the module."""
@@ -53,17 +63,30 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
             "device": str(module.device),
             "arguments": arguments,
         }
-        self._watching.begin(make, facts)
+        self._watching.begin(make, facts, loader=_loader_of(trainer), folder=trainer.default_root_dir)
 
     def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
         """A batch is about to be passed to the module."""
+        self._batch = (batch, self._watching.rows_of(size_of(batch)))
+        self._losses = 0
         if self._watching.run is not None:
             self._watching.run.on_batch(batch)
 
     def on_before_backward(self, trainer: Any, module: Any, loss: Any) -> None:
         """The loss is computed, divided by the number of batches in a step."""
+        scale = trainer.accumulate_grad_batches
         if self._watching.run is not None:
-            self._watching.run.on_loss(loss.detach() * trainer.accumulate_grad_batches, None)
+            self._watching.run.on_loss(loss.detach() * scale, None)
+        step, number, self._losses = trainer.global_step + 1, self._losses, self._losses + 1
+        self._watching.follow(loss, *self._batch, step=step, scale=scale, number=number)
+
+    def on_validation_end(self, trainer: Any, module: Any) -> None:
+        """An evaluation was made: its loss is among the metrics if the module logs it."""
+        if trainer.sanity_checking:
+            return
+        found = [float(value) for name, value in trainer.callback_metrics.items() if role_of(name) is Role.EVAL_LOSS]
+        if found:
+            self._watching.evaluated(found[0])
 
     def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
         """The gradients are complete; raises MistakesError before the weights are changed."""
@@ -76,7 +99,9 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """A batch was trained on; after the last watched step, everything is judged."""
+        self._batch = (None, None)
         run = self._watching.run
+        trainer.should_stop = trainer.should_stop or self._watching.reporting.should_stop
         if run is None or trainer.global_step == run.seen:
             return
         run.seen = trainer.global_step
@@ -85,12 +110,12 @@ class LightningWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the l
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
-        """The run ended before all steps were watched: judge those that were."""
-        self._watching.finish()
+        """The run is over: judge what was not judged yet."""
+        self._watching.conclude()
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
         """The run ended with an error: remove the hooks from the module."""
-        self._watching.end()
+        self._watching.close()
 
 
 def _loader_of(trainer: Any) -> Any:

@@ -1,9 +1,9 @@
-"""`lintrain.watch(loss)`: follow a training loop of one's own from its first loss to its last."""
+"""`lintrain.watch(loss)`: follow your own training loop from its first loss to its last."""
 
 from __future__ import annotations
 
 import atexit
-import sys
+import inspect
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,26 +14,26 @@ from lintrain.callbacks.whole_run import WholeRun
 from lintrain.runtime.child.frames import frame_location
 from lintrain.runtime.child.library import is_mapping, loaded
 
-Place = tuple[object, int, str]
+Caller = tuple[object, int, str]
 
 
 class OwnLoops:
-    """The watched places of this process: each line that calls `watch` has losses of its own."""
+    """The watched lines of this process: each line that calls `watch` has its own losses."""
 
     def __init__(self) -> None:
-        self.runs: dict[Place, tuple[WholeRun, Reporting]] = {}
+        self.runs: dict[Caller, tuple[WholeRun, Reporting]] = {}
         self._latest: WholeRun | None = None
 
-    def run_at(self, place: Place, frame: Any, on_mistake: OnMistake, ignore: Sequence[str]) -> WholeRun:
-        """The run of a place, new at its first call."""
-        if place not in self.runs:
+    def run_at(self, caller: Caller, frame: Any, on_mistake: OnMistake, ignore: Sequence[str]) -> WholeRun:
+        """The run of a caller, new at its first call."""
+        if caller not in self.runs:
             if not self.runs:
                 atexit.register(self.finish)
             reporting = Reporting(on_mistake, ignore=ignore)
             run = WholeRun(reporting, frame_location(frame))
             run.follow_steps()
-            self.runs[place] = (run, reporting)
-        self._latest = self.runs[place][0]
+            self.runs[caller] = (run, reporting)
+        self._latest = self.runs[caller][0]
         return self._latest
 
     def evaluated(self, loss: Any) -> None:
@@ -42,7 +42,7 @@ class OwnLoops:
             self._latest.on_evaluation(loss)
 
     def finish(self) -> None:
-        """Read what is on its way and forget every place."""
+        """Read what is on its way and forget every caller."""
         with suppress(MistakesError):  # the run is over anyway, and the sign was its last
             for run, _ in self.runs.values():
                 run.finish()
@@ -74,7 +74,8 @@ def watch(
     that is not finite, weights that stand still, a rate of 0) raise `lintrain.MistakesError` with
     `on_mistake="raise"`; with "stop" the function returns True from then on, so that the loop can end.
     """
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - as `inspect` does, without its cost
+    frame: Any = inspect.currentframe()
+    frame = frame.f_back
     losses = loss if is_mapping(loss) else {"": loss}
     for name, each in losses.items():
         if _is_evaluation(each):

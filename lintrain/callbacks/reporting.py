@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Literal, TextIO
+from typing import Literal, TextIO, get_args
 
 from lintrain.api.probing import is_one_of_several
 from lintrain.api.report import MistakesError
@@ -22,9 +22,9 @@ class MistakeWarning(UserWarning):
     """A watched run makes a mistake, and was not asked to raise an error; the text is the report."""
 
 
-def check_on_mistake(on_mistake: str) -> None:
+def check_on_mistake(on_mistake: OnMistake) -> None:
     """Raise ValueError for anything but the three."""
-    if on_mistake not in ("raise", "stop", "warn"):
+    if on_mistake not in get_args(OnMistake):
         raise ValueError(f"on_mistake is 'raise', 'stop' or 'warn', not {on_mistake!r}")
 
 
@@ -53,8 +53,8 @@ class Sign:
 
     def text(self) -> str:
         """Some lines for a terminal or a log."""
-        place = f"{self.location.path}:{self.location.line}: " if self.location else ""
-        lines = [f"{place}{self.level}[{self.rule}] {self.message}", f"  = why: {self.why}", f"  = help: {self.help}"]
+        where = f"{self.location.path}:{self.location.line}: " if self.location else ""
+        lines = [f"{where}{self.level}[{self.rule}] {self.message}", f"  = why: {self.why}", f"  = help: {self.help}"]
         if self.batch:
             script = self.location.path if self.location else "train.py"
             lines.append(f"  = batch: {self.batch}; `lintrain probe {script} --batch {self.batch}`")
@@ -90,24 +90,29 @@ class RunReport:
 
 
 class Reporting:
-    """Reports every kind once, as the run was asked to; `should_stop` is set from then on if it is to end."""
+    """Reports every kind once, as the run was asked to; `should_stop` is set from then on if it is to end.
+
+    `known` are kinds that were reported in another way; while `is_held`, nothing is reported.
+    """
 
     def __init__(self, on_mistake: OnMistake, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
         check_on_mistake(on_mistake)
         self.on_mistake = on_mistake
         self._select, self._ignore = frozenset(select) & KINDS, frozenset(ignore)
         self.signs: list[Sign] = []
-        self.should_stop = False
+        self.known: set[str] = set()
+        self.should_stop = self.is_held = False
 
-    def wants(self, judgement: Judgement) -> bool:
+    def is_wanted(self, judgement: Judgement) -> bool:
         """Whether a sign is new and asked for; a rank other than the first reports errors alone."""
-        is_new = judgement.name not in {sign.rule for sign in self.signs}
+        is_new = judgement.name not in self.known and not self.is_held
         is_asked = judgement.name not in self._ignore and (not self._select or judgement.name in self._select)
         return is_new and is_asked and (judgement.level is Level.ERROR or rank() in (None, 0))
 
     def report(self, sign: Sign) -> None:
         """Warn of a sign; raise MistakesError for an error if the run is to end with it."""
         self.signs.append(sign)
+        self.known.add(sign.rule)
         number = rank()
         if sign.level is Level.ERROR and self.on_mistake != "warn":
             if self.on_mistake == "raise" or is_one_of_several():

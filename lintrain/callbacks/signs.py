@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from statistics import mean, pstdev
+from statistics import mean, median, pstdev
 
 from lintrain.callbacks.history import BLOCK, HeadHistory, History
 from lintrain.doctor.curves import judge_curves
@@ -106,15 +106,15 @@ def _unmoved(history: History) -> Iterator[Judgement]:
 
 
 def _is_solved(history: History) -> bool:
-    """Whether nothing is left to learn: a loss of exactly 0, or gradients that have died away."""
+    """Whether nothing is left to learn: losses of exactly 0, or gradients that have died away."""
     norms = history.norms
     is_flat = norms.count > 0 and 0 < norms.last <= 1e-5 * norms.largest
-    return is_flat or not any(history.last(BLOCK))
+    return is_flat or median(history.last(BLOCK) or [0.0]) == 0
 
 
 def _no_gradient(history: History) -> Iterator[Judgement]:
     norms = history.norms
-    if norms.zeros >= 5 and any(history.last(BLOCK)):
+    if norms.zeros >= 5 and not _is_solved(history):
         yield Judgement(
             "no-gradient",
             Level.ERROR,
@@ -141,7 +141,7 @@ def _nothing_scored(history: History) -> Iterator[Judgement]:
 
 def _jumps(history: History) -> Iterator[Judgement]:
     for what, spike in (("loss", history.spike), ("gradient norm", history.norm_spike)):
-        if spike is not None:
+        if spike is not None and not (what == "loss" and _targets_move(history, 1)):
             step, value, largest = spike
             yield Judgement(
                 "spike",
@@ -169,7 +169,7 @@ def _rises(history: History) -> Iterator[Judgement]:
     if history.is_negative or len(history.blocks) < 5 or _targets_move(history):
         return
     start, (_, best) = history.start, history.best
-    if not best <= 0.5 * start:
+    if not best <= 0.5 * start or start == 0:
         return
     lowest = sorted(history.last(BLOCK))[BLOCK // 4]
     later = history.blocks[-LONG // BLOCK :]
@@ -192,17 +192,17 @@ def _diverged(history: History, now: float, what: str) -> Judgement:
     )
 
 
-def _targets_move(history: History) -> bool:
-    """Whether a loss of numbers grows because its targets do, as those of a value function: no worse than their
-    mean.
+def _targets_move(history: History, samples: int = 10) -> bool:
+    """Whether a loss of numbers grows because its targets do, as those of a value function: in the last samples it is
+    hardly worse than their mean.
     """
     heads = [head for head in history.heads.values() if head.classes == 0 and head.samples]
-    return any(_error_share(head) < 3 for head in heads)
+    return any(_error_share(head, samples) < 3 for head in heads)
 
 
-def _error_share(head: HeadHistory) -> float:
+def _error_share(head: HeadHistory, samples: int) -> float:
     """The squared error of the last samples as a multiple of their targets' variance."""
-    last = list(head.samples)[-10:]
+    last = list(head.samples)[-samples:]
     targets = [value for sample in last for value in sample.targets]
     losses = [value for sample in last for value in sample.losses]
     spread = pstdev(targets) ** 2 if len(targets) > 1 else 0.0
@@ -230,7 +230,7 @@ def _not_learned(history: History) -> Iterator[Judgement]:
                 Level.WARNING,
                 f"after {history.count:,} batches the loss is no better than that of one answer for every row:"
                 f" {short(mean(losses))}, and {short(constant)} for the shares of the {len(targets)} classes",
-                "The model has learned nothing that tells the classes apart.",
+                "The model has learned nothing that separates the classes.",
                 "see whether one batch can be learned (`lintrain probe --also overfit`), then the rate, labels and"
                 " inputs",
                 page="cannot-overfit-batch",
@@ -268,7 +268,7 @@ def _one_class(history: History) -> Iterator[Judgement]:
                 Level.WARNING,
                 f"every row has been predicted as class {next(iter(predicted)):.0f} since step"
                 f" {head.samples[0].step:,} or before; {len(targets)} classes are among the targets",
-                "A model that told classes apart and no longer does was overrun by a step that was too large.",
+                "A model that separated the classes before was overrun by a step that was too large.",
                 "go back to an earlier checkpoint; lower the learning rate, or clip gradients",
                 page="constant-output",
             )

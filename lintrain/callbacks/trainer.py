@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
-from lintrain.callbacks.watching import Watching, WatchingCallback
+from lintrain.api.report import MistakesError
+from lintrain.callbacks.watching import WatchingCallback
+from lintrain.doctor.record import number_of
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.runtime.child.library import library
+from lintrain.runtime.child.saved_batch import size_of
 from lintrain.runtime.frameworks.trainer.setup import argument_values
 from lintrain.runtime.in_process.first_steps import FirstSteps, bare
 from lintrain.runtime.in_process.parts import NoLossError, own_loss
@@ -16,16 +21,23 @@ _Callback: Any = library("transformers.trainer_callback").TrainerCallback
 
 
 class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the library is read without its types
-    """Watches the first `steps` optimizer steps, and two more near the peak learning rate if a warm-up is longer.
+    """Watches a run: its first `steps` optimizer steps closely, and then all of it.
 
-    Reads the batch, the loss and the gradients of each, and what the steps change, and judges them by the rules of a
-    probe. If a mistake is confirmed, `on_mistake` decides what happens: "raise" raises `lintrain.MistakesError` before
-    the step, "stop" lets the Trainer end after it and warns with the report, "warn" only warns. `select` and `ignore`
-    name rules or stages. `report` is set from the first judgement on.
+    Of the first steps (and two more near the peak learning rate if a warm-up is longer) it reads the batch, the loss
+    and the gradients, and what the steps change, and judges them by the rules of a probe. If a mistake is confirmed,
+    `on_mistake` decides what happens: "raise" raises `lintrain.MistakesError` before the step, "stop" lets the Trainer
+    end after it and warns with the report, "warn" only warns. `select` and `ignore` name rules, stages or signs.
+    `report` is set from the first judgement on.
+
+    Afterwards it looks for signs of a mistake in the losses, steps and evaluations, unless `to_end` is False. Errors
+    are treated as `on_mistake` says, other signs are warnings, once per kind; all are in `run_report`. A batch whose
+    loss is not finite is kept in a file of the output folder.
 
     Losses and weights are the same with and without it. While it compares, it keeps the first 4096 entries of every
     weight.
     """
+
+    _hook: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Register the hooks on the model."""
@@ -40,10 +52,32 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
 
         facts: EvidenceFields = {"framework": "transformers", "trainer": "Trainer", "device": str(args.device)}
         facts["arguments"] = argument_values(args)
-        self._watching.begin(make, facts)
-        if self._watching.run is not None and not getattr(args, "torch_compile", False):  # a hook would split its graph
-            passes = functools.partial(_passes, self._watching)
-            self._watching.run.hooks.append(model.register_forward_hook(passes, with_kwargs=True))
+        self._release()
+        self._watching.begin(make, facts, loader=given.get("train_dataloader"), folder=args.output_dir or "")
+        if not getattr(args, "torch_compile", False):  # a hook would split its graph
+            self._hook = model.register_forward_hook(functools.partial(self._on_pass, state), with_kwargs=True)
+
+    def _release(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = None
+
+    def _on_pass(self, state: Any, module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+        """The model was called for training: its arguments are the batch, its output may contain the loss."""
+        if not module.training:
+            return
+        run, batch = self._watching.run, kwargs or list(args)
+        rows = self._watching.rows_of(size_of(batch))
+        if run is not None:
+            run.on_batch(batch)
+        try:
+            loss = own_loss(output)
+        except NoLossError:  # the trainer computes the loss from the logits
+            return
+        if run is not None:
+            run.on_loss(loss, output)
+        with self._released_on_error():
+            self._watching.follow(loss, batch, rows, step=state.global_step + 1)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """The gradients are complete; raises MistakesError before the weights are changed."""
@@ -53,20 +87,47 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
         scaler = getattr(given.get("optimizer"), "scaler", None)
         run.before_step(float(scaler.get_scale()) if scaler is not None else 1.0)
         if self._watching.is_worth_judging():
-            self._stops(control, self._watching.judge())
+            with self._released_on_error():
+                self._stops(control, self._watching.judge())
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """A step was taken; after the last watched step, everything is judged."""
         run = self._watching.run
+        self._stops(control, self._watching.reporting.should_stop)
         if run is None:
             return
         run.after_step(was_skipped=bool(getattr(given.get("optimizer"), "step_was_skipped", False)))
         if run.is_over(self._watching.wanted):
-            self._stops(control, self._watching.finish())
+            with self._released_on_error():
+                self._stops(control, self._watching.finish())
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **given: Any) -> None:
+        """The Trainer logs: norms, and losses where the model gives none; it logs a loss of 0 in place of NaN."""
+        with self._released_on_error():
+            self._watching.logged(logs or {}, state.global_step)
+        self._stops(control, self._watching.reporting.should_stop)
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, Any] | None = None, **given: Any
+    ) -> None:
+        """An evaluation was made."""
+        if (loss := number_of((metrics or {}).get("eval_loss"))) is not None:
+            self._watching.evaluated(loss)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """The run ended before all steps were watched: judge those that were."""
-        self._watching.finish()
+        """The run is over: judge what was not judged yet."""
+        self._release()
+        self._watching.conclude()
+
+    @contextmanager
+    def _released_on_error(self) -> Generator[None]:
+        """Leave no hook in the model of a run that is ended here."""
+        try:
+            yield
+        except MistakesError:
+            self._release()
+            self._watching.close()
+            raise
 
     def _stops(self, control: Any, is_to_stop: bool) -> None:
         control.should_training_stop = control.should_training_stop or is_to_stop
@@ -77,15 +138,3 @@ class _Holder:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-
-
-def _passes(watching: Watching, module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-    """The model was called for training: its arguments are the batch, its output may contain the loss."""
-    run = watching.run
-    if run is None or not module.training:
-        return
-    run.on_batch(kwargs or list(args))
-    try:
-        run.on_loss(own_loss(output), output)
-    except NoLossError:  # the trainer computes the loss from the logits
-        return

@@ -20,6 +20,7 @@ from lintrain.callbacks.signs import FROZEN, signs
 from lintrain.doctor.judgement import Judgement
 from lintrain.model.location import Location
 from lintrain.runtime.child.library import library
+from lintrain.runtime.child.saved_batch import SavedBatch, bytes_of_batch, rows_in, save_batch
 from lintrain.runtime.in_process.loss_graph import (
     Fingerprint,
     GraphGoneError,
@@ -30,7 +31,6 @@ from lintrain.runtime.in_process.loss_graph import (
     is_finite,
     leaves_of,
 )
-from lintrain.runtime.in_process.saved_batch import SavedBatch, bytes_of_batch, rows_in, save_batch
 
 SAMPLED, COMPARED, JUDGED, NORMED = 5, 50, 20, 10
 """Calls between two samples of predictions, comparisons of weights, judgements; steps between two norms."""
@@ -87,12 +87,14 @@ class WholeRun:
         if batch is not None:
             self._hold(call, batch, rows)
         if not hasattr(loss, "detach"):
-            self._take(call, number, float(loss) * scale, loss)
+            self.history.add(number, float(loss) * scale)
         else:
             self._read_graph(loss, call, number)
-            # The loss itself is not kept: its graph would stay with it.
-            self._reader.add(loss, lambda values: self._take(call, number, sum(values) * scale, loss.detach()))
+            self._reader.add(loss, lambda values: self._take(call, number, sum(values) * scale))
         self._reader.read()
+        if self._is_urgent:
+            self._sample(loss, number)  # with the rows that the loss jumps on
+            self._judge(loss, is_thorough=False)
         if self.calls % JUDGED == 0:
             self._judge(loss, is_thorough=self.calls % (JUDGED * 5) == 0)
 
@@ -137,11 +139,15 @@ class WholeRun:
         if self._hook is None:
             self._hook = library("torch.optim.optimizer").register_optimizer_step_pre_hook(_weakly(self))
 
-    def finish(self) -> None:
-        """The run is over: read what is on its way, and follow no more steps."""
+    def stop(self) -> None:
+        """Follow no more steps."""
         if self._hook is not None:
             self._hook.remove()
         self._hook = None
+
+    def finish(self) -> None:
+        """The run is over: read what is on its way, and judge it once more."""
+        self.stop()
         self._reader.read(must=True)
         self._close_evaluation()
         if self.calls:
@@ -154,14 +160,17 @@ class WholeRun:
 
     def _read_graph(self, loss: Any, call: int, step: int) -> None:
         if call % SAMPLED == 0 and self._failures < 3 and self._may_sample():
-            try:
-                heads = heads_of(loss)
-            except GraphGoneError:
-                heads, self._failures = [], self._failures + 1
-            for number, head in enumerate(heads):
-                self._reader.add(head.values, self._takes_samples(step, number, head))
+            self._sample(loss, step)
         if call % COMPARED == 0 and getattr(loss, "grad_fn", None) is not None and self._may_sample():
             self._compare(leaves_of(loss), step)
+
+    def _sample(self, loss: Any, step: int) -> None:
+        try:
+            heads = heads_of(loss)
+        except GraphGoneError:
+            heads, self._failures = [], self._failures + 1
+        for number, head in enumerate(heads):
+            self._reader.add(head.values, self._takes_samples(step, number, head))
 
     def _takes_samples(self, step: int, number: int, head: Head) -> Callable[[list[float]], None]:
         return lambda values: self.history.add_samples(step, number, head.classes, values)
@@ -227,11 +236,14 @@ class WholeRun:
 
     # judging
 
-    def _take(self, call: int, step: int, loss: float, given: Any) -> None:
-        history = self.history
-        history.add(step, loss)
-        if history.bad == 1 or history.spike is not None:
-            self._judge(given, is_thorough=False, call=call)
+    @property
+    def _is_urgent(self) -> bool:
+        return self.history.bad == 1 or self.history.spike is not None
+
+    def _take(self, call: int, step: int, loss: float) -> None:
+        self.history.add(step, loss)
+        if self._is_urgent and call < self.calls - 1:  # it arrives late; that of the present call still has its graph
+            self._judge(None, is_thorough=False, call=call)
 
     def _close_evaluation(self) -> None:
         if self._evaluated:
@@ -241,7 +253,7 @@ class WholeRun:
     def _judge(self, loss: Any, *, is_thorough: bool, call: int | None = None) -> None:
         is_alone = len(self._ours) <= 1 and self._restarts < 3
         for judgement in signs(self.history, is_alone=is_alone, is_thorough=is_thorough):
-            if not self._reporting.wants(judgement):
+            if not self._reporting.is_wanted(judgement):
                 continue
             if judgement.name != "non-finite" and loss is not None and self._is_new_run(leaves_of(loss)):
                 self._restarts += 1
@@ -278,7 +290,7 @@ class WholeRun:
             call -= 1
         batch, rows = held[call]
         rows = tuple(rows) if rows is not None else rows_in(batch)
-        path = str(Path(self._folder) / f"lintrain-batch-{step}.pt")
+        path = str(Path(self._folder, f"lintrain-batch-{step}.pt"))
         loss = self.history.recent[-1][1] if self.history.recent and judgement.name == "spike" else math.nan
         if save_batch(path, SavedBatch(batch, rows, step, loss)):
             return "", rows

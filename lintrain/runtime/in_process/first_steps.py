@@ -38,7 +38,7 @@ class FirstSteps(MeasuredRun):
 
     `limit` is the norm that gradients are clipped to; `holders` may hold the tokenizer; `labels` are the inputs that
     are labels; `steps` counts optimizer steps, `seen` is the count of the framework itself;
-    `hooks` are taken out at the end.
+    `hooks` are taken out at the end. After `rests_after` steps nothing is read until the rate is near its peak.
     """
 
     def __init__(self, session: InProcessSession, call: Location | None, model: Any, loader: Any) -> None:
@@ -50,6 +50,8 @@ class FirstSteps(MeasuredRun):
         self.labels: tuple[str, ...] = ()
         self.steps = 0
         self.seen = 0
+        self.rests_after: int | None = None
+        self._rests = False
         self._gradients = Gradients(self)
         self._norms: dict[str, Any] = {}
         self.hooks: list[Any] = []
@@ -113,12 +115,15 @@ class FirstSteps(MeasuredRun):
 
     def _keeps_norm(self, name: str) -> Any:
         def keep(weight: Any) -> None:
-            self._norms[name] = weight.grad.detach().float().norm()
+            if not self._rests:
+                self._norms[name] = weight.grad.detach().float().norm()
 
         return keep
 
     def on_batch(self, batch: Any) -> None:
         """A batch goes into the model."""
+        is_enough = self.rests_after is not None and self.steps >= self.rests_after
+        self._rests = is_enough and self._corners is None and not self._is_near_peak()
         if len(self.batches) < MOST_BATCHES:
             self.batches.append(batch)
         if StageName.BATCH not in self.statuses:
@@ -131,12 +136,16 @@ class FirstSteps(MeasuredRun):
 
     def on_loss(self, loss: Any, output: Any) -> None:
         """The model gave a loss, or the step did."""
+        if self._rests:
+            return
         if not self.losses:
             self.output_keys, self.logits_shape = shape_of(output)
         self.losses.append(number(loss))
 
     def before_step(self, scale: float) -> None:
         """Gradients are complete: a step is about to be taken."""
+        if self._rests:
+            return
         self._read_gradients(scale)
         if self.losses and (StageName.FORWARD not in self.statuses or not math.isfinite(self.losses[-1])):
             self.attempt(StageName.FORWARD, lambda: None)

@@ -87,7 +87,7 @@ def _class_numbers(node: Any) -> Head | None:
     most = max(4, min(MOST_ROWS, MOST_SCORES // classes))
     scores = scores.reshape(scores.shape[0], classes, -1)
     targets = targets.reshape(targets.shape[0], -1)
-    rows, positions = _steps(int(targets.shape[0]), int(targets.shape[1]), most)
+    rows, positions = _steps(targets.shape[0], targets.shape[1], most)
     scores, targets = scores[::rows, :, ::positions].movedim(1, 2).reshape(-1, classes), targets[::rows, ::positions]
     targets = targets.reshape(-1)
     counts = (targets != node._saved_ignore_index) & (targets >= 0) & (targets < classes)
@@ -153,7 +153,7 @@ class Fingerprint:
         self._before = self._entries() or []
 
     def changes(self) -> Any:
-        """A tensor that is not zero if any entry has changed since the last call; takes the entries anew."""
+        """A tensor that is not zero if any entry has changed since the last call."""
         torch = library("torch")
         now = self._entries()
         if not now:
@@ -195,6 +195,8 @@ def is_finite(weights: list[Any]) -> bool:
 
 
 MOST_WAITING = 64
+AT_ONCE = "cpu"
+"""The device whose values are read without waiting."""
 
 
 class LateReader:
@@ -211,7 +213,7 @@ class LateReader:
     def add(self, values: Any, take: Callable[[list[float]], None]) -> None:
         """Read a tensor and pass its entries on, now or later."""
         values = values.detach().reshape(-1)
-        if values.device.type == "cpu" and not self._waiting:
+        if values.device.type == AT_ONCE and not self._waiting:
             take(values.tolist())
             return
         self._waiting.append((*_on_its_way(values), take))

@@ -47,6 +47,12 @@ def bytes_of_batch(batch: Any) -> int:
     return int(batch.nbytes) if hasattr(batch, "nbytes") and hasattr(batch, "detach") else 0
 
 
+def size_of(batch: Any) -> int:
+    """The rows of a batch: the length of its first tensor; 0 if it has none."""
+    values = batch.values() if is_mapping(batch) else batch if is_row(batch) else (batch,)
+    return next((int(value.shape[0]) for value in values if getattr(value, "ndim", 0)), 0)
+
+
 def rows_in(batch: Any) -> tuple[int, ...] | None:
     """The row numbers that a batch itself holds; None if it holds none."""
     for name in ROW_NAMES if is_mapping(batch) else ():
@@ -131,6 +137,7 @@ def _whole(numbers: Iterable[Any]) -> tuple[int, ...]:
 
 def number_rows(loader: Any) -> RowNumbers | None:
     """Note the rows of a loader that is not yet iterated; None where it has no batch sampler."""
+    loader = _inner(loader)
     sampler = getattr(loader, "batch_sampler", None)
     if sampler is None or not hasattr(loader, "_index_sampler"):
         return None
@@ -141,5 +148,11 @@ def number_rows(loader: Any) -> RowNumbers | None:
 
 def stop_numbering(loader: Any, numbers: RowNumbers) -> None:
     """Give the loader its own sampler back."""
+    loader = _inner(loader)
     if getattr(loader, "batch_sampler", None) is numbers:
         object.__setattr__(loader, "batch_sampler", numbers.sampler)
+
+
+def _inner(loader: Any) -> Any:
+    """The loader that accelerate's own one iterates."""
+    return getattr(loader, "base_dataloader", loader)

@@ -1,0 +1,374 @@
+"""A run watched to its end: nothing of it changes, late mistakes are named once, sound courses are left alone."""
+
+from __future__ import annotations
+
+import gc
+import re
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - as everybody names it
+from transformers import TrainerCallback
+
+import lintrain
+from lintrain.callbacks import LightningWatch, TrainerWatch
+from lintrain.callbacks.history import History
+from lintrain.callbacks.own_loop import LOOPS
+from lintrain.callbacks.reporting import MistakeWarning
+from lintrain.callbacks.signs import signs
+from lintrain.runtime.child.saved_batch import MOST_BYTES, SavedBatch, load_batch, save_batch
+from lintrain.runtime.in_process.loss_graph import LateReader, heads_of
+from tests.test_in_process_lightning import Classifier, made
+from tests.test_in_process_trainer import same, state_of, trainer_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    yield
+    LOOPS.finish()
+
+
+def loop(
+    steps: int = 200, *, watch: Any = lintrain.watch, at: int = -1, change: Callable[[Any], Any] | None = None
+) -> Any:
+    """A loop of one's own; from step `at` on its rows are changed."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.1), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    for step in range(steps):
+        x = torch.randn(16, 6)
+        y = x[:, :3].argmax(1)
+        if change is not None and step == at:
+            x = change(x)
+        loss = F.cross_entropy(net(x), y)
+        if watch is not None and watch(loss, batch={"x": x, "y": y}, rows=range(step * 16, step * 16 + 16)):
+            break
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return net
+
+
+def kinds(caught: list[warnings.WarningMessage]) -> list[str]:
+    return [str(each.message).split("[", 1)[1].split("]", 1)[0] for each in caught if each.category is MistakeWarning]
+
+
+def test_weights_are_the_same_to_the_bit_with_a_watch() -> None:
+    plain, watched = loop(watch=None), loop()
+    assert same(dict(watched.state_dict()), dict(plain.state_dict()))
+    assert import_module("torch.optim.optimizer")._global_optimizer_pre_hooks
+    LOOPS.finish()
+    assert not import_module("torch.optim.optimizer")._global_optimizer_pre_hooks
+
+
+def test_a_loss_that_is_not_finite_is_named_once_with_its_step_rows_and_page() -> None:
+    with pytest.warns(MistakeWarning, match=r"not finite at step 121.*rows 1920, 1921") as caught:
+        loop(at=120, change=lambda x: x * float("nan"))
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert re.match(r"\S*test_whole_run\.py:\d+: error", text)
+    assert "lintrain explain nan-loss" in text
+    assert "--batch lintrain-batch-121.pt" in text
+
+
+def test_the_failing_batch_is_kept() -> None:
+    with pytest.warns(MistakeWarning):
+        loop(at=120, change=lambda x: x * float("nan"))
+    kept = load_batch("lintrain-batch-121.pt")
+    assert kept.step == 121
+    assert kept.rows == tuple(range(1920, 1936))
+    assert kept.batch["x"].isnan().all()
+    assert kept.batch["y"].shape == (16,)
+
+
+def test_weights_that_are_nan_already_lead_to_the_batch_before() -> None:
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(8):
+            x = torch.full((2, 4), float(step))
+            loss = net(x).square().mean()
+            if step == 4:
+                loss = loss + (net.weight.sum() * 0).sqrt()  # its gradient is NaN
+            lintrain.watch(loss, batch=x)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert kinds(caught) == ["non-finite"]
+    assert load_batch("lintrain-batch-6.pt").batch[0, 0] == 4
+
+
+def test_an_error_is_raised_on_request() -> None:
+    def watch(loss: Any, **given: Any) -> bool:
+        return lintrain.watch(loss, on_mistake="raise", **given)
+
+    with pytest.raises(lintrain.MistakesError, match="not finite at step 51") as raised:
+        loop(at=50, watch=watch, change=lambda x: x * float("inf"))
+    assert [sign.rule for sign in raised.value.report.findings] == ["non-finite"]
+
+
+def test_a_loop_can_end_when_asked_to() -> None:
+    seen: list[bool] = []
+
+    def watch(loss: Any, **given: Any) -> bool:
+        seen.append(lintrain.watch(loss, on_mistake="stop", **given))
+        return seen[-1]
+
+    with pytest.warns(MistakeWarning):
+        loop(at=50, watch=watch, change=lambda x: x * float("inf"))
+    assert (len(seen), seen[-1]) == (51, True)
+
+
+def test_a_kind_can_be_ignored() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loop(
+            at=50,
+            watch=lambda loss, **given: lintrain.watch(loss, ignore=("non-finite",), **given),
+            change=lambda x: x * float("inf"),
+        )
+
+
+def test_each_line_has_losses_of_its_own_and_names_do_too() -> None:
+    for step in range(150):
+        lintrain.watch(1.0 + step % 3)
+        lintrain.watch({"one": 100.0, "two": 0.001})
+    assert [run.history.start for run, _ in LOOPS.runs.values()] == [2.0, 100.0, 0.001]
+
+
+def test_a_loss_without_gradients_is_one_of_evaluation() -> None:
+    weight = torch.ones((), requires_grad=True)
+    for _ in range(3):
+        lintrain.watch(weight * 2)
+        with torch.no_grad():
+            lintrain.watch(weight * 4)
+            lintrain.watch(weight * 6)
+    ((run, _),) = LOOPS.runs.values()
+    run.finish()
+    assert [point.value for point in run.history.evaluations] == [5.0, 5.0, 5.0]
+
+
+def test_no_graph_and_no_old_model_is_kept() -> None:
+    net = nn.Linear(3, 1)
+    for _ in range(3):
+        loss = net(torch.ones(2, 3)).mean()
+        lintrain.watch(loss)
+    references = [weakref.ref(net.weight), weakref.ref(loss)]
+    del net, loss
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
+def test_a_new_model_at_the_same_line_begins_anew() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            loop(120)
+
+
+def test_what_is_on_its_way_is_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Arrival:
+        here = False
+
+        def query(self) -> bool:
+            return self.here
+
+        def synchronize(self) -> None:
+            self.here = True
+
+    arrivals: list[Arrival] = []
+
+    def on_its_way(values: Any) -> tuple[Any, Any]:
+        arrivals.append(Arrival())
+        return values.clone(), arrivals[-1]
+
+    monkeypatch.setattr("lintrain.runtime.in_process.loss_graph._on_its_way", on_its_way)
+    monkeypatch.setattr("lintrain.runtime.in_process.loss_graph.AT_ONCE", "nothing")
+    reader, read = LateReader(), list[float]()
+    for value in range(3):
+        reader.add(torch.tensor(float(value)), lambda values: read.extend(values))
+    arrivals[1].here = True
+    reader.read()
+    assert read == []
+    arrivals[0].here = True
+    reader.read()
+    assert read == [0.0, 1.0]
+    reader.read(must=True)
+    assert read == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("shape", [(8, 5), (2, 5, 7), (2, 5, 3, 4)])
+def test_predictions_are_read_from_the_graph(shape: tuple[int, ...]) -> None:
+    scores = torch.randn(shape, requires_grad=True)
+    targets = torch.randint(5, (shape[0], *shape[2:]))
+    targets.view(-1)[0] = -100
+    (head,) = heads_of(F.cross_entropy(scores, targets) / 4)
+    predicted, true, losses = head.values
+    assert head.classes == 5
+    assert (true == -1).sum() == 1
+    if len(true) == targets.numel():
+        assert torch.equal(predicted, scores.argmax(1).view(-1).float())
+        assert losses[true >= 0].mean() == pytest.approx(F.cross_entropy(scores, targets).item(), rel=1e-5)
+
+
+def test_a_graph_that_is_gone_costs_no_run() -> None:
+    weight = torch.ones(4, 3, requires_grad=True)
+    for _ in range(30):
+        loss = F.cross_entropy(weight, torch.zeros(4, dtype=torch.long))
+        loss.backward()  # type: ignore[no-untyped-call]
+        lintrain.watch(loss)
+
+
+def course(losses: list[float], **given: Any) -> list[str]:
+    history = History()
+    for step, loss in enumerate(losses, 1):
+        history.add(step, loss)
+    for name, values in given.items():
+        for step, value in enumerate(values, 1):
+            getattr(history, name).add(step, value)
+    return [sign.name for sign in signs(history, is_alone=True, is_thorough=True)]
+
+
+class Breaks(TrainerCallback):
+    """Makes a weight NaN after a number of steps."""
+
+    def __init__(self, after: int, module: Any) -> None:
+        self.after, self.module = after, module
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        if state.global_step == self.after:
+            with torch.no_grad():
+                self.module.classifier.bias[0] = float("nan")
+
+
+FALLING = [2.0 / (1 + step / 50) for step in range(400)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        (FALLING, []),
+        ([*FALLING, *[3.0] * 40], ["diverged"]),
+        ([*FALLING, *[2.0] * 300], ["diverged"]),
+        ([*FALLING, *[0.5] * 40, *FALLING[100:]], []),
+        ([*FALLING, *FALLING], []),
+        ([*FALLING, float("nan")], ["non-finite"]),
+        ([*FALLING, 25.0], ["spike"]),
+        ([*FALLING, 15.0, *FALLING[300:]], []),
+        ([0.7] * 1000, []),
+        ([0.0] * 300, []),
+        ([step**3 / 1e3 for step in range(1, 200)], ["diverged"]),
+        ([-(step % 7) for step in range(500)], []),
+    ],
+)
+def test_the_course_of_a_loss(losses: list[float], expected: list[str]) -> None:
+    assert course(losses) == expected
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ([1e-3] * 300, []),
+        ([1e-3] * 300 + [0.0] * 120, ["rate-zero"]),
+        ([0.0] * 120, ["rate-zero"]),
+        ([1e-3 * (1 - step / 2000) for step in range(2001)], []),
+        ([0.0] + [step / 1e5 for step in range(300)], []),
+        ([1e-3 * 0.9**step for step in range(400)], ["rate-zero"]),
+    ],
+)
+def test_the_course_of_a_rate(rates: list[float], expected: list[str]) -> None:
+    assert course(FALLING[:50], rates=rates) == expected
+
+
+def test_a_trainer_is_watched_beyond_its_first_steps(tmp_path: Path) -> None:
+    trainer, watch = trainer_of(tmp_path), TrainerWatch(steps=2, on_mistake="warn")
+    trainer.args.max_steps = 40
+    trainer.add_callback(watch)
+    module: Any = trainer.model
+    breaks = Breaks(31, module)
+    trainer.add_callback(breaks)
+    with pytest.warns(MistakeWarning, match="not finite at step 32"):
+        trainer.train()
+    (sign,) = watch.run_report.findings
+    assert (sign.rule, sign.step) == ("non-finite", 32)
+    assert sign.batch == str(tmp_path / "out" / "lintrain-batch-32.pt") or Path(sign.batch).is_file()
+    assert set(load_batch(sign.batch).batch) == {"input_ids", "attention_mask", "labels"}
+    assert len(module._forward_hooks) == 0
+
+
+def test_a_trainer_stops_with_an_error_and_leaves_no_hook(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path)
+    trainer.args.max_steps = 40
+    module: Any = trainer.model
+    for callback in (TrainerWatch(steps=2), Breaks(20, module)):
+        trainer.add_callback(callback)
+    with pytest.raises(lintrain.MistakesError, match="not finite at step 21"):
+        trainer.train()
+    assert len(module._forward_hooks) == 0
+    assert not import_module("torch.optim.optimizer")._global_optimizer_pre_hooks
+
+
+def test_a_trainer_trains_the_same_to_the_end_and_names_its_rows(tmp_path: Path) -> None:
+    plain = trainer_of(tmp_path)
+    plain.args.max_steps = 12
+    plain.train()
+    expected = state_of(plain)["weights"]
+    watched, watch = trainer_of(tmp_path), TrainerWatch(steps=2)
+    watched.args.max_steps = 12
+    watched.add_callback(watch)
+    rows: list[Any] = []
+    original = watch._watching.follow
+
+    def follow(loss: Any, batch: Any, numbers: Any, **given: Any) -> None:
+        rows.append(numbers)
+        original(loss, batch, numbers, **given)
+
+    watch._watching.follow = follow  # type: ignore[assignment,method-assign]
+    watched.train()
+    assert same(state_of(watched)["weights"], expected)
+    size = plain.args.per_device_train_batch_size
+    assert {len(numbers) for numbers in rows} == {size}
+    assert sorted(number for numbers in rows[: 32 // size] for number in numbers) == list(range(32))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_is_watched_beyond_its_first_steps(tmp_path: Path) -> None:
+    class Late(Classifier):
+        def training_step(self, batch: Any, index: int) -> Any:
+            loss = super().training_step(batch, index)
+            return loss * float("nan") if self.global_step == 11 else loss
+
+    trainer, _, data = made(tmp_path)
+    watch = LightningWatch(steps=2, on_mistake="warn")
+    trainer.callbacks.append(watch)  # type: ignore[attr-defined]
+    with pytest.warns(MistakeWarning, match="not finite at step 12"):
+        trainer.fit(Late(), datamodule=data)
+    (sign,) = watch.run_report.findings
+    assert len(load_batch(sign.batch).rows or ()) == 8
+
+
+def test_a_large_batch_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "large.pt"
+    assert "more than" in save_batch(str(path), SavedBatch(torch.zeros(MOST_BYTES // 4 + 1)))
+    assert not path.exists()
+
+
+def test_a_batch_is_read_as_data_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "batch.pt")
+    batch = {"x": torch.arange(6).view(2, 3)[:, 1:], "names": ["a", "b"], "other": object(), "pair": (1, None)}
+    assert save_batch(path, SavedBatch(batch, (4, 7), 3, float("nan"))) == ""
+    kept = load_batch(path)
+    assert set(kept.batch) == {"x", "names", "pair"}
+    assert kept.batch["x"].tolist() == [[1, 2], [4, 5]]
+    assert kept.rows == (4, 7)
