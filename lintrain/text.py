@@ -101,11 +101,12 @@ def _xml_reference(found: re.Match[str]) -> str:
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-PATTERN = lazy_pattern(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)", re.IGNORECASE)
+PATTERN = lazy_pattern(r"(\d+(?:\.\d+)?)\s*(?=[KMGTB])([KMGT]?)(i?)(B?)", re.IGNORECASE)
 
 
 def read_size(text: str) -> int | None:
-    """The bytes of a size like `24GiB`, `80GB` or `24G` (powers of 1,024); None for anything else."""
+    """The bytes of a size like `24GiB`, `80GB` or `24G` (powers of 1,024); None for anything else, also for
+    a number without a unit."""
     found = PATTERN.fullmatch(text.strip())
     if found is None:
         return None

@@ -98,5 +98,5 @@ def test_a_probed_script_that_dies_is_told_once_and_the_next_probe_works(
     assert client.messages() == []
     client.close(uri)
     uri = opened(client, tmp_path, LOOP)
-    assert probed(client, uri) == "lintrain: train.py: nothing confirmed"
+    assert probed(client, uri) == "lintrain: train.py: 1 step ran, nothing confirmed"
     assert client.messages() == []

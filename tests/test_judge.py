@@ -134,6 +134,13 @@ def test_an_undefined_name_is_confirmed_by_the_error_on_its_own_line(line: int, 
     [
         (record(run("T")), [], 0, "nothing confirmed"),
         (record(run("T")), [(CLAIM, Verdict.refuted("0 of 1"))], 0, "nothing confirmed"),
+        (record(run("T", Stage.passed(StageName.FORWARD))), [], 0, "the forward stage ran, nothing confirmed"),
+        (
+            record(run("T", Stage.passed(StageName.STEP), Stage.passed(StageName.EVALUATION))),
+            [],
+            0,
+            "1 step and 1 evaluation ran, nothing confirmed",
+        ),
         (record(run("T")), [(CLAIM, Verdict.confirmed("1 of 1"))], 1, "1 mistake confirmed"),
         (
             record(run("T"), kind=EndingKind.TIME),

@@ -108,7 +108,15 @@ def test_nothing_is_judged_where_no_device_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("24GiB", 24 * 2**30), ("80GB", 80 * 10**9), ("24g", 24 * 2**30), ("512 MiB", 2**29), ("0", None), ("much", None)],
+    [
+        ("24GiB", 24 * 2**30),
+        ("80GB", 80 * 10**9),
+        ("24g", 24 * 2**30),
+        ("512 MiB", 2**29),
+        ("0B", None),
+        ("24", None),
+        ("much", None),
+    ],
 )
 def test_a_size_is_read_in_binary_and_decimal_units(text: str, size: int | None) -> None:
     assert read_size(text) == size
@@ -210,8 +218,9 @@ def test_a_model_whose_weights_are_missing_is_projected_from_its_configuration(t
     assert [found for found in probed.verdicts if found[0] == RULE.name] == [(RULE.name, 10, "confirmed")]
 
 
-def test_a_size_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", ["large", "24"])
+def test_a_size_that_is_none_is_a_usage_error(tmp_path: Path, size: str) -> None:
     (tmp_path / "train.py").write_text(DISTILLED)
-    probed = probe_file(tmp_path, "train.py", "--device-memory", "large")
+    probed = probe_file(tmp_path, "train.py", "--device-memory", size)
     assert probed.code == 2
     assert "24GiB" in probed.err

@@ -67,7 +67,7 @@ def test_adapters_that_start_at_zero_warm_up_and_a_language_models_two_labels_ar
     trainer = Trainer(model, arguments(tmp_path, warmup_steps=10, learning_rate=1e-3), train_dataset=texts(16))
     report = lintrain.probe(trainer)
     evidence = evidence_of(report)
-    assert (report.findings, report.reason) == ((), "nothing confirmed")
+    assert (report.findings, report.reason) == ((), "1 step ran, nothing confirmed")
     assert evidence.backward is not None
     assert evidence.step is not None
     assert model.config.num_labels == 2

@@ -38,7 +38,7 @@ from lintrain.runtime.parent.environment import NoInterpreterError, choose_inter
 from lintrain.runtime.parent.kept_verdicts import keep_verdicts
 from lintrain.runtime.parent.launcher import GIB, Bounds, NoRoomError
 from lintrain.runtime.parent.launchers import Launched, LaunchError, read_launch
-from lintrain.runtime.parent.pass_request import NoExtraError, NoRowsError, read_extras, read_rows
+from lintrain.runtime.parent.pass_request import NoExtraError, NoRowsError, is_kept_batch, read_extras, read_rows
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import Record, record_json
@@ -68,6 +68,7 @@ class ProbeOptions:
     overfit: int | None = None
     also: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
+    batch: Path | None = None
     device_memory: str | None = None
     full_data: bool = False
     offline: bool = False
@@ -224,7 +225,6 @@ def _check_arguments(entry: Entry) -> None:
 
 def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, repairs: Repairs) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
-    echo = sys.stderr.buffer if options.verbose else None
     wanted = Wanted(
         entry=entry,
         python=python,
@@ -232,11 +232,12 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, re
         overfit=options.overfit or 0,
         also=_extras(options),
         rows=_rows(options),
+        batch=_batch(options.batch),
         device_memory=_device_memory(options),
         full_data=options.full_data,
         offline=options.offline,
         kept=kept,
-        echo=echo,
+        echo=sys.stderr.buffer if options.verbose else None,
         choose_repairs=repairs,
         tries_fixes=options.fix or options.diff,
     )
@@ -256,6 +257,13 @@ def _extras(options: ProbeOptions) -> tuple[str, ...]:
         raise CommandError(f"--also {error}") from error
 
 
+def _batch(file: Path | None) -> str:
+    """The path of a kept batch, from any folder; raises CommandError for another file."""
+    if file is not None and not is_kept_batch(file):
+        raise CommandError(f"{file}: not a batch that lintrain kept (`lintrain-batch-….pt`)")
+    return str(file.resolve()) if file else ""
+
+
 def _rows(options: ProbeOptions) -> tuple[tuple[str, int], ...]:
     try:
         return read_rows(options.rows)
@@ -267,7 +275,7 @@ def _device_memory(options: ProbeOptions) -> int | None:
     if options.device_memory is None:
         return None
     if (size := read_size(options.device_memory)) is None:
-        raise CommandError(f"--device-memory {options.device_memory}: expected a size such as 24GiB or 80GB")
+        raise CommandError(f"--device-memory {options.device_memory}: expected a size with a unit, as 24GiB or 80GB")
     return size
 
 

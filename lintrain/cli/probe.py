@@ -68,6 +68,12 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("--also", multiple=True, metavar="NAMES", help="Extra measurements, see below; or `all`.")
 @click.option("--rows", multiple=True, metavar="ROWS", help="Rows to show: 5, longest, shortest or random:10.")
 @click.option("--device-memory", metavar="SIZE", help="Also project the memory of a step on such a device, e.g. 24GiB")
+@click.option(
+    "--batch",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Measure this batch first, which `lintrain.watch` or a callback kept.",
+)
 @click.option("--full-data", is_flag=True, help="Let `Dataset.map` process all rows of a large dataset.")
 @click.option("--offline", is_flag=True, help="Block all network access, downloads included.")
 @click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", help="Time limit (default: 300).")

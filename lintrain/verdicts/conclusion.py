@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lintrain.evidence.run import Evidence, Stage
-from lintrain.evidence.stages import AFTER_TRAINING, BEFORE_TRAINING, EndingKind, Failure
+from lintrain.evidence.run import Evidence, Stage, StageName
+from lintrain.evidence.stages import AFTER_TRAINING, BEFORE_TRAINING, TRAINING_STAGES, EndingKind, Failure
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
@@ -68,7 +68,18 @@ def conclude(
     failed_rules = [*failed, *(finding.rule for finding, verdict in judged if verdict.reason.startswith(RULE_FAILED))]
     if failed_rules:
         return Conclusion(NOT_JUDGED, f"could not judge: lintrain's own `{failed_rules[0]}` failed")
-    return Conclusion(NOTHING_CONFIRMED, "nothing confirmed")
+    return Conclusion(NOTHING_CONFIRMED, f"{_what_ran(record)}nothing confirmed")
+
+
+def _what_ran(record: Record) -> str:
+    """The steps and evaluations of the runs, or the last stage that passed; "" if none did."""
+    kinds = ((StageName.STEP, "step"), (StageName.EVALUATION, "evaluation"))
+    numbers = [(sum(run.passed(stage) for run in record.runs), noun) for stage, noun in kinds]
+    ran = [f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in numbers if number]
+    passed = [stage for stage in TRAINING_STAGES if any(run.passed(stage) for run in record.runs)]
+    if not ran and passed:
+        ran = [f"the {passed[-1]} stage"]
+    return f"{' and '.join(ran)} ran, " if ran else ""
 
 
 def error_before_training(record: Record) -> Failure | None:

@@ -47,13 +47,20 @@ def judgement_in_format(judgement: Judgement, name: str, style: Style, *, with_c
 def judgement_text(judgement: Judgement, style: Style) -> str:
     """The full report for a terminal: what failed and what is confirmed, the runs, and then the other findings."""
     from lintrain.report.text.findings import full
-    from lintrain.report.text.style import printable
 
     find_source = judgement.sources.get
     found = full(judgement.judged, find_source, style)
     confirmed = list(islice(found, sum(one.is_confirmed for one in judgement.judged)))
     blocks = [*_failures(judgement, style), *confirmed, *_run_blocks(judgement, style), *found]
-    return style.writable("\n\n".join([*blocks, printable(judgement.conclusion.reason)])) + "\n"
+    return style.writable("\n\n".join([*blocks, _closing(judgement)])) + "\n"
+
+
+def _closing(judgement: Judgement) -> str:
+    """The conclusion, marked where nothing is wrong."""
+    from lintrain.report.text.style import printable
+
+    conclusion = judgement.conclusion
+    return f"{'' if conclusion.exit_code else 'ok: '}{printable(conclusion.reason)}"
 
 
 def _run_blocks(judgement: Judgement, style: Style) -> list[str]:
@@ -155,7 +162,6 @@ def check_report(judgement: Judgement) -> CheckReport:
 
 def _list(judgement: Judgement, name: str, style: Style) -> str:
     from lintrain.report.text.findings import people_blocks
-    from lintrain.report.text.style import printable
 
     blocks, between = people_blocks(name, judgement.judged, judgement.sources.get, style)
-    return between.join([*blocks, printable(judgement.conclusion.reason)]) + "\n"
+    return between.join([*blocks, _closing(judgement)]) + "\n"

@@ -30,6 +30,28 @@ def version_of(package: str) -> str | None:
     return str(version) if version else None
 
 
+PACKAGES = (
+    "torch",
+    "transformers",
+    "datasets",
+    "accelerate",
+    "evaluate",
+    "peft",
+    "trl",
+    "tokenizers",
+    "keras",
+    "tf_keras",
+    "tensorflow",
+    "lightning",
+)
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the imported packages that decide how training goes."""
+    found = {name: version for name in PACKAGES if (version := version_of(name))}
+    return {"python": sys.version.split()[0], **found}
+
+
 def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Whether a value has names and values: a dictionary, a batch, a model's output."""
     return isinstance(value, Mapping)

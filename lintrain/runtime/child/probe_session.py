@@ -17,7 +17,8 @@ from lintrain.runtime.child.channel import Channel
 from lintrain.runtime.child.following import Following, is_about_names, is_main_thread
 from lintrain.runtime.child.frames import failure_of, is_probes_own, own_files
 from lintrain.runtime.child.going_on import Questions, run_from_the_top
-from lintrain.runtime.child.library import version_of, wait_for_the_others
+from lintrain.runtime.child.library import versions, wait_for_the_others
+from lintrain.runtime.child.saved_batch import GivenBatch
 from lintrain.runtime.child.surroundings import Thresholds
 from lintrain.runtime.measure.objects.objects import Objects, Origins, can_be_judged_alone
 from lintrain.runtime.measure.pace import measure_device
@@ -33,20 +34,6 @@ if TYPE_CHECKING:
 END = os._exit
 """The original: the script's own call of it is watched."""
 
-PACKAGES = (
-    "torch",
-    "transformers",
-    "datasets",
-    "accelerate",
-    "evaluate",
-    "peft",
-    "trl",
-    "tokenizers",
-    "keras",
-    "tf_keras",
-    "tensorflow",
-    "lightning",
-)
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 
 
@@ -75,7 +62,7 @@ class ProbeSession:
         self.network = Network(request)
         self.thresholds = Thresholds()
         self.started = time.perf_counter()
-        self.measuring = False
+        self.given_batch = GivenBatch(request.get("batch", ""), self.note)
         self.construction_error: BaseException | None = None
         self.construction_location: Location | None = None
         self.shortcuts: list[str] = list(request["shortcuts"])
@@ -95,7 +82,7 @@ class ProbeSession:
         self._questions = Questions(channel, self.exchange) if request.get("goes_on") else None
         self.following = Following()
         self._tries_fixes = bool(request.get("tries_fixes"))
-        self._ended = self._has_failed = False
+        self.measuring = self._ended = self._has_failed = False
         # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
         # Reentrant, for reporting measures objects, which may raise into `on_own_error`.
         self._lock = threading.RLock()
@@ -147,13 +134,11 @@ class ProbeSession:
 
     def facts(self) -> EvidenceFields:
         """The fields that every evidence of this process has."""
-        versions = {"python": sys.version.split()[0]}
-        versions.update({name: found for name in PACKAGES if (found := version_of(name))})
         return {
             "script": self.script,
             "framework": "transformers",
             "device": self.device,
-            "versions": versions,
+            "versions": versions(),
             "state_loads": self.state_loads,
             "locations": {} if self.origins.adapter is None else {"adapter": self.origins.adapter},
             "call_number": self.following.number,
@@ -384,6 +369,7 @@ class ProbeSession:
         with self._lock:
             if not self._ended:
                 self._ended = True
+                self.given_batch.conclude()
                 if kind is EndingKind.MEASURED:
                     self._measure_the_rest()
                 notes = [*self.notes, *self.keeper.summary(), *self.network.summary(self.keeper.others)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lintrain.runtime.child.library import is_mapping, is_row, library
@@ -103,6 +103,76 @@ def load_batch(path: str) -> SavedBatch:
         raise NotABatchError(f"{path}: not a batch that lintrain saved")
     rows: Any = content["rows"]
     return SavedBatch(content["batch"], None if rows is None else tuple(rows), content["step"], content["loss"])
+
+
+class GivenBatch:
+    """The batch of a file that takes the place of the first one of training; `path` is "" for none."""
+
+    def __init__(self, path: str, note: Callable[[str], None]) -> None:
+        self.path, self._note = path, note
+        self._saved: SavedBatch | None = None
+        self._is_used = False
+
+    def instead_of(self, batch: Any) -> Any:
+        """The batch to use: that of the file once, if it has the form of the one given."""
+        if not self.path or self._is_used:
+            return batch
+        try:
+            self._saved = self._saved or load_batch(self.path)
+        except NotABatchError as error:
+            self._note(f"the batch was not used: {error}")
+            self.path = ""
+            return batch
+        fitting = _in_form_of(batch, self._saved.batch)
+        if fitting is None:
+            self._note(f"{self.path}: {_form(self._saved.batch)}, and the script's batch is {_form(batch)}")
+            return batch
+        self._is_used = True
+        self._note(f"the first batch is that of {self.path}{self._origin(self._saved)}")
+        return fitting
+
+    def conclude(self) -> None:
+        """The run is over: note a batch that no loader could give."""
+        if self.path and not self._is_used:
+            self._note(f"{self.path} was not measured: no training loader gave a batch of its form")
+
+    @staticmethod
+    def _origin(saved: SavedBatch) -> str:
+        step = "" if saved.step is None else f", kept at step {saved.step:,}"
+        rows = ", ".join(map(str, saved.rows or ()))
+        return step + (f"; its rows are {rows} of the data set" if rows else "")
+
+
+def _form(batch: Any) -> str:
+    """What a batch is made of, in words."""
+    if is_mapping(batch):
+        return f"a dictionary of {', '.join(map(str, batch))}"
+    return f"{type(batch).__name__} of {len(batch)}" if is_row(batch) else type(batch).__name__
+
+
+def _in_form_of(batch: Any, saved: Any) -> Any:
+    """A saved batch in the types of another one: entries by name or in their order; None if it has another form."""
+    if is_mapping(batch) and is_mapping(saved):
+        fits = bool(saved) and all(name in batch and _is_alike(batch[name], saved[name]) for name in saved)
+        return _as_type(type(batch), dict(saved)) if fits else None
+    if is_row(batch) and (is_mapping(saved) or is_row(saved)):
+        values: list[Any] = list(saved.values()) if is_mapping(saved) else list(saved)
+        fits = len(values) == len(batch) and all(map(_is_alike, batch, values))
+        return _as_type(type(batch), values) if fits else None
+    return saved if _is_alike(batch, saved) and hasattr(saved, "ndim") else None
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    return getattr(one, "ndim", None) == getattr(other, "ndim", None)
+
+
+def _as_type(kind: type[Any], value: Any) -> Any:
+    if kind in (dict, list, tuple):
+        return kind(value)
+    try:
+        return kind(*value) if hasattr(kind, "_fields") else kind(value)
+    except TypeError:
+        return value
 
 
 class RowNumbers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -41,7 +42,8 @@ class PassRequest:
     `exchange` is a folder that is new with each pass, also where two of them share the folder of the script's files:
     what lintrain and the script's process exchange, and nothing that an earlier pass put there.
     `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
-    the extras (`extras.py`); `rows` are those that somebody wants to see, as [order, number]; `sample_rows` bounds the
+    the extras (`extras.py`); `rows` are those that somebody wants to see, as [order, number]; `batch` is the file of a
+    batch to measure first; `sample_rows` bounds the
     rows that `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started; `downloads` are
     folders that libraries keep downloads in, where a probe may add to them. `compiles` says whether lintrain's own
     modules may be kept compiled. `reproduces` asks to keep what a failing stage needs to fail again. `offline` asks to
@@ -61,6 +63,7 @@ class PassRequest:
     device_memory: int | None = None
     also: tuple[str, ...] = ()
     rows: tuple[tuple[str, int], ...] = ()
+    batch: str = ""
     sample_rows: int = SAMPLE_ROWS
     batches: int = 4
     shortcuts: tuple[str, ...] = ()
@@ -139,3 +142,17 @@ def read_extras(words: Iterable[str]) -> tuple[str, ...]:
     if unknown := names - {*EXTRAS, ALL}:
         raise NoExtraError(f"{min(unknown)}: no such measurement; there are {', '.join(EXTRAS)}, and {ALL}")
     return tuple(name for name in EXTRAS if name in names or ALL in names)
+
+
+BATCH_MARK = b"lintrain batch"
+MOST_HEAD = 2**20
+
+
+def is_kept_batch(file: Path) -> bool:
+    """Whether a file is a batch that a watch kept, as far as its head shows without torch."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+            return any(BATCH_MARK in archive.open(name).read(MOST_HEAD) for name in names)
+    except (OSError, zipfile.BadZipFile):
+        return False

@@ -54,6 +54,7 @@ class Wanted:
     overfit: int = 0
     also: tuple[str, ...] = ()
     rows: tuple[tuple[str, int], ...] = ()
+    batch: str = ""
     device_memory: int | None = None
     full_data: bool = False
     offline: bool = False
@@ -213,6 +214,7 @@ def _pass(
         overfit=wanted.overfit or (OVERFIT_STEPS if "overfit" in wanted.also else 0),
         also=wanted.also,
         rows=wanted.rows,
+        batch=wanted.batch,
         device_memory=wanted.device_memory,
         sample_rows=0 if full_data or StageName.ROWS in wanted.also else SAMPLE_ROWS,
         shortcuts=(*wanted.entry.shortcuts, *skipped),

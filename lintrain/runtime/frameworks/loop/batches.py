@@ -44,6 +44,7 @@ class WatchedBatches:
         except StopIteration:
             self._watch.on_loader_end(self._loader)
             raise
+        batch = self._watch.given_batch_for(batch)
         self._taken += 1
         timed.on_batch(self._loader)
         self._watch.on_batch(self._loader, batch)

@@ -62,11 +62,16 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     def iter_(self: Any) -> Iterator[Any]:
         batches: Iterator[Any] = iterate(self)
         if not watch.is_on or not watch.on_loader_start(self):
-            return batches
+            return _with_given(watch, batches) if watch.is_guided and watch.session.given_batch.path else batches
         # The iterator is wrapped, not the loader: `len(loader)`, its sampler and its attributes stay the script's.
         return WatchedBatches(watch, self, batches)
 
     loader.__init__, loader.__iter__ = init, iter_
+
+
+def _with_given(watch: Watch, batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches that Lightning takes, the user's own one first."""
+    return (watch.session.given_batch.instead_of(batch) for batch in batches)
 
 
 def _hook_samplers(module: Any) -> None:

@@ -87,6 +87,10 @@ class Watch(LoopState):
         else:
             self.run.on_evaluation_batch(loader, batch)
 
+    def given_batch_for(self, batch: Any) -> Any:
+        """The batch of a file that the user gave, in place of the first one before training begins."""
+        return batch if self.run is not None else self.session.given_batch.instead_of(batch)
+
     def on_loader_end(self, loader: Any) -> None:
         """A loader has no more batches."""
         self.is_taking = False

@@ -234,6 +234,7 @@ def collate_batches(run: TrainerRun) -> None:
             run.progress(StageName.BATCH, len(run.batches), run.session.batches)
     if not run.batches:
         raise ValueError("the training loader yields no batch")
+    run.batches[0] = run.session.given_batch.instead_of(run.batches[0])
     measure_encodings(run)
     record_batches(run, "train_dataset", run.batches)
 
