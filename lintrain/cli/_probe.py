@@ -72,6 +72,7 @@ class ProbeOptions:
     device_memory: str | None = None
     full_data: bool = False
     offline: bool = False
+    stand_ins: bool = False
     timeout: float = 300.0
     memory: float | None = None
     as_json: bool = False
@@ -235,7 +236,9 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, re
         batch=_batch(options.batch),
         device_memory=_device_memory(options),
         full_data=options.full_data,
-        offline=options.offline,
+        offline=options.offline or options.stand_ins,
+        stand_ins=options.stand_ins,
+        is_on_cpu=options.stand_ins,
         kept=kept,
         echo=sys.stderr.buffer if options.verbose else None,
         choose_repairs=repairs,

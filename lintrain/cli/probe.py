@@ -76,6 +76,11 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--full-data", is_flag=True, help="Let `Dataset.map` process all rows of a large dataset.")
 @click.option("--offline", is_flag=True, help="Block all network access, downloads included.")
+@click.option(
+    "--stand-ins",
+    is_flag=True,
+    help="Replace what is not here: models and data of the hub, a GPU, packages that only log; implies --offline.",
+)
 @click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", help="Time limit (default: 300).")
 @click.option("--memory", type=ABOVE_ZERO, metavar="GIB", help="Memory limit.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --output-format json.")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ScheduleEvidence,
         SharedRows,
         SplitEvidence,
+        StandIn,
         StateLoad,
         StepEvidence,
         ThroughputEvidence,
@@ -90,4 +91,5 @@ class EvidenceFields(TypedDict, total=False):
     ended_in: Location | None
     shortcuts: Sequence[str]
     notes: Sequence[str]
+    stand_ins: Sequence[StandIn]
     call_number: int

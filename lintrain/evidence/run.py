@@ -60,6 +60,8 @@ from lintrain.evidence.stages import Stage as Stage
 from lintrain.evidence.stages import StageName as StageName
 from lintrain.evidence.stages import StageStatus as StageStatus
 from lintrain.evidence.stages import StageText as StageText
+from lintrain.evidence.stages import StandIn as StandIn
+from lintrain.evidence.stages import StandInKind as StandInKind
 from lintrain.evidence.sweep import RepeatedRows as RepeatedRows
 from lintrain.evidence.sweep import RowFault as RowFault
 from lintrain.evidence.sweep import Sweep as Sweep
@@ -109,6 +111,7 @@ class Evidence:
     `origin` is where the first NaN or infinity of a loss comes from.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     `call_number` counts the training calls that the script came to, from 1 on.
+    `stand_ins` are what `--stand-ins` put in place of what the machine lacks.
     `repairs` are fixes with which the script ran: the probe went on after an earlier run had failed without them.
     """
 
@@ -157,6 +160,7 @@ class Evidence:
     shortcuts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
     call_number: int = 1
 
     def wrong_rows(self, *faults: RowFault) -> list[tuple[SplitEvidence, WrongRows]]:

@@ -166,6 +166,25 @@ STAND_IN = "stand-in"
 """In place of the rule of a repair that is no fix: something that the probe put in place of what failed."""
 
 
+class StandInKind(StrEnum):
+    """What `--stand-ins` replaced: weights and tokenizers of the hub, rows, metrics, the device, packages."""
+
+    MODEL = "model"
+    DATA = "data"
+    METRIC = "metric"
+    DEVICE = "device"
+    PACKAGE = "package"
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """One thing that a script asked for and the machine lacks, and what a probe put in its place."""
+
+    kind: StandInKind
+    name: str
+    by: str
+
+
 @dataclass(frozen=True, slots=True)
 class Repair:
     """What a probe changed in the script's text to go on after a failing stage: the fix of a confirmed finding.

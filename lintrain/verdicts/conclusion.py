@@ -14,6 +14,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.verdicts.endings.explaining import Explanation, explain
 from lintrain.verdicts.judging import RULE_FAILED, Judged
+from lintrain.verdicts.resting import may_come_from_stand_in
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
 REFUSAL = lazy_pattern(
@@ -54,14 +55,16 @@ def conclude(
     if counted:
         number = f"{len(counted)} mistake{'' if len(counted) == 1 else 's'} confirmed"
         return Conclusion(CONFIRMED, f"{number}{_but_stopped(record, shown_as)}")
+    if (run := _resting(record)) is not None:
+        return Conclusion(NOT_JUDGED, f"could not judge: {_on_stand_ins(run, record, shown_as)}")
     if failing and not cause.is_of_surroundings:
         return Conclusion(CONFIRMED, f"{_what_fails(failing[0])}{_because(cause)}")
     if failing:
-        return Conclusion(NOT_JUDGED, f"could not judge the {failing[0].name} stage: {cause.cause}")
+        return Conclusion(NOT_JUDGED, f"could not judge the {failing[0].name} stage: {cause.cause}{_offer(cause)}")
     if error and not cause.is_of_surroundings:
         return Conclusion(CONFIRMED, f"{why_stopped(record, shown_as)}{_likely(cause)}")
     if record.ending.kind is not EndingKind.MEASURED:
-        return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record, shown_as)}")
+        return Conclusion(NOT_JUDGED, f"could not judge: {why_stopped(record, shown_as)}{_offer(cause)}")
     unmeasured = [stage for run in record.runs for stage in run.stages if _is_our_failure(stage)]
     if unmeasured:
         return Conclusion(NOT_JUDGED, f"could not judge the {unmeasured[0].name} stage: {unmeasured[0].reason}")
@@ -97,6 +100,36 @@ def _what_fails(stage: Stage) -> str:
     if stage.reason == AFTER_TRAINING:
         return "the script fails after its training"
     return f"training fails in its {stage.name} stage"
+
+
+REPLACED = (
+    "half-precision-not-here",
+    "gated-repository",
+    "hub-not-reached",
+    "dataset-not-reached",
+    "metric-not-reached",
+    "no-token-for-hub",
+    "no-cuda",
+    "no-gpu-memory",
+    "no-gpu-for-lightning",
+)
+"""Kinds of errors that do not come with `--stand-ins`."""
+
+
+def _offer(cause: Explanation) -> str:
+    return "; `--stand-ins` replaces what is not here" if cause.kind in REPLACED else ""
+
+
+def _resting(record: Record) -> Evidence | None:
+    """The run whose error may come from a stand-in."""
+    failing = [run for run in record.runs if run.failure is not None and not run.repairs]
+    return next((run for run in failing if run.failure and may_come_from_stand_in(run.failure, run)), None)
+
+
+def _on_stand_ins(run: Evidence, record: Record, shown_as: Format) -> str:
+    failed = run.failed_stage
+    where = f"the {failed.name} stage fails" if failed is not None else why_stopped(record, shown_as)
+    return f"{where}, and the error may come from a stand-in"
 
 
 def _because(cause: Explanation) -> str:

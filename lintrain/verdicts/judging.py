@@ -16,6 +16,7 @@ from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rule import Rule
 from lintrain.rulebook import RuleFile
 from lintrain.verdicts.endings.explaining import Explanation, explain
+from lintrain.verdicts.resting import may_come_from_stand_in, rested
 
 Judged = tuple[Finding, Verdict]
 RULE_FAILED = "the rule failed on this evidence"
@@ -56,7 +57,9 @@ def _causes_of_errors(
     for evidence in runs:
         stage = evidence.failed_stage
         cause = explain(stage.failure) if stage is not None and stage.failure is not None else Explanation()
-        if stage is None or stage.failure is None or not cause.is_certain or cause.page not in rules.keys() - known:
+        if stage is None or stage.failure is None or may_come_from_stand_in(stage.failure, evidence):
+            continue
+        if not cause.is_certain or cause.page not in rules.keys() - known:
             continue
         finding = rules[cause.page].finding(evidence.location_of_failure(), cause.causes[0], help=cause.fix)
         if _guarded(rules[cause.page], finding, evidence).outcome is not Outcome.REFUTED:
@@ -79,7 +82,8 @@ def _verdict(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> V
     about = [run for run in runs if not run.is_repaired(finding.rule, finding.location)]
     if not about:
         return Verdict.inconclusive("no training call was reached")
-    verdicts = [_with_repairs(one, run) for one, run in zip(_verdicts(finding, rule, about), about, strict=True)]
+    found = zip(_verdicts(finding, rule, about), about, strict=True)
+    verdicts = [rested(_with_repairs(one, run), finding.rule, run) for one, run in found]
     best = max(verdicts, key=lambda verdict: STRENGTH[verdict.outcome])
     return verdicts[-1] if best.outcome is Outcome.INCONCLUSIVE and about[-1].repairs else best
 
@@ -147,7 +151,10 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
     for rule in rules:
         for evidence in runs:
             try:
-                yield from ((finding, _with_repairs(verdict, evidence)) for finding, verdict in rule.inspect(evidence))
+                for finding, verdict in rule.inspect(evidence):
+                    # What only a stand-in shows is no finding.
+                    if rested(verdict, rule.name, evidence) is verdict:
+                        yield finding, _with_repairs(verdict, evidence)
             except Exception as error:  # noqa: BLE001 - as above
                 failed = rule.finding(evidence.location, f"`{rule.name}` could not be judged")
                 yield failed, Verdict.inconclusive(failed_rule(rule, error))

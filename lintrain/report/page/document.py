@@ -169,6 +169,7 @@ def _remarks(evidence: Evidence) -> Markup:
 
 
 def _list(evidence: Evidence) -> Iterator[Markup]:
+    yield from _notes("Stand-ins", [f"{each.name} → {each.by}" for each in evidence.stand_ins])
     yield from _notes("Shortcuts that keep the probe fast", evidence.shortcuts)
     yield from _notes("Notes", evidence.notes)
 

@@ -43,6 +43,10 @@ def _body(evidence: Evidence, style: Style, find_source: FindSource, known: Coll
         if stage.status != "not reached":
             yield from _stage(evidence, stage, style, find_source)
     yield from _not_reached(evidence, style)
+    arrow = "→" if style.unicode else "->"
+    for stand_in in evidence.stand_ins:
+        head = f"    {style.paint('stand-in', dim=True)}  "
+        yield from _wrapped(head, f"{stand_in.name} {arrow} {stand_in.by}", 14, style)
     yield from note_lines((note for note in (*evidence.shortcuts, *evidence.notes) if note not in known), style)
 
 

@@ -52,6 +52,10 @@ def start(request: dict[str, Any]) -> None:
     session.network.install(hooks, session.new_keys)
     session.keeper.install(hooks, is_root=session.is_root)
     hub.install(session, hooks)
+    if request.get("stand_ins"):
+        from lintrain.runtime.stand_ins.install import install as install_stand_ins
+
+        install_stand_ins(session, hooks)
     _run_eagerly(session, hooks)
     if request.get("is_second_try"):
         hooks.add("torch", _detect_anomalies)

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StateLoad
+from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StandIn, StateLoad
 from lintrain.evidence.stages import EndingKind, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel
@@ -56,8 +56,7 @@ class ProbeSession:
         self.rows: list[tuple[str, int]] = [(order, count) for order, count in request.get("rows", ())]
         self.script: str = request["script"]
         self.channel = channel
-        timeline = request.get("timeline")
-        self.processes = 2 if timeline and timeline["purpose"] == "ranks" else 1
+        self.processes = 2 if (request.get("timeline") or {}).get("purpose") == "ranks" else 1
         self.keeper = Keeper(self.temporary, request.get("downloads", ()))
         self.network = Network(request)
         self.thresholds = Thresholds()
@@ -67,6 +66,7 @@ class ProbeSession:
         self.construction_location: Location | None = None
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
+        self.stand_ins: list[StandIn] = []
         self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
@@ -142,6 +142,7 @@ class ProbeSession:
             "state_loads": self.state_loads,
             "locations": {} if self.origins.adapter is None else {"adapter": self.origins.adapter},
             "call_number": self.following.number,
+            "stand_ins": tuple(self.stand_ins),
         }
 
     def report_run(self, **fields: Unpack[EvidenceFields]) -> None:
@@ -301,7 +302,7 @@ class ProbeSession:
         if self.following.is_between:
             return  # the run is closed
         self._measure_device()
-        self.measured(objects=self._objects(is_measured=True))
+        self.measured(objects=self._objects(is_measured=True), stand_ins=tuple(self.stand_ins))
 
     def _measure_device(self) -> None:
         if self.device != "cpu" and (found := measure_device()) is not None:

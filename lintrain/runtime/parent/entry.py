@@ -167,6 +167,7 @@ class ScriptStarts:
     echo: IO[bytes] | None = None
     offline: bool = False
     allows_unused: bool = False
+    stand_ins: bool = False
 
     def folder(self) -> Path:
         """A fresh folder for the files of a pass; a pass in the same one finds what the other wrote."""
@@ -203,6 +204,7 @@ class ScriptStarts:
             downloads=paths_of_downloads(),
             timeline=timeline,
             offline=self.offline,
+            stand_ins=self.stand_ins,
         )
 
     def follow_ranks(self, folder: Path, timeline: TimelineRequest, processes: int) -> list[Timeline]:

@@ -47,10 +47,10 @@ class PassRequest:
     rows that `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started; `downloads` are
     folders that libraries keep downloads in, where a probe may add to them. `compiles` says whether lintrain's own
     modules may be kept compiled. `reproduces` asks to keep what a failing stage needs to fail again. `offline` asks to
-    reach no other machine; `secret` marks to the kernel the connections that the guard watches. With a `timeline`
-    nothing is measured but the first steps. `is_second_try` turns torch's anomaly detection on: the first pass ended in
-    a backward pass. With `goes_on` the process asks after a failing stage what to repair, and runs the script again;
-    with `tries_fixes` after every run.
+    reach no other machine; with `stand_ins` what the machine lacks is replaced; `secret` marks to the kernel the
+    connections that the guard watches. With a `timeline` nothing is measured but the first steps. `is_second_try` turns
+    torch's anomaly detection on: the first pass ended in a backward pass. With `goes_on` the process asks after a
+    failing stage what to repair, and runs the script again; with `tries_fixes` after every run.
     """
 
     script: str
@@ -72,6 +72,7 @@ class PassRequest:
     compiles: bool = field(default_factory=lambda: not sys.dont_write_bytecode)
     timeline: TimelineRequest | None = None
     offline: bool = False
+    stand_ins: bool = False
     is_second_try: bool = False
     goes_on: bool = False
     tries_fixes: bool = False

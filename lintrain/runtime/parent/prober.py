@@ -58,6 +58,7 @@ class Wanted:
     device_memory: int | None = None
     full_data: bool = False
     offline: bool = False
+    stand_ins: bool = False
     kept: Path | None = None
     echo: IO[bytes] | None = None
     is_on_cpu: bool = False
@@ -102,6 +103,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
                 listen,
                 wanted.echo,
                 wanted.offline,
+                wanted.stand_ins,
             )
             evidence = measure_reruns(starts, wanted.also, evidence)
         runs.insert(0, evidence)
@@ -221,6 +223,7 @@ def _pass(
         downloads=paths_of_downloads(),
         reproduces=wanted.kept is not None,
         offline=wanted.offline,
+        stand_ins=wanted.stand_ins,
         is_second_try=is_second_try,
         goes_on=wanted.choose_repairs is not None,
         tries_fixes=wanted.tries_fixes,

@@ -1,0 +1,276 @@
+"""Checkpoints of the hub: a folder with a tiny random model of the same class, its tokenizer and its processor.
+
+It holds what a checkpoint on the hub holds, so that every library reads it as it would read that one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.knowledge.checkpoint_facts import checkpoint_facts
+from lintrain.knowledge.data_files import cached_snapshots
+from lintrain.knowledge.stand_in_facts import family_of, scores_with_one_output, table
+from lintrain.knowledge.tables import CheckpointFacts
+from lintrain.runtime.child.library import library
+from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.small_configs import small_config
+from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
+
+REVISION = "0" * 40
+WEIGHTS = re.compile(r"(model|pytorch_model)[\w.-]*\.(safetensors|bin|json)")
+FALLBACK = "bert"
+MARKS = {
+    "qwen": {
+        "image_token_id": "<|image_pad|>",
+        "video_token_id": "<|video_pad|>",
+        "vision_start_token_id": "<|vision_start|>",
+        "vision_end_token_id": "<|vision_end|>",
+    },
+    "gemma3": {
+        "image_token_id": "<image_soft_token>",
+        "boi_token_index": "<start_of_image>",
+        "eoi_token_index": "<end_of_image>",
+    },
+    "": {"image_token_id": "<image>", "video_token_id": "<video>", "audio_token_id": "<audio>"},
+}
+"""By the beginning of a family's name: its tokens that stand for images and sound."""
+OFFSET = ("roberta", "camembert", "longformer", "mpnet", "xmod")
+"""Families whose positions are counted from the padding token on."""
+ARCHITECTURES = (
+    "SEQ_TO_SEQ_CAUSAL_LM",
+    "IMAGE_TEXT_TO_TEXT",
+    "SPEECH_SEQ_2_SEQ",
+    "MASKED_LM",
+    "CAUSAL_LM",
+    "OBJECT_DETECTION",
+    "UNIVERSAL_SEGMENTATION",
+    "PRETRAINING",
+)
+"""The mappings of transformers that say which class a family is published as, the first that has it."""
+
+
+class Checkpoints:
+    """The folders of the checkpoints that the script has asked for, made as they are asked for."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._folders: dict[str, str | None] = {}
+        self._asked: dict[str, str] = {}
+        self._with_weights = set[str]()
+
+    def expect(self, name: str, family: str) -> None:
+        """A class that loads a checkpoint tells its family."""
+        self._asked.setdefault(name, family)
+
+    def folder(self, name: str) -> str | None:
+        """The folder of a checkpoint, without weights until one asks for them; None if none can be made."""
+        if name not in self._folders:
+            self._folders[name] = None  # while it is made, its name may be asked for
+            with self._ledger.making(name):
+                self._folders[name] = self._made(name)
+        return self._folders[name]
+
+    def file(self, name: str, file: str) -> str | None:
+        """A file of a checkpoint; None for one that it does not have."""
+        folder = self.folder(name)
+        if folder is None:
+            return None
+        if WEIGHTS.fullmatch(os.path.basename(file)):
+            self.fill(name)
+        path = os.path.join(folder, file)
+        return path if os.path.isfile(path) else None
+
+    def fill(self, name: str) -> None:
+        """Write the weights of a checkpoint."""
+        folder = self.folder(name)
+        if folder is None or name in self._with_weights:
+            return
+        self._with_weights.add(name)
+        with self._ledger.making(name):
+            _write_weights(folder)
+
+    def _made(self, name: str) -> str | None:
+        auto = library("transformers.models.auto.configuration_auto")
+        folder = os.path.join(self._ledger.session.folder("hub"), _plain(name), "snapshots", REVISION)
+        facts = checkpoint_facts(name)
+        known = next(_known_configs(name), None)
+        family = known.model_type if known is not None else self._family(name, auto.CONFIG_MAPPING)
+        kind = auto.CONFIG_MAPPING[family] if known is None else type(known)
+        try:
+            config = small_config(kind, known)
+        except Exception as error:  # noqa: BLE001 - a family whose sizes depend on each other in a way of their own
+            self._ledger.session.note(f"no stand-in for {name}: {type(error).__name__}: {error}")
+            return None
+        os.makedirs(folder, exist_ok=True)
+        marks = next(found for start, found in MARKS.items() if family.startswith(start))
+        marks = {each: token for each, token in marks.items() if hasattr(config, each)}
+        tokenizer = small_tokenizer(family, name, facts, marks) if _reads_text(config) else None
+        _fit(config, tokenizer, facts, marks)
+        _describe(config, name, family, facts)
+        config.save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+        _write_processors(family, folder, config, tokenizer)
+        self._report(name, config, family)
+        return folder
+
+    def _family(self, name: str, families: Any) -> str:
+        asked = self._asked.get(name)
+        if asked in families:
+            return str(asked)
+        return family_of(name, frozenset(families), self._ledger.script) or FALLBACK
+
+    def _report(self, name: str, config: Any, family: str) -> None:
+        layers = getattr(config, "num_hidden_layers", None)
+        shape = f", {layers} layers" if isinstance(layers, int) else ""
+        made = next(iter(config.architectures or ()), family)
+        self._ledger.replace(StandInKind.MODEL, name, f"{made}{shape}, random weights")
+
+
+def _reads_text(config: Any) -> bool:
+    """Whether a configuration, or a part of it, has a vocabulary."""
+    return any(isinstance(getattr(part, "vocab_size", None), int) for part in _parts(config))
+
+
+def _plain(name: str) -> str:
+    return "models--" + re.sub(r"[^\w.-]+", "--", name)
+
+
+def _known_configs(name: str) -> Iterator[Any]:
+    """The configurations of a checkpoint that the cache of the hub has, or a folder without weights."""
+    auto = library("transformers.models.auto.configuration_auto")
+    for snapshot in cached_snapshots(name):
+        if (snapshot / "config.json").is_file():
+            with suppress(Exception):
+                yield auto.AutoConfig.from_pretrained(str(snapshot))
+
+
+def _fit(config: Any, tokenizer: Any, facts: CheckpointFacts | None, marks: dict[str, str]) -> None:
+    """Let a configuration and its parts have the vocabulary of a tokenizer, and the positions that are known."""
+    for part in _parts(config):
+        if tokenizer is not None and isinstance(getattr(part, "vocab_size", None), int):
+            part.vocab_size = len(tokenizer)
+            _set_ids(part, tokenizer, marks)
+    positions = facts.max_positions if facts else None
+    for name in ("max_position_embeddings", "n_positions"):
+        if positions is not None and isinstance(vars(config).get(name), int):
+            setattr(config, name, positions + 2 if any(each in config.model_type for each in OFFSET) else positions)
+
+
+def _parts(config: Any) -> Iterator[Any]:
+    yield config
+    for value in list(vars(config).values()):
+        if hasattr(value, "to_dict") and hasattr(value, "model_type"):
+            yield from _parts(value)
+
+
+def _set_ids(part: Any, tokenizer: Any, marks: dict[str, str]) -> None:
+    """Numbers of tokens that the vocabulary has; those of a larger one would be out of range."""
+    own = {f"{each}_token_id": getattr(tokenizer, f"{each}_token_id", None) for each in ("pad", "bos", "eos", "sep")}
+    for name, value in list(vars(part).items()):
+        if not re.fullmatch(r".*(token_id|token_index)s?", name) or value is None:
+            continue
+        if name in own:
+            setattr(part, name, own[name])
+        elif name in marks:
+            setattr(part, name, tokenizer.convert_tokens_to_ids(marks[name]))
+        elif name == "decoder_start_token_id":
+            start = own["bos_token_id"] if value == getattr(part, "bos_token_id", None) else own["pad_token_id"]
+            setattr(part, name, start if start is not None else 0)
+        elif isinstance(value, int) and value >= len(tokenizer):
+            setattr(part, name, value % len(tokenizer))
+
+
+def _describe(config: Any, name: str, family: str, facts: CheckpointFacts | None) -> None:
+    config.architectures = [_architecture(name, family, facts)]
+    config.dtype = (facts.dtype if facts else None) or (
+        "bfloat16" if family in table()["half_precision"] else "float32"
+    )
+    if facts is not None and facts.label_names:
+        config.id2label = dict(enumerate(facts.label_names))
+        config.label2id = {label: number for number, label in enumerate(facts.label_names)}
+    elif scores_with_one_output(name):
+        config.id2label, config.label2id = {0: "LABEL_0"}, {"LABEL_0": 0}
+    elif facts is not None and facts.num_labels:
+        config.num_labels = facts.num_labels
+
+
+def _architecture(name: str, family: str, facts: CheckpointFacts | None) -> str:
+    if facts is not None and facts.head:
+        return facts.head
+    auto = library("transformers.models.auto.modeling_auto")
+    if scores_with_one_output(name):
+        found = auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.get(family)
+        if found:
+            return str(found)
+    for each in ARCHITECTURES:
+        named = getattr(auto, f"MODEL_FOR_{each}_MAPPING_NAMES", {}).get(family)
+        if named:
+            return named if isinstance(named, str) else str(named[0])
+    base = auto.MODEL_MAPPING_NAMES.get(family, "")
+    return base if isinstance(base, str) else str(base[0])
+
+
+def _write_weights(folder: str) -> None:
+    transformers = library("transformers")
+    config = transformers.AutoConfig.from_pretrained(folder)
+    kind = getattr(transformers, config.architectures[0], None) or transformers.AutoModel
+    made = kind(config) if kind is not transformers.AutoModel else kind.from_config(config)
+    made.to(getattr(library("torch"), str(config.dtype).removeprefix("torch."))).save_pretrained(folder)
+
+
+def _write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> None:
+    """What turns images and sound into numbers, with the values of its class."""
+    pieces = {"tokenizer": tokenizer}
+    for module, mapping, piece in (
+        ("image_processing_auto", "IMAGE_PROCESSOR_MAPPING_NAMES", "image_processor"),
+        ("feature_extraction_auto", "FEATURE_EXTRACTOR_MAPPING_NAMES", "feature_extractor"),
+        ("video_processing_auto", "VIDEO_PROCESSOR_MAPPING_NAMES", "video_processor"),
+    ):
+        for kind in _classes(module, mapping, family):
+            with suppress(Exception):  # a class that lacks a library, or a value of its own
+                pieces[piece] = _sized(kind(), _of_vision(config, "image_size"))
+                pieces[piece].save_pretrained(folder)
+                break
+    for kind in _classes("processing_auto", "PROCESSOR_MAPPING_NAMES", family):
+        wanted = inspect.signature(kind.__init__).parameters
+        given = {name: piece for name, piece in pieces.items() if name in wanted and piece is not None}
+        given |= {"patch_size": _of_vision(config, "patch_size")} if "patch_size" in wanted else {}
+        given |= {"chat_template": getattr(tokenizer, "chat_template", None)} if "chat_template" in wanted else {}
+        if "vision_feature_select_strategy" in wanted:
+            given["vision_feature_select_strategy"] = getattr(config, "vision_feature_select_strategy", "default")
+        if "image_seq_length" in wanted or "num_image_tokens" in wanted:
+            given |= {}
+        with suppress(Exception):  # as above
+            kind(**given).save_pretrained(folder)
+
+
+def _sized(made: Any, side: Any) -> Any:
+    """A processor whose images have the size that the model takes."""
+    for name in ("size", "crop_size"):
+        given = getattr(made, name, None)
+        if isinstance(side, int) and given and set(given) <= {"height", "width", "shortest_edge"}:
+            setattr(made, name, dict.fromkeys(given, side))
+    return made
+
+
+def _of_vision(config: Any, name: str) -> Any:
+    return getattr(getattr(config, "vision_config", config), name, None)
+
+
+def _classes(module: str, mapping: str, family: str) -> Iterator[Any]:
+    try:
+        names = getattr(library(f"transformers.models.auto.{module}"), mapping).get(family)
+    except (ImportError, AttributeError):
+        return
+    listed = [names] if isinstance(names, str) else [*names.values()] if isinstance(names, dict) else names or ()
+    for each in listed:
+        with suppress(Exception):  # the class lacks a library
+            if each is not None and (found := getattr(library("transformers"), each, None)) is not None:
+                yield found

@@ -1,0 +1,145 @@
+"""The columns and splits that a script reads: from its text and from its arguments, which name them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
+from lintrain.knowledge.stand_in_facts import is_produced
+
+NAMING = ("column", "columns", "field", "column_names", "columns_name", "key")
+"""The last word of options and parameters whose values are names of columns."""
+KEEPING = ("remove_columns", "rename_column", "select_columns", "sort", "cast_column", "class_encode_column")
+RECEIVERS = re.compile(
+    r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|df)(s|es)?\d?"
+    r"(_\w+)?|x|d|e|ex|b|ds|elem|dp|datum"
+)
+TURN = frozenset({"role", "content"})
+SPLITS = re.compile(r"(?i)(train|test|val|valid|validation|dev|eval)([_.]\w+)*")
+NO_COLUMNS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval", "unsupervised"})
+
+
+class Read:
+    """What a text reads of rows: names of columns, and of splits."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, None] = {}
+        self.splits: dict[str, None] = {}
+        self.chats = set[str]()
+        self.lines = dict[str, int]()
+
+    def add_column(self, name: str, line: int = 0) -> None:
+        """A name that rows are asked for, unless tokenizers and models make it."""
+        if name and len(name) < 60 and not is_produced(name) and name not in NO_COLUMNS and not name.startswith("__"):
+            self.columns.setdefault(name)
+            self.lines[name] = min(line, self.lines.get(name, line))
+
+
+@functools.cache
+def read_of(script: str) -> Read:
+    """The columns and splits that a script's text reads; nothing for a text that is no Python."""
+    found = Read()
+    try:
+        tree = ast.parse(script)
+    except (SyntaxError, ValueError, RecursionError):
+        return found
+    written = dict[str, int]()
+    for node in ast.walk(tree):
+        _take(node, found, written)
+    for name, line in written.items():
+        if line < found.lines.get(name, 0):
+            del found.columns[name]  # the script makes it before it reads it
+    for name in _named_in_arguments(sys.argv):
+        found.add_column(name)
+    return found
+
+
+def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str(name))) if name in TURN:
+            _take_chat(node.value, found)
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(name)), ctx=context):
+            if SPLITS.fullmatch(name):
+                found.splits.setdefault(name)
+            elif not _is_row(value):
+                pass
+            elif isinstance(context, ast.Store):
+                written[name] = min(node.lineno, written.get(name, node.lineno))
+            else:
+                found.add_column(name, node.lineno)
+        case ast.Call(func=ast.Attribute(attr="get", value=value), args=[ast.Constant(value=str(name)), *_]):
+            if _is_row(value):
+                found.add_column(name)
+        case ast.Call(func=ast.Attribute(attr=method), args=arguments, keywords=keywords):
+            if method == "apply_chat_template" and arguments:
+                _take_chat(arguments[0], found)
+            if method in KEEPING and arguments:
+                for name in _texts(arguments[0]):
+                    found.add_column(name)
+            _take_keywords(keywords, found)
+        case ast.Call(keywords=keywords):
+            _take_keywords(keywords, found)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(value))) if _names_columns(name):
+            found.add_column(value)
+        case _:
+            pass
+
+
+def _take_chat(value: ast.expr, found: Read) -> None:
+    """A column whose turns are read: `example["messages"][0]["role"]`."""
+    while isinstance(value, ast.Subscript):
+        if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str) and _is_row(value.value):
+            found.add_column(value.slice.value)
+            found.chats.add(value.slice.value)
+        value = value.value
+
+
+def _take_keywords(keywords: Sequence[ast.keyword], found: Read) -> None:
+    for keyword in keywords:
+        name = keyword.arg or ""
+        if name == "split":
+            for split in _texts(keyword.value):
+                for part in split.split("+"):
+                    found.splits.setdefault(part.partition("[")[0])
+        elif _names_columns(name) or name == "remove_columns":
+            for column in _texts(keyword.value):
+                found.add_column(column)
+
+
+def _names_columns(name: str) -> bool:
+    return name.rpartition("_")[2] in NAMING and "file" not in name
+
+
+def _is_row(value: ast.expr) -> bool:
+    """Whether a subscript's owner is a row or a batch of rows, by its name."""
+    match value:
+        case ast.Name(id=name):
+            return RECEIVERS.fullmatch(name) is not None
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            return SPLITS.fullmatch(name) is not None
+        case ast.Subscript(value=inner):
+            return _is_row(inner)
+        case _:
+            return False
+
+
+def _texts(value: ast.expr) -> Iterator[str]:
+    match value:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            for each in elements:
+                yield from _texts(each)
+        case _:
+            pass
+
+
+def _named_in_arguments(words: Sequence[str]) -> Iterator[str]:
+    """Values of options such as `--text_column article`."""
+    for option, value in zip(words, [*words[1:], ""], strict=True):
+        name, equals, given = option.partition("=")
+        if name.startswith("--") and _names_columns(name.replace("-", "_")):
+            yield from (given if equals else value).split(",")

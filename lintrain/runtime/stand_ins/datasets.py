@@ -1,0 +1,249 @@
+"""Data sets of the hub and missing data files: rows of the columns that are known, or that the script reads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.knowledge.dataset_facts import dataset_facts
+from lintrain.knowledge.stand_in_facts import columns_by_name, columns_of_trainer, kind_of_column
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
+from lintrain.runtime.stand_ins.columns import read_of
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact
+
+LONGEST = 20_000
+"""Rows of a split: enough for `select(range(10_000))`, few enough for a loop over all."""
+LENGTHS = {"train": 20_000}
+SHORTER = 2_000
+MOST_ASKED = 200_000
+ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
+PAIR = {"chosen", "rejected"}
+"""Columns of the same kind."""
+MEDIA = ("image", "images", "audio", "mask", "instances")
+OF_MEDIA = 300
+SPLITS = ("train", "validation", "test")
+READERS = ("json", "csv", "text", "parquet", "arrow", "pandas", "imagefolder", "audiofolder")
+PART = re.compile(r"([\w.-]+)(?:\[(-?\d*)(%?):(-?\d*)(%?)\])?")
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Answer the functions of `datasets` that load."""
+    hooks.add("datasets.load", functools.partial(_answer_loads, ledger))
+    hooks.add("datasets.inspect", functools.partial(_answer_questions, ledger))
+
+
+def _answer_loads(ledger: Ledger, module: Any) -> None:
+    load, from_disk = module.load_dataset, module.load_from_disk
+
+    @functools.wraps(load)
+    def load_dataset(path: Any, name: Any = None, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if _has_its_files(path, kwargs):
+                return load(path, name, *args, **kwargs)
+        except Exception as error:
+            # Offline, or not in the cache: each version has its own errors.
+            if not _is_elsewhere(path, error):
+                raise
+        return HubData(ledger, str(path), name, kwargs).loaded()
+
+    @functools.wraps(from_disk)
+    def load_from_disk(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_there(path):
+            return from_disk(path, *args, **kwargs)
+        return HubData(ledger, str(path), None, {}).loaded()
+
+    module.load_dataset, module.load_from_disk = load_dataset, load_from_disk
+
+
+def _is_elsewhere(path: Any, error: Exception) -> bool:
+    """Whether a data set cannot be reached, in contrast to an error about its name's use."""
+    return not is_there(path) and (str(path) not in READERS or isinstance(error, FileNotFoundError | ConnectionError))
+
+
+def _has_its_files(path: Any, given: dict[str, Any]) -> bool:
+    files = given.get("data_files")
+    named = [each for each in _texts(files) if "://" not in each and "*" not in each]
+    folder = given.get("data_dir")
+    base = folder if isinstance(folder, str) else ""
+    if str(path) in READERS:
+        is_far = any("://" in each for each in _texts(files))
+        return not is_far and all(is_there(os.path.join(base, each)) or is_there(each) for each in named)
+    return True
+
+
+def _texts(files: Any) -> Iterator[str]:
+    if isinstance(files, str | os.PathLike):
+        yield os.fspath(files)
+    elif isinstance(files, dict):
+        for each in files.values():
+            yield from _texts(each)
+    elif isinstance(files, list | tuple):
+        for each in files:
+            yield from _texts(each)
+
+
+def _answer_questions(ledger: Ledger, module: Any) -> None:
+    for name, answer in (
+        ("get_dataset_config_names", lambda _: ["default"]),
+        ("get_dataset_split_names", lambda data: [*data.splits()]),
+    ):
+        ask = getattr(module, name, None)
+        if ask is not None:
+            setattr(module, name, _asking(ledger, ask, answer))
+
+
+def _asking(ledger: Ledger, ask: Any, answer: Any) -> Any:
+    @functools.wraps(ask)
+    def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return ask(path, *args, **kwargs)
+        except Exception:  # noqa: BLE001 - as above
+            return answer(HubData(ledger, str(path), next(iter(args), None), kwargs))
+
+    return asked
+
+
+class HubData:
+    """One data set that is not here: its splits, columns and rows."""
+
+    def __init__(self, ledger: Ledger, path: str, config: Any, given: dict[str, Any]) -> None:
+        self._ledger = ledger
+        self._path = path
+        self._config = config if isinstance(config, str) else None
+        self._given = given
+        self._facts = dataset_facts(path, self._config)
+        self._known = columns_by_name(path)
+        self._read = read_of(ledger.script)
+        self._temporary = ledger.session.folder("hub")
+
+    def splits(self) -> dict[str, int]:
+        """The splits with their numbers of rows."""
+        if self._facts is not None and self._facts.splits:
+            rows = {name: count or SHORTER for name, count in self._facts.splits.items()}
+        elif self._known is not None:
+            rows = {name: _length(name) for name in self._known[0]}
+        else:
+            files = self._given.get("data_files")
+            named = [*files] if isinstance(files, dict) else []
+            asked = [part for part in str(self._given.get("split") or "").split("+") if part and part != "None"]
+            asked = [part.partition("[")[0] for part in asked]
+            of_files = ["train"] if self._path in READERS else [*SPLITS, *self._read.splits]
+            rows = {name: _length(name) for name in dict.fromkeys([*asked, *(named or of_files)])}
+        selected = max(self._selected(), default=0)
+        if selected > LONGEST:
+            rows = {name: selected if name.startswith("train") else count for name, count in rows.items()}
+        most = OF_MEDIA if any(kind in MEDIA for kind in self.kinds().values()) else max(LONGEST, selected)
+        return {name: min(count, most) for name, count in rows.items()}
+
+    def kinds(self) -> dict[str, str]:
+        """The columns with their kinds."""
+        if self._facts is not None:
+            columns = self._facts.columns
+            return {name: kind_of_fact(each) or kind_of_column(name) for name, each in columns.items()}
+        if self._known is not None:
+            return self._known[1]
+        if self._path == "text":
+            return {"text": "text"}
+        chats = self._read.chats | (PAIR if self._read.chats & PAIR else set())
+        found = {name: "chat" if name in chats else kind_of_column(name) for name in self._read.columns}
+        of_trainer = columns_of_trainer(self._ledger.script)
+        if of_trainer and not {"text", "messages", *of_trainer} & found.keys():
+            found |= of_trainer
+        return found or {"text": "text", "label": "label"}
+
+    def _names(self) -> dict[str, Sequence[str]]:
+        known = {name: each.class_names for name, each in self._facts.columns.items()} if self._facts else {}
+        counts = {name: each.num_classes for name, each in self._facts.columns.items()} if self._facts else {}
+        made = {name: known.get(name) or [str(each) for each in range(counts.get(name) or 0)] for name in counts}
+        if "translation" in self.kinds():
+            pair = re.findall(r"[a-z]{2,3}", self._config or "") or self._languages()
+            made["translation"] = pair[:2] if len(pair) > 1 else ["en", "fr"]
+        elif self._facts is None:
+            kinds = self.kinds()
+            made |= {name: ["negative", "positive"] for name, kind in kinds.items() if kind == "label"}
+        return {name: names for name, names in made.items() if names}
+
+    def _selected(self) -> list[int]:
+        """The numbers of rows that the script's text selects."""
+        return [min(int(each), MOST_ASKED) for each in ASKED.findall(self._ledger.script)]
+
+    def _languages(self) -> list[str]:
+        import sys
+
+        words = dict(zip(sys.argv, sys.argv[1:], strict=False))
+        return [words[name] for name in ("--source_lang", "--target_lang") if name in words]
+
+    def loaded(self) -> Any:
+        """What `load_dataset` returns."""
+        datasets = library("datasets")
+        with self._ledger.making(self._path):
+            parts = {name: self._split(datasets, name, rows) for name, rows in self.splits().items()}
+        made = datasets.DatasetDict(parts)
+        self._report(made)
+        split = self._given.get("split")
+        if split is None:
+            found: Any = made
+        elif isinstance(split, list | tuple):
+            found = [_part(datasets, made, str(each)) for each in split]
+        else:
+            found = _part(datasets, made, str(split))
+        return _streamed(datasets, found) if self._given.get("streaming") else found
+
+    def _split(self, datasets: Any, name: str, count: int) -> Any:
+        rows = Rows(self.kinds(), self._names(), self._temporary, zlib.crc32(f"{self._path} {name}".encode()))
+        different = min(DIFFERENT, count)
+        made = datasets.Dataset.from_dict(rows.columns(different), features=rows.features(), split=name)
+        if count > different:
+            made = made.select(library("numpy").arange(count) % different, keep_in_memory=True)
+        return made
+
+    def _report(self, made: Any) -> None:
+        columns = ", ".join(self.kinds())
+        source = "known" if self._facts is not None or self._known is not None else "that the script reads"
+        named = f"{self._path}, {self._config}" if self._config else self._path
+        sizes = ", ".join(f"{name} {len(part)}" for name, part in made.items())
+        self._ledger.replace(StandInKind.DATA, named, f"rows with the columns {source}: {columns} ({sizes})")
+
+
+def _length(split: str) -> int:
+    return LENGTHS["train"] if split.startswith("train") else SHORTER
+
+
+def _part(datasets: Any, made: Any, text: str) -> Any:
+    """A split by the notation of `split=`: `train`, `train[:10%]`, `train+test`."""
+    parts = [_sliced(made, each.strip()) for each in text.split("+")]
+    return parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
+
+
+def _sliced(made: Any, text: str) -> Any:
+    found = PART.fullmatch(text)
+    name = found[1] if found else text
+    if name == "all":
+        return next(iter(made.values()))
+    rows = made[name] if name in made else next(iter(made.values()))  # its rows are like those of any other
+    if found is None or "[" not in text:
+        return rows
+    first, last = _row(found[2], found[3], len(rows), 0), _row(found[4], found[5], len(rows), len(rows))
+    return rows.select(range(first, max(min(last, len(rows)), first + 1)))
+
+
+def _row(number: str, percent: str, count: int, otherwise: int) -> int:
+    if not number:
+        return otherwise
+    value = int(number) * count // 100 if percent else int(number)
+    return max(0, min(count, value + count if value < 0 else value))
+
+
+def _streamed(datasets: Any, made: Any) -> Any:
+    if isinstance(made, list):
+        return [each.to_iterable_dataset() for each in made]
+    if isinstance(made, datasets.DatasetDict):
+        return datasets.IterableDatasetDict({name: each.to_iterable_dataset() for name, each in made.items()})
+    return made.to_iterable_dataset()

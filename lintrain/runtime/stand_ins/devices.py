@@ -1,0 +1,193 @@
+"""A GPU that is not there: what a script puts on `cuda` goes to the CPU, and questions about it get an answer.
+
+`torch.cuda.is_available()` stays False, so that a script with a branch for the CPU takes it; it is True only where
+False would end the script (`assert torch.cuda.is_available()`).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import types
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
+from lintrain.runtime.stand_ins.ledger import Ledger
+
+GPUS = ("cuda", "xpu", "hpu", "npu", "mps", "musa")
+MEMORY = 80 * 2**30
+ENDS = ("exit", "quit", "_exit")
+SILENT = ("set_device", "synchronize", "reset_peak_memory_stats", "reset_max_memory_allocated", "empty_cache")
+MOVES = ("to", "cuda", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros")
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Take what asks for a GPU to the CPU, as soon as torch is there."""
+    hooks.add("torch", lambda torch: Devices(ledger, torch).install())
+
+
+class Devices:
+    """The patches of one torch."""
+
+    def __init__(self, ledger: Ledger, torch: Any) -> None:
+        self._ledger = ledger
+        self._torch = torch
+
+    def install(self) -> None:
+        """Replace moves, constructors, questions and the contexts that are about a GPU."""
+        torch = self._torch
+        for owner in (torch.Tensor, torch.nn.Module):
+            for name in MOVES:
+                if hasattr(owner, name):
+                    setattr(owner, name, self._moving(getattr(owner, name), is_cuda=name == "cuda"))
+        for each in _constructors(torch):
+            setattr(torch, each.__name__, self._moving(each))
+        for owner, name in (
+            (torch, "Generator"),
+            (torch, "autocast"),
+            (torch.amp, "autocast"),
+            (torch.amp, "GradScaler"),
+        ):
+            self._replace_class(owner, name)
+        torch.set_default_device = self._moving(torch.set_default_device)
+        torch.load = self._moving(torch.load, names=("map_location",))
+        torch.Tensor.pin_memory = lambda tensor, *_: tensor
+        self._answer_questions(torch.cuda)
+        if hasattr(torch, "accelerator"):
+            self._answer(torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("cuda"))
+            self._answer(torch.accelerator, "device_count", lambda: 1)
+
+    def _replace_class(self, owner: Any, name: str) -> None:
+        """A class that takes a device: the same one, built with a device of this machine."""
+        original = getattr(owner, name)
+        if not isinstance(original, type):
+            return
+        here = self._here
+
+        def make(cls: Any, device: Any = "cpu") -> Any:
+            return original.__new__(cls, here(device))
+
+        if original is self._torch.Generator:  # a class of C, which is also used in annotations
+            setattr(owner, name, type(name, (original,), {"__new__": make}))
+            return
+        original.__init__ = self._moving(original.__init__, names=("device", "device_type"))  # type: ignore[misc]
+
+    def _moving(
+        self, original: Callable[..., Any], *, names: tuple[str, ...] = ("device",), is_cuda: bool = False
+    ) -> Any:
+        """A function whose arguments name a device of this machine in place of a GPU."""
+
+        @functools.wraps(original)
+        def moved(*args: Any, **kwargs: Any) -> Any:
+            if is_cuda:
+                self.note("cuda")
+                return args[0]
+            if any(self._is_gpu(each) for each in args[1:3]) or (len(args) == 1 and self._is_gpu(args[0])):
+                args = tuple(self._here(each) for each in args)
+            for name in names:
+                if name in kwargs:
+                    kwargs[name] = self._here(kwargs[name])
+            return original(*args, **kwargs)
+
+        return moved
+
+    def _is_gpu(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return value.partition(":")[0] in GPUS
+        return isinstance(value, self._torch.device) and value.type in GPUS
+
+    def _here(self, value: Any) -> Any:
+        """The CPU for a GPU; numbers of devices are those of GPUs."""
+        if isinstance(value, dict):
+            return {self._here(key): self._here(each) for key, each in value.items()}
+        if not self._is_gpu(value) and (isinstance(value, bool) or not isinstance(value, int)):
+            return value
+        self.note(str(value))
+        return "cpu" if isinstance(value, str) else self._torch.device("cpu")
+
+    def note(self, name: str) -> None:
+        """Remember that a device was replaced."""
+        self._ledger.replace(StandInKind.DEVICE, name.partition(":")[0] if name else "cuda", "the CPU")
+
+    def _answer_questions(self, cuda: Any) -> None:
+        self._answer(cuda, "is_available", self._is_available)
+        self._answer(cuda, "device_count", lambda: 1)
+        self._answer(cuda, "current_device", lambda: 0)
+        self._answer(cuda, "get_device_name", lambda *_: "a stand-in for a GPU")
+        self._answer(cuda, "get_device_capability", lambda *_: (8, 0))
+        self._answer(cuda, "is_bf16_supported", lambda *_, **__: True)
+        properties = types.SimpleNamespace(name="a stand-in for a GPU", total_memory=MEMORY, major=8, minor=0)
+        self._answer(cuda, "get_device_properties", lambda *_: properties)
+        self._answer(cuda, "mem_get_info", lambda *_: (MEMORY, MEMORY))
+        for name in SILENT:
+            self._answer(cuda, name, lambda *_, **__: None, is_for_all=True)
+        for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
+            self._answer(cuda, name, lambda *_, **__: 0, is_for_all=True)
+        cuda.Event = type("Event", (), {"__init__": lambda *_, **__: None, "elapsed_time": lambda *_: 0.0})
+        for name in ("record", "synchronize", "wait"):
+            setattr(cuda.Event, name, lambda *_, **__: None)
+
+    def _answer(self, cuda: Any, name: str, answer: Callable[..., Any], *, is_for_all: bool = False) -> None:
+        """Let the script's own code get an answer; libraries get the true one, unless it is harmless for them."""
+        original = getattr(cuda, name, None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def answered(*args: Any, **kwargs: Any) -> Any:
+            caller = callers_frame(above=1)
+            if not is_for_all and (caller is None or not is_users(caller.f_code.co_filename)):
+                return original(*args, **kwargs)
+            return answer(*args, **kwargs)
+
+        setattr(cuda, name, answered)
+
+    def _is_available(self) -> bool:
+        # Four frames down: this method, the wrapper, and the script.
+        found = ends_without_gpu(callers_frame(above=2))
+        if found:
+            self.note("cuda")
+        return found
+
+
+def ends_without_gpu(frame: FrameType | None) -> bool:
+    """Whether a frame is at a question whose answer False ends the script: an `assert`, or an `if` that raises."""
+    if frame is None:
+        return False
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except SyntaxError:
+        return False
+    line = frame.f_lineno
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or line):
+            return True
+        if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
+            is_negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+            return _ends(node.body if is_negated else node.orelse)
+    return False
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    for node in body:
+        if isinstance(node, ast.Raise):
+            return True
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+            if name in ENDS:
+                return True
+    return False
+
+
+def _constructors(torch: Any) -> list[Any]:
+    """The functions of torch that make tensors on a device."""
+    listed = library("torch.utils._device")._device_constructors()
+    found = [each for each in listed if getattr(torch, getattr(each, "__name__", ""), None) is each]
+    return [*found, *(each for each in (torch.as_tensor,) if each not in found)]

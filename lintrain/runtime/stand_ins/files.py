@@ -1,0 +1,139 @@
+"""Data files that are not here: a table or a list of rows with the columns that the script reads."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import json
+import os
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.knowledge.stand_in_facts import kind_of_column
+from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
+from lintrain.runtime.stand_ins.columns import read_of
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.rows import Rows
+
+FEW = 64
+TOKENS = 200_000
+READERS = ("read_csv", "read_json", "read_table", "read_excel", "read_parquet", "read_pickle", "read_feather")
+PLAIN = ("text", "float", "integer", "label", "chat", "texts", "boolean", "integers")
+"""Kinds of columns that a text file can hold."""
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Answer the readers of tables, of arrays of numbers, and `open` in the script's own code."""
+    hooks.add("pandas", lambda module: _answer_tables(ledger, module))
+    hooks.add("numpy", lambda module: _answer_arrays(ledger, module))
+    builtins.open = _opening(ledger, builtins.open)
+
+
+def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
+    """The columns that the script reads, with few rows."""
+    found = {each: kind_of_column(each) for each in read_of(ledger.script).columns}
+    kinds = {each: kind if kind in PLAIN else "text" for each, kind in found.items()}
+    rows = Rows(
+        kinds or {"text": "text", "label": "label"}, {}, ledger.session.folder("hub"), zlib.crc32(name.encode())
+    )
+    return rows.columns(FEW)
+
+
+def _note(ledger: Ledger, name: str, what: str) -> None:
+    ledger.replace(StandInKind.DATA, os.path.basename(name), what)
+
+
+def _note_rows(ledger: Ledger, name: str, columns: dict[Any, Any]) -> None:
+    _note(ledger, name, f"{FEW} rows with the columns that the script reads: {', '.join(map(str, columns))}")
+
+
+def _answer_tables(ledger: Ledger, pandas: Any) -> None:
+    for name in READERS:
+        if hasattr(pandas, name):
+            setattr(pandas, name, _reading(ledger, pandas, getattr(pandas, name)))
+
+
+def _reading(ledger: Ledger, pandas: Any, read: Callable[..., Any]) -> Any:
+    @functools.wraps(read)
+    def reading(path: Any, *args: Any, **kwargs: Any) -> Any:
+        is_name = isinstance(path, str | os.PathLike)
+        if not is_name or (is_there(path) and "://" not in str(path)):
+            return read(path, *args, **kwargs)
+        with ledger.making(str(path)):
+            columns = _columns(ledger, str(path))
+        names = kwargs.get("names")
+        if isinstance(names, list | tuple):
+            columns = dict(zip(names, columns.values(), strict=False)) | {
+                each: [*range(FEW)] for each in names[len(columns) :]
+            }
+        _note_rows(ledger, str(path), columns)
+        return pandas.DataFrame(columns)
+
+    return reading
+
+
+def _answer_arrays(ledger: Ledger, numpy: Any) -> None:
+    """`np.memmap` of tokens, which a script of its own has prepared."""
+    original = numpy.memmap
+
+    class StandInMemmap(original):  # type: ignore[misc, valid-type]
+        def __new__(cls, filename: Any, dtype: Any = numpy.uint8, mode: str = "r+", **kwargs: Any) -> Any:
+            if mode != "r" or not isinstance(filename, str | os.PathLike) or is_there(filename):
+                return original.__new__(original, filename, dtype=dtype, mode=mode, **kwargs)
+            _note(ledger, str(filename), f"{TOKENS} numbers below 64")
+            shape = kwargs.get("shape")
+            count = TOKENS if shape is None else int(numpy.prod(shape))
+            made = numpy.random.default_rng(0).integers(0, 64, count).astype(dtype)
+            return made if shape is None else made.reshape(shape)
+
+    numpy.memmap = StandInMemmap
+
+
+def _opening(ledger: Ledger, original: Callable[..., Any]) -> Any:
+    """`open` that finds a file of rows where the script reads one that is not here."""
+
+    @functools.wraps(original)
+    def opening(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(file, mode, *args, **kwargs)
+        except FileNotFoundError:
+            caller = callers_frame(above=1)
+            if "r" not in mode or caller is None or not is_users(caller.f_code.co_filename):
+                raise
+            path = _written(ledger, str(file))
+            if path is None:
+                raise
+            return original(path, mode, *args, **kwargs)
+
+    return opening
+
+
+def _written(ledger: Ledger, name: str) -> str | None:
+    """A file of rows in the form that a name's ending tells; None for other files."""
+    ending = name.rpartition(".")[2].lower()
+    if ending not in ("json", "jsonl", "csv", "tsv", "txt"):
+        return None
+    with ledger.making(name):
+        columns = _columns(ledger, name)
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    path = os.path.join(ledger.session.folder("hub"), f"{zlib.crc32(name.encode())}.{ending}")
+    with builtins.open(path, "w", encoding="utf-8", newline="") as opened:
+        opened.write(_as_text(ending, columns, rows))
+    _note_rows(ledger, name, columns)
+    return path
+
+
+def _as_text(ending: str, columns: dict[str, list[Any]], rows: list[dict[str, Any]]) -> str:
+    if ending == "json":
+        return json.dumps(rows)
+    if ending == "jsonl":
+        return "".join(f"{json.dumps(row)}\n" for row in rows)
+    if ending == "txt":
+        texts = next((values for values in columns.values() if isinstance(values[0], str)), [])
+        return "".join(f"{each}\n" for each in texts)
+    between = "," if ending == "csv" else "\t"
+    return str(library("pandas").DataFrame(columns).to_csv(index=False, sep=between))

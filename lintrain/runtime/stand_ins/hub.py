@@ -1,0 +1,91 @@
+"""The hub as libraries see it: a name of a checkpoint leads to the folder of its stand-in."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from typing import Any
+
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
+from lintrain.runtime.stand_ins.checkpoints import Checkpoints
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Answer what asks the hub for files of checkpoints."""
+    checkpoints = Checkpoints(ledger)
+    hooks.add("huggingface_hub.file_download", functools.partial(_answer_files, checkpoints))
+    hooks.add("huggingface_hub._snapshot_download", functools.partial(_answer_snapshots, checkpoints))
+    hooks.add("transformers.configuration_utils", functools.partial(_note_families, checkpoints))
+
+
+def _answer_files(checkpoints: Checkpoints, module: Any) -> None:
+    download, cached = module.hf_hub_download, module.try_to_load_from_cache
+
+    @functools.wraps(download)
+    def hf_hub_download(repo_id: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("repo_type") not in (None, "model"):
+            return download(repo_id, filename, *args, **kwargs)
+        file = os.path.join(kwargs.get("subfolder") or "", filename)
+        found = checkpoints.file(str(repo_id), file)
+        if found is None:
+            raise _no_entry(f"{repo_id} (a stand-in) has no file {file}")
+        return _copied(found, file, kwargs.get("local_dir"))
+
+    @functools.wraps(cached)
+    def try_to_load_from_cache(repo_id: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("repo_type") not in (None, "model"):
+            return cached(repo_id, filename, *args, **kwargs)
+        return checkpoints.file(str(repo_id), filename)
+
+    module.hf_hub_download, module.try_to_load_from_cache = hf_hub_download, try_to_load_from_cache
+
+
+def _no_entry(text: str) -> Exception:
+    errors = library("huggingface_hub.errors")
+    try:
+        made: Exception = errors.EntryNotFoundError(text)
+    except TypeError:  # an error of a request, which an old version builds it from
+        made = errors.LocalEntryNotFoundError(text)
+    return made
+
+
+def _copied(path: str, file: str, folder: Any) -> str:
+    if folder is None:
+        return path
+    target = os.path.join(folder, file)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    return str(shutil.copyfile(path, target))
+
+
+def _answer_snapshots(checkpoints: Checkpoints, module: Any) -> None:
+    download = module.snapshot_download
+
+    @functools.wraps(download)
+    def snapshot_download(repo_id: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("repo_type") not in (None, "model"):
+            return download(repo_id, *args, **kwargs)
+        folder = checkpoints.folder(str(repo_id))
+        if folder is None:
+            return download(repo_id, *args, **kwargs)
+        checkpoints.fill(str(repo_id))
+        local = kwargs.get("local_dir")
+        return folder if local is None else str(shutil.copytree(folder, local, dirs_exist_ok=True))
+
+    module.snapshot_download = snapshot_download
+
+
+def _note_families(checkpoints: Checkpoints, module: Any) -> None:
+    """`LlamaConfig.from_pretrained(name)`, and so `LlamaForCausalLM.from_pretrained(name)`, tell the family."""
+    owner = getattr(module, "PreTrainedConfig", None) or module.PretrainedConfig
+    read: Any = owner.__dict__["get_config_dict"].__func__
+
+    @functools.wraps(read)
+    def get_config_dict(cls: Any, name: Any, **kwargs: Any) -> Any:
+        if getattr(cls, "model_type", "") and not is_there(name):
+            checkpoints.expect(str(name), cls.model_type)
+        return read(cls, name, **kwargs)
+
+    owner.get_config_dict = classmethod(get_config_dict)  # type: ignore[arg-type] # `wraps` hides the first argument

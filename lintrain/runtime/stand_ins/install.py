@@ -1,0 +1,22 @@
+"""All stand-ins of a probe with `--stand-ins`, put in place before the script's first line."""
+
+from __future__ import annotations
+
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.stand_ins import datasets, devices, files, hub, metrics, packages, settings, weights
+from lintrain.runtime.stand_ins.ledger import Ledger
+
+
+def install(session: ProbeSession, hooks: AfterImport) -> None:
+    """Register every hook; a GPU is replaced only in a pass that has none."""
+    ledger = Ledger(session)
+    hub.install(ledger, hooks)
+    datasets.install(ledger, hooks)
+    metrics.install(ledger, hooks)
+    weights.install(ledger, hooks)
+    settings.install(ledger, hooks)
+    files.install(ledger, hooks)
+    packages.install(ledger)
+    if session.device == "cpu":
+        devices.install(ledger, hooks)

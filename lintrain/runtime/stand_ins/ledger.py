@@ -1,0 +1,115 @@
+"""What was replaced in a probe with `--stand-ins`, and how stand-ins are made without a trace in the script's run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import StandIn, StandInKind
+from lintrain.runtime.child.frames import START_FOLDER
+from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.surroundings import same_random_numbers
+
+if TYPE_CHECKING:
+    from lintrain.runtime.child.probe_session import ProbeSession
+
+LONGEST_SCRIPT = 1_000_000
+MOST_FILES = 20
+SHELL = re.compile(r"^([ \t]*)[!%].*$", re.MULTILINE)
+
+
+class Ledger:
+    """The stand-ins of one process, each once, in the order in which the script asked for them."""
+
+    def __init__(self, session: ProbeSession) -> None:
+        self.session = session
+        self._script: str | None = None
+
+    def replace(self, kind: StandInKind, name: str, by: str) -> None:
+        """Remember that something was replaced."""
+        entry = StandIn(kind, name, by)
+        if entry not in self.session.stand_ins:
+            self.session.stand_ins.append(entry)
+
+    @property
+    def script(self) -> str:
+        """The text of the script and of the modules beside it that it imports."""
+        if self._script is None:
+            self._script = "\n".join(_texts_of(Path(START_FOLDER, self.session.script)))
+        return self._script
+
+    @contextmanager
+    def making(self, name: str) -> Generator[None]:
+        """Make a stand-in: calls are not followed, and random numbers are those of the name, not of the script."""
+        before = self.session.measuring
+        self.session.measuring = True
+        try:
+            with same_random_numbers():
+                _seed(zlib.crc32(name.encode()))
+                yield
+        finally:
+            self.session.measuring = before
+
+
+def _texts_of(script: Path) -> list[str]:
+    """The text of a script, then those of modules in its folder and in the working folder, as they are imported."""
+    files, texts = [script], list[str]()
+    for file in files:
+        text = _text_of(file)
+        names = _imports(text)
+        if names is None and file != script:
+            continue  # no Python of this version
+        texts.append(text)
+        beside = (folder / f"{name.replace('.', '/')}.py" for name in names or () for folder in (script.parent, Path()))
+        files += [
+            each for each in dict.fromkeys(beside) if len(files) < MOST_FILES and each.is_file() and each not in files
+        ]
+    return texts
+
+
+def _imports(text: str) -> list[str] | None:
+    """The names of the modules that a text imports; None for one that is no Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    plain = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    return [*plain, *(node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)]
+
+
+def _text_of(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")[:LONGEST_SCRIPT]
+        return _code_of(json.loads(text)) if path.suffix == ".ipynb" else text
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def _code_of(notebook: dict[str, Any]) -> str:
+    """The code cells of a notebook that are Python, without the lines for its shell."""
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    texts = (SHELL.sub(r"\1pass", cell) for cell in cells)
+    return "\n".join(text for text in texts if _imports(text) is not None)
+
+
+def _seed(number: int) -> None:
+    torch = loaded("torch")
+    if torch is not None:
+        torch.manual_seed(number)
+    if loaded("numpy") is not None:
+        library("numpy").random.seed(number % 2**32)
+
+
+def is_there(name: Any) -> bool:
+    """Whether a name is that of a file or folder of this machine."""
+    try:
+        return os.path.exists(name)
+    except (TypeError, ValueError):
+        return False

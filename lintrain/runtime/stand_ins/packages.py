@@ -1,0 +1,123 @@
+"""Packages that are not installed and that only log, or only make a GPU faster: empty ones for the script's imports.
+
+For libraries that look for such a package it is not there.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+import types
+from collections.abc import Sequence
+from types import FrameType, ModuleType
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.stand_ins.ledger import Ledger
+
+EMPTY = {
+    "tracker": ("wandb", "comet_ml", "mlflow", "trackio", "swanlab", "neptune", "clearml", "aim", "dvclive"),
+    "GPU": ("bitsandbytes", "flash_attn", "deepspeed", "liger_kernel", "apex", "xformers", "pynvml", "nvidia_smi"),
+    "serving": ("vllm", "gradio", "sagemaker", "openai"),
+}
+"""By what they are for: packages without which the training of a script is the same."""
+NAMES = {name: purpose for purpose, names in EMPTY.items() for name in names}
+
+
+def install(ledger: Ledger) -> None:
+    """Stand last among the finders: a package that is installed is found before."""
+    sys.meta_path.append(EmptyPackages(ledger))
+
+
+class EmptyPackages:
+    """A finder of empty modules, for imports of the script alone."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of an empty module; None for other names, and where a library asks."""
+        package = name.partition(".")[0]
+        if package not in NAMES or not (isinstance(sys.modules.get(package), Empty) or _is_asked_by_script()):
+            return None
+        self._ledger.replace(StandInKind.PACKAGE, package, "an empty package: none of its functions does anything")
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """An empty module."""
+        return Empty(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing runs."""
+
+
+class Empty(ModuleType):
+    """A module that has every name."""
+
+    __path__: list[str] = []
+    __version__ = "0.0.0"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        made = Nothing if name[:1].isupper() else Nothing()
+        setattr(self, name, made)
+        return made
+
+
+class Nothing:
+    """An object that can be called, entered and walked over, and does nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Nothing again."""
+        # As a decorator it gives back what it decorates.
+        is_decorating = len(args) == 1 and not kwargs and isinstance(args[0], types.FunctionType | type)
+        return args[0] if is_decorating else Nothing()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return Nothing()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        pass
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getitem__(self, key: Any) -> Any:
+        return Nothing()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return 0
+
+    def __str__(self) -> str:
+        return ""
+
+
+def _is_asked_by_script() -> bool:
+    """Whether the import that is going on is one of the script's own lines."""
+    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - the way to the importing line
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "importlib" in name and "util" in name:
+            return False  # `find_spec`: whether the package is there
+        if not ("importlib" in name and ("frozen" in name or "bootstrap" in name)) and "lintrain/runtime" not in name:
+            return is_users(name)
+        frame = frame.f_back
+    return False

@@ -1,0 +1,192 @@
+"""Rows with the columns of a data set: few different ones, repeated to its length."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lintrain.knowledge.stand_in_facts import table
+from lintrain.knowledge.tables import ColumnFacts
+from lintrain.runtime.child.library import library
+
+DIFFERENT = 64
+"""Rows that differ; the others repeat them."""
+RATE = 16_000
+SIDE = 96
+LABELS = 2
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+
+
+class Rows:
+    """The values of one data set's columns; `names` are the classes of its labels, where they are known."""
+
+    def __init__(self, kinds: Mapping[str, str], names: Mapping[str, Sequence[str]], folder: str, seed: int) -> None:
+        self._kinds = kinds
+        self._names = names
+        self._folder = folder
+        self._random = random.Random(seed)
+        self._sentences: list[str] = table()["sentences"]
+
+    def features(self) -> Any:
+        """The features of the library `datasets`."""
+        datasets = library("datasets")
+        found = {name: _feature(datasets, kind, self._names.get(name, ())) for name, kind in self._kinds.items()}
+        return datasets.Features(found)
+
+    def columns(self, count: int) -> dict[str, list[Any]]:
+        """The values by column."""
+        rows = [self._row(number) for number in range(count)]
+        return {name: [row[name] for row in rows] for name in self._kinds}
+
+    def _row(self, number: int) -> dict[str, Any]:
+        words = self._text(number).split()
+        return {name: self._value(name, kind, number, words) for name, kind in self._kinds.items()}
+
+    def _value(self, name: str, kind: str, number: int, words: list[str]) -> Any:
+        if kind in ("label", "class"):
+            return number % max(len(self._names.get(name, ())), LABELS)
+        if kind == "text":
+            return self._text(number) if name != "id" and not name.endswith("_id") else f"{name}-{number}"
+        if kind == "texts":
+            return words
+        if kind == "tags":
+            return [index % max(1, len(self._names.get(name, TAGS))) for index, _ in enumerate(words)]
+        return MAKERS[kind](self, number) if kind in MAKERS else self._text(number)
+
+    def _text(self, number: int) -> str:
+        chosen = self._random.sample(self._sentences, self._random.randint(1, 3))
+        return f"{' '.join(chosen)} ({number})"
+
+    def _chat(self, number: int) -> list[dict[str, str]]:
+        return [*self._turn("user", number), *self._turn("assistant", number)]
+
+    def _turn(self, role: str, number: int) -> list[dict[str, str]]:
+        return [{"role": role, "content": self._text(number)}]
+
+    def _image(self, number: int) -> Any:
+        numpy = library("numpy")
+        noise = numpy.random.default_rng(number).integers(0, 256, (SIDE, SIDE, 3), dtype="uint8")
+        return library("PIL.Image").fromarray(noise)
+
+    def _image_file(self, number: int) -> str:
+        path = f"{self._folder}/{number}.png"
+        self._image(number).save(path)
+        return path
+
+    def _mask(self, number: int) -> Any:
+        numpy = library("numpy")
+        drawn = numpy.zeros((SIDE, SIDE), dtype="uint8")
+        drawn[SIDE // 4 : SIDE // 2, number % SIDE :] = 1 + number % 5
+        return library("PIL.Image").fromarray(drawn)
+
+    def _instances(self, number: int) -> Any:
+        numpy = library("numpy")
+        classes = numpy.asarray(self._mask(number))
+        drawn = numpy.stack([classes, (classes > 0).astype("uint8"), numpy.zeros_like(classes)], -1)
+        return library("PIL.Image").fromarray(drawn)
+
+    def _audio(self, number: int) -> dict[str, Any]:
+        numpy = library("numpy")
+        length = RATE * (2 + number % 3)
+        wave = 0.1 * numpy.sin(numpy.arange(length) * (0.02 + 0.001 * (number % 7)))
+        return {"array": wave.astype("float32"), "sampling_rate": RATE, "path": None}
+
+    def _objects(self, number: int) -> dict[str, Any]:
+        boxes = [[5.0, 5.0, 40.0 + number % 9, 30.0], [20.0, 30.0, 30.0, 40.0]]
+        areas = [box[2] * box[3] for box in boxes]
+        return {"id": [2 * number, 2 * number + 1], "area": areas, "bbox": boxes, "category": [0, 1]}
+
+    def _spans(self, number: int) -> dict[str, Any]:
+        return {"text": [self._sentences[number % len(self._sentences)][:12]], "answer_start": [0]}
+
+    def _image_chat(self, number: int) -> list[dict[str, Any]]:
+        return [*self._image_question(number), *self._image_answer(number)]
+
+    def _image_question(self, number: int) -> list[dict[str, Any]]:
+        text = {"type": "text", "text": self._text(number)}
+        return [{"role": "user", "content": [{"type": "image", "text": None}, text]}]
+
+    def _image_answer(self, number: int) -> list[dict[str, Any]]:
+        return [{"role": "assistant", "content": [{"type": "text", "text": self._text(number)}]}]
+
+    def _passages(self, number: int) -> dict[str, Any]:
+        texts = [self._text(number) for _ in range(6)]
+        chosen = [int(index == number % 6) for index in range(6)]
+        return {"is_selected": chosen, "passage_text": texts, "url": ["" for _ in texts]}
+
+
+MAKERS: dict[str, Callable[[Rows, int], Any]] = {
+    "chat": Rows._chat,
+    "question": lambda rows, number: rows._turn("user", number),
+    "answer": lambda rows, number: rows._turn("assistant", number),
+    "image": Rows._image,
+    "image-file": Rows._image_file,
+    "images": lambda rows, number: [rows._image(number)],
+    "mask": Rows._mask,
+    "instances": Rows._instances,
+    "audio": Rows._audio,
+    "objects": Rows._objects,
+    "spans": Rows._spans,
+    "image-chat": Rows._image_chat,
+    "image-question": Rows._image_question,
+    "image-answer": Rows._image_answer,
+    "passages": Rows._passages,
+    "translation": lambda rows, number: {each: rows._text(number) for each in rows._names["translation"]},
+    "integer": lambda rows, number: number,
+    "integers": lambda rows, number: [number % 7, number % 5, 3],
+    "float": lambda rows, number: number % 6 / 5,
+    "boolean": lambda rows, number: number % 2 == 0,
+    "booleans": lambda rows, number: [number % 2 == 0, True],
+    "boxes": lambda rows, number: [[0, 0, 10, 10]],
+}
+"""By kind of column: how one value is made."""
+
+
+def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
+    value, several = datasets.Value, getattr(datasets, "List", None) or datasets.Sequence
+    turn = {"role": value("string"), "content": value("string")}
+    part = {"role": value("string"), "content": several({"type": value("string"), "text": value("string")})}
+    scalars = {"integer": "int64", "float": "float32", "boolean": "bool"}
+    lists = {"texts": "string", "integers": "int64", "booleans": "bool"}
+    match kind:
+        case "class":
+            return datasets.ClassLabel(names=[*names])
+        case "label":
+            return datasets.ClassLabel(names=[*names]) if names else value("int64")
+        case "tags":
+            return several(datasets.ClassLabel(names=[*(names or TAGS)]))
+        case "chat" | "question" | "answer":
+            return several(turn)
+        case "image-chat" | "image-question" | "image-answer":
+            return several(part)
+        case "image" | "mask" | "instances":
+            return datasets.Image()
+        case "images":
+            return several(datasets.Image())
+        case "audio":
+            return datasets.Audio(sampling_rate=RATE)
+        case "spans":
+            return {"text": several(value("string")), "answer_start": several(value("int32"))}
+        case "objects":
+            numbers, boxes = several(value("int64")), several(several(value("float32")))
+            return {"id": numbers, "area": several(value("float32")), "bbox": boxes, "category": numbers}
+        case "passages":
+            texts = several(value("string"))
+            return {"is_selected": several(value("int32")), "passage_text": texts, "url": texts}
+        case "translation":
+            return datasets.Translation(languages=[*names])
+        case "boxes":
+            return several(several(value("int64")))
+        case _ if kind in lists:
+            return several(value(lists[kind]))
+        case _:
+            return value(scalars.get(kind, "string"))
+
+
+def kind_of_fact(column: ColumnFacts) -> str | None:
+    """The kind of a column of the shipped table; None where its name tells more."""
+    if column.kind == "list":
+        return "tags" if column.class_names else None
+    known = {"class label": "class", "text": "text", "integer": "integer", "float": "float"}
+    return {**known, "image": "image", "audio": "audio"}.get(column.kind or "")

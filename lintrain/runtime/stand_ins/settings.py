@@ -1,0 +1,171 @@
+"""Settings that need a GPU or a package for one: taken to what this machine has, before a library refuses them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.stand_ins.ledger import Ledger
+
+WITHOUT = {
+    "fp16": False,
+    "tf32": None,
+    "fp16_full_eval": False,
+    "bf16_full_eval": False,
+    "deepspeed": None,
+    "fsdp": "",
+    "fsdp_config": None,
+    "use_liger_kernel": False,
+    "use_liger": False,
+    "use_vllm": False,
+    "torch_compile": False,
+    "torch_compile_backend": None,
+    "torch_compile_mode": None,
+    "fp16_opt_level": "O1",
+}
+"""Training arguments, and what they are without a GPU."""
+PLAIN_OPTIMIZER = "adamw_torch"
+OF_GPUS = ("paged", "8bit", "4bit", "bnb", "apex", "galore", "torchao", "schedule_free", "npu")
+PLUGINS = ("deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin", "megatron_lm_plugin", "parallelism_config")
+DROPPED = (
+    "quantization_config",
+    "load_in_4bit",
+    "load_in_8bit",
+    "device_map",
+    "max_memory",
+    "offload_folder",
+    "offload_state_dict",
+    "use_flash_attention_2",
+    "low_cpu_mem_usage",
+    "tp_plan",
+    "use_kernels",
+)
+"""Arguments of `from_pretrained` that place or quantize weights."""
+TRACKERS = ("wandb", "tensorboard", "mlflow", "comet_ml", "trackio", "swanlab", "all")
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Change settings as libraries are given them."""
+    hooks.add("transformers.training_args", functools.partial(_change_arguments, ledger))
+    hooks.add("transformers.modeling_utils", functools.partial(_load_plainly, ledger))
+    hooks.add("transformers.models.auto.auto_factory", functools.partial(_load_automatically, ledger))
+    hooks.add("transformers.utils.quantization_config", functools.partial(_accept_quantization, ledger))
+    hooks.add("accelerate.accelerator", functools.partial(_prepare_plainly, ledger))
+    hooks.add("accelerate.utils.dataclasses", functools.partial(_accept_plugins, ledger))
+
+
+def _note(ledger: Ledger, name: str, value: Any, by: str) -> None:
+    shown = value if isinstance(value, str | int | float | bool) else type(value).__name__
+    ledger.replace(StandInKind.DEVICE, f"{name}={shown}", by)
+
+
+def _change_arguments(ledger: Ledger, module: Any) -> None:
+    """Fields of `TrainingArguments` and of every class made from it, before they are checked."""
+    owner = module.TrainingArguments
+    check = owner.__post_init__
+
+    @functools.wraps(check)
+    def post_init(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for name, value in WITHOUT.items():
+            given = getattr(self, name, value)
+            if given and given != value:
+                _note(ledger, name, given, "left out: it needs a GPU or a package for one")
+                setattr(self, name, value)
+        optimizer = str(getattr(self.optim, "value", self.optim))
+        if any(each in optimizer for each in OF_GPUS):
+            _note(ledger, "optim", optimizer, PLAIN_OPTIMIZER)
+            self.optim = PLAIN_OPTIMIZER
+        return check(self, *args, **kwargs)
+
+    owner.__post_init__ = post_init
+
+
+def _plain(ledger: Ledger, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a `from_pretrained` for a machine without a GPU."""
+    found = dict(given)
+    for name in DROPPED:
+        value = found.pop(name, None)
+        if value and name != "low_cpu_mem_usage":
+            _note(ledger, name, value, "the whole model on the CPU, not quantized")
+    for name in ("dtype", "torch_dtype"):
+        if str(found.get(name)) in ("float16", "torch.float16", "half"):
+            _note(ledger, name, "float16", "float32: half precision is slow on the CPU")
+            found[name] = "float32"
+    attention = found.get("attn_implementation")
+    if isinstance(attention, str) and ("flash" in attention or "/" in attention or "kernel" in attention):
+        _note(ledger, "attn_implementation", attention, "sdpa")
+        found["attn_implementation"] = "sdpa"
+    return found
+
+
+def _load_plainly(ledger: Ledger, module: Any) -> None:
+    _replace_loader(ledger, module.PreTrainedModel)
+
+
+def _load_automatically(ledger: Ledger, module: Any) -> None:
+    _replace_loader(ledger, module._BaseAutoModelClass)
+
+
+def _replace_loader(ledger: Ledger, owner: Any) -> None:
+    load = owner.__dict__["from_pretrained"].__func__
+
+    @functools.wraps(load)
+    def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return load(cls, *args, **_plain(ledger, kwargs))
+
+    owner.from_pretrained = classmethod(from_pretrained)
+    build = owner.__dict__.get("from_config")
+    if build is not None:
+        make = build.__func__
+
+        @functools.wraps(make)
+        def from_config(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            return make(cls, *args, **_plain(ledger, kwargs))
+
+        owner.from_config = classmethod(from_config)
+
+
+def _accept_quantization(ledger: Ledger, module: Any) -> None:
+    """A configuration of quantization is accepted without the package that would carry it out."""
+    for name in ("BitsAndBytesConfig", "GPTQConfig", "AwqConfig", "HqqConfig", "TorchAoConfig", "QuantoConfig"):
+        owner = getattr(module, name, None)
+        if owner is not None and hasattr(owner, "post_init"):
+            owner.post_init = _lenient(owner.post_init)
+
+
+def _lenient(check: Callable[..., Any]) -> Any:
+    @functools.wraps(check)
+    def post_init(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return check(self, *args, **kwargs)
+        except (ImportError, ValueError):  # the package is not installed, or no GPU has the format
+            return None
+
+    return post_init
+
+
+def _prepare_plainly(ledger: Ledger, module: Any) -> None:
+    owner = module.Accelerator
+    build = owner.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in PLUGINS:
+            if kwargs.get(name) is not None:
+                _note(ledger, name, kwargs.pop(name), "one process on the CPU")
+        if str(kwargs.get("mixed_precision")) in ("fp16", "fp8"):
+            _note(ledger, "mixed_precision", str(kwargs["mixed_precision"]), "no")
+            kwargs["mixed_precision"] = "no"
+        build(self, *args, **kwargs)
+
+    owner.__init__ = init
+
+
+def _accept_plugins(ledger: Ledger, module: Any) -> None:
+    for name in ("DeepSpeedPlugin", "FullyShardedDataParallelPlugin"):
+        owner = getattr(module, name, None)
+        if owner is not None and hasattr(owner, "__post_init__"):
+            owner.__post_init__ = _lenient(owner.__post_init__)

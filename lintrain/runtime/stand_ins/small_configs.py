@@ -1,0 +1,103 @@
+"""A configuration of transformers made small: the same class, two narrow layers, and sizes that still fit together.
+
+Only sizes are changed; what a class derives from them (the kinds of its layers) it derives again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Sizes = dict[str, Any]
+
+HEADS = 2
+SMALL: Mapping[str, int] = {
+    r"(num_(hidden_|encoder_|decoder_|transformer_)?|encoder_|decoder_|n_)?(layers?|blocks?)|num_hidden_layers": 2,
+    r"depth": 2,
+    r"(num_|n_)((attention_)?heads?)|(en|de)coder_attention_heads|decoder_n_head|num_attn_heads": HEADS,
+    r"hidden_size|d_model|n_embd|dim|embed_dim|d_embed|embedding_size|projection_dim|hidden_dim|word_embed_proj_dim"
+    r"|projection_hidden_size|cross_attention_hidden_size|out_hidden_size|text_hidden_size|decoder_hidden_size"
+    r"|mask_feature_size|feature_size|emb_dim|projector_dim|hidden_size_per_layer_input": 32,
+    r"intermediate_size|d_ff|n_inner|ffn_dim|(en|de)coder_ffn_dim|dim_feedforward|d_inner|decoder_intermediate_size"
+    r"|ffn_hidden_size|moe_intermediate_size|shared_expert_intermediate_size": 64,
+    r"head_dim|d_kv|global_head_dim|v_head_dim|qk_nope_head_dim|attention_head_dim|d_head": 16,
+    r"qk_rope_head_dim": 16,
+    r"kv_lora_rank|q_lora_rank": 16,
+    r"(num_|n_routed_|num_local_)experts|num_local_experts": 4,
+    r"num_experts_per_tok|num_experts_per_token|top_k_experts": 2,
+    r"rotary_dim": 16,
+    r"decoder_num_attention_heads|decoder_num_heads": HEADS,
+    r"decoder_num_hidden_layers|decoder_depth": 2,
+}
+"""By patterns of their names: sizes that no model needs to be larger than, to be a model of its class."""
+_PATTERNS = [(re.compile(pattern), size) for pattern, size in SMALL.items()]
+KEY_HEADS = ("num_key_value_heads", "n_head_kv", "num_kv_heads", "multi_query_group_num")
+FEW = ("depths", "encoder_depths", "num_layers_per_stage", "layer_depths")
+WIDTHS = ("hidden_sizes", "conv_dim", "tdnn_dim", "neck_hidden_sizes", "decoder_channels")
+OFF = {"use_timm_backbone": False, "use_pretrained_backbone": False}
+
+
+def small_config(kind: Any, known: Any = None) -> Any:
+    """A small configuration of a class of transformers; `known` is one of its objects, whose other values are kept."""
+    whole = known if known is not None else kind()
+    sizes = _sizes(whole)
+    if known is None:
+        return kind(**sizes)
+    values: Sizes = {name: value for name, value in known.to_dict().items() if name not in DERIVED}
+    return kind.from_dict({**values, **sizes})
+
+
+DERIVED = ("layer_types", "block_types", "sliding_window_pattern", "no_rope_layers", "mlp_layer_types")
+"""Lists with an entry for each layer."""
+
+
+def _sizes(whole: Any) -> Sizes:
+    """The sizes of a configuration that are to be smaller, those of its parts too."""
+    given: Mapping[str, Any] = vars(whole)
+    parts = getattr(type(whole), "sub_configs", None) or {}
+    found: Sizes = {}
+    for name, value in given.items():
+        if name in parts or hasattr(value, "to_dict"):
+            if hasattr(value, "to_dict"):
+                found[name] = _part(value)
+            continue
+        small = _small(name, value, given)
+        if small != value:
+            found[name] = small
+    return found
+
+
+def _part(part: Any) -> Sizes:
+    values = {name: value for name, value in part.to_dict().items() if name not in DERIVED}
+    return {**values, **_sizes(part)}
+
+
+def _small(name: str, value: Any, given: Mapping[str, Any]) -> Any:
+    if name in OFF and value:
+        return OFF[name]
+    if name in FEW and isinstance(value, list | tuple):
+        return type(value)(1 for _ in value)
+    if name in WIDTHS and isinstance(value, list | tuple):
+        return type(value)(max(32, each // 8 // 32 * 32) if isinstance(each, int) else each for each in value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if name in KEY_HEADS:
+        return _key_heads(value, given)
+    for pattern, size in _PATTERNS:
+        if pattern.fullmatch(name):
+            return value if _is_in_stages(name, given) else min(value, size)
+    return value
+
+
+def _key_heads(value: int, given: Mapping[str, Any]) -> int:
+    """As many as there are heads, one, or a part of them: as the family has it."""
+    heads = next((given[name] for name in ("num_attention_heads", "n_head", "num_heads") if name in given), value)
+    return HEADS if value == heads else min(value, 1)
+
+
+def _is_in_stages(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether the width grows from stage to stage, with heads for each: it stays, since the heads divide it."""
+    return name in ("embed_dim", "hidden_size") and any(
+        isinstance(given.get(each), list | tuple) for each in ("num_heads", "num_attention_heads")
+    )

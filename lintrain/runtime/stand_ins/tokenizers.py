@@ -1,0 +1,111 @@
+"""Tokenizers of the hub: one of the same class and special tokens, trained in milliseconds on shipped sentences."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lintrain.knowledge.stand_in_facts import holds_chats, table
+from lintrain.knowledge.tables import CheckpointFacts
+from lintrain.runtime.child.library import library
+
+VOCABULARY = 1_200
+"""Entries that a tokenizer is trained to have, special tokens and bytes included."""
+LONG = 131_072
+CHAT = (
+    "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' }}"
+    "{%- if message['content'] is string %}{{- message['content'] }}{%- elif message['content'] %}"
+    "{%- for part in message['content'] %}{%- if part['type'] == 'text' %}{{- part['text'] }}"
+    "{%- else %}{{- 'IMAGE' }}{%- endif %}{%- endfor %}{%- endif %}{{- '<|im_end|>\\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+)
+"""A template in the form that most chat models share; `IMAGE` stands for the family's token of an image."""
+TURNS = ("<|im_start|>", "<|im_end|>")
+
+
+def corpus() -> list[str]:
+    """Sentences to train on, with every common letter among them."""
+    sentences: list[str] = table()["sentences"]
+    letters: str = table()["letters"]
+    return [*sentences, *(sentence.lower() for sentence in sentences), *letters, " ".join(letters)]
+
+
+def small_tokenizer(family: str, name: str, facts: CheckpointFacts | None, marks: dict[str, str]) -> Any:
+    """A tokenizer like that of a checkpoint. `marks` are tokens of images and sound."""
+    kind = _class_of(family, name)
+    made = _trained(kind) if kind is not None else _generic(LATER)
+    _set_special_tokens(made, facts)
+    if marks:
+        made.add_tokens(list(dict.fromkeys(marks.values())), special_tokens=True)
+    if holds_chats(name):
+        made.add_tokens(list(TURNS), special_tokens=True)
+        made.chat_template = CHAT.replace("IMAGE", marks.get("image_token_id", "<image>"))
+        if family.startswith("qwen"):
+            made.eos_token = TURNS[1]
+    made.model_max_length = (facts.max_positions if facts else None) or _longest(family)
+    return made
+
+
+def _class_of(family: str, name: str) -> Any | None:
+    """The class of a family's tokenizer; None where it is the one that reads any file."""
+    auto = library("transformers.models.auto.tokenization_auto")
+    named = auto.TOKENIZER_MAPPING_NAMES.get(family)
+    names = [named] if isinstance(named, str) else [each for each in reversed(named or ()) if each]
+    if family.startswith(("mistral", "mixtral", "llava")):
+        names = ["LlamaTokenizerFast", "LlamaTokenizer"]
+    if family == "llama" and not re.search(r"llama-?3", name.lower()):
+        names = ["LlamaTokenizerFast", "LlamaTokenizer"]
+    found = (auto.tokenizer_class_from_name(each) for each in names if each != "TokenizersBackend")
+    return next((each for each in found if each is not None), None)
+
+
+def _trained(kind: Any) -> Any:
+    """A tokenizer of the class; a generic one on bytes where the class cannot be trained without files."""
+    try:
+        return kind().train_new_from_iterator(corpus(), VOCABULARY)
+    except Exception:  # noqa: BLE001 - a class that needs its files: many, each with an error of its own
+        return _generic(EARLIER)
+
+
+EARLIER = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
+LATER = {"bos": "<|begin_of_text|>", "eos": "<|end_of_text|>"}
+"""The special tokens of a generic tokenizer: encoders and translators of before 2022, language models since."""
+
+
+def _generic(special: dict[str, str]) -> Any:
+    backend = library("tokenizers")
+    made = backend.Tokenizer(backend.models.BPE(unk_token=None))
+    made.pre_tokenizer = backend.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = backend.decoders.ByteLevel()
+    trainer = backend.trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=list(special.values()),
+        initial_alphabet=backend.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(corpus(), trainer)
+    added = special["eos"] if "pad" in special else special["bos"]
+    text = f"$A {added}" if "pad" in special else f"{added} $A"
+    made.post_processor = backend.processors.TemplateProcessing(
+        single=text, pair=f"{text} $B:1", special_tokens=[(added, made.token_to_id(added))]
+    )
+    named = {f"{name}_token": token for name, token in special.items()}
+    return library("transformers").PreTrainedTokenizerFast(tokenizer_object=made, **named)
+
+
+def _set_special_tokens(made: Any, facts: CheckpointFacts | None) -> None:
+    """Give and take what the checkpoint is known to have; the class has the rest."""
+    if facts is None:
+        return
+    for token, has in (("pad", facts.has_pad_token), ("eos", facts.has_eos_token), ("bos", facts.has_bos_token)):
+        given = getattr(made, f"{token}_token", None)
+        if has is False and given is not None and token == "pad":
+            made.pad_token = None
+        elif has and given is None:
+            setattr(made, f"{token}_token", f"<|{token}|>")
+            made.add_tokens([f"<|{token}|>"], special_tokens=True)
+
+
+def _longest(family: str) -> int:
+    short = ("bert", "roberta", "electra", "albert", "mpnet", "camembert", "t5", "bart", "deberta")
+    return 512 if any(each in family for each in short) and "modern" not in family else LONG

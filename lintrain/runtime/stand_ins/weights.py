@@ -1,0 +1,56 @@
+"""Pretrained weights that are files on a server: of torchvision, timm and `torch.hub`. The model keeps random ones."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.stand_ins.ledger import Ledger
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Answer downloads of weights with none, and let loading none be a success."""
+    hooks.add("torch.hub", functools.partial(_answer_downloads, ledger))
+    hooks.add("torch.nn.modules.module", _accept_none)
+    hooks.add("timm.models._builder", functools.partial(_build_untrained, ledger))
+
+
+class NoWeights(dict[str, Any]):
+    """Weights that were not downloaded."""
+
+
+def _answer_downloads(ledger: Ledger, module: Any) -> None:
+    load = module.load_state_dict_from_url
+
+    @functools.wraps(load)
+    def load_state_dict_from_url(url: str, *_: Any, **__: Any) -> Any:
+        ledger.replace(StandInKind.MODEL, str(url).rpartition("/")[2], "random weights of the same model")
+        return NoWeights()
+
+    module.load_state_dict_from_url = load_state_dict_from_url
+
+
+def _accept_none(module: Any) -> None:
+    load = module.Module.load_state_dict
+
+    @functools.wraps(load)
+    def load_state_dict(self: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(state, NoWeights):
+            state = self.state_dict()
+        return load(self, state, *args, **kwargs)
+
+    module.Module.load_state_dict = load_state_dict
+
+
+def _build_untrained(ledger: Ledger, module: Any) -> None:
+    build = module.build_model_with_cfg
+
+    @functools.wraps(build)
+    def build_model_with_cfg(model_cls: Any, variant: str, pretrained: bool, *args: Any, **kwargs: Any) -> Any:
+        if pretrained:
+            ledger.replace(StandInKind.MODEL, f"timm/{variant}", "random weights of the same model")
+        return build(model_cls, variant, False, *args, **kwargs)
+
+    module.build_model_with_cfg = build_model_with_cfg

@@ -1,0 +1,132 @@
+"""Verdicts that rest on stand-ins: what a random model, made rows or the CPU could have caused shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lintrain.evidence.run import Evidence, Failure, StandIn, StandInKind
+from lintrain.model.verdict import Outcome, Verdict
+
+_OF_WEIGHTS: Final = (
+    "cannot-overfit-batch",
+    "constant-output",
+    "exploding-gradients",
+    "fp16-overflow-prone-model",
+    "high-learning-rate",
+    "ignored-attention-mask",
+    "ignored-missing-keys",
+    "loss-far-from-chance",
+    "low-learning-rate",
+    "mismatched-weight",
+    "nan-loss",
+    "projected-out-of-memory",
+    "random-weights",
+    "two-models-on-device",
+    "vanishing-epsilon",
+    "vanishing-gradients",
+)
+_OF_TOKENIZER: Final = (
+    "cut-answers",
+    "double-bos",
+    "fragment-special-tokens",
+    "fully-masked-labels",
+    "missing-eos",
+    "missing-pad-id",
+    "missing-pad-token",
+    "missing-truncation",
+    "over-long-input",
+    "pad-in-loss",
+    "pad-token-is-eos",
+    "padding-to-max-length",
+    "tokenizer-model-mismatch",
+    "unknown-tokens",
+    "unmarked-assistant-turns",
+    "unresized-embeddings",
+    "untrained-new-tokens",
+)
+_OF_ROWS: Final = (
+    "cannot-overfit-batch",
+    "class-weight-count",
+    "conflicting-labels",
+    "constant-output",
+    "cut-answers",
+    "duplicated-eval-rows",
+    "empty-last-batch",
+    "exhausted-iterator",
+    "fully-masked-labels",
+    "head-for-other-labels",
+    "ignored-class",
+    "integer-multilabel-targets",
+    "label-imbalance",
+    "loss-far-from-chance",
+    "missing-labels",
+    "missing-num-labels",
+    "missing-preference-columns",
+    "missing-truncation",
+    "nan-loss",
+    "over-long-input",
+    "overrun-one-cycle",
+    "padding-to-max-length",
+    "raw-dataset",
+    "regression-head-for-classes",
+    "removed-columns-needed",
+    "reordered-label-names",
+    "scaled-class-numbers",
+    "schedule-unit-mismatch",
+    "single-row-batch-norm",
+    "sorted-subset",
+    "string-labels",
+    "train-data-in-eval",
+    "unknown-tokens",
+    "unshuffled-training-data",
+    "warmup-exceeds-training",
+)
+_OF_DEVICE: Final = (
+    "autocast-without-scaler",
+    "both-half-precisions",
+    "clip-before-unscale",
+    "deepspeed-mismatch",
+    "device-map-in-ddp",
+    "fp16-overflow-prone-model",
+    "fp16-weights-with-scaler",
+    "half-precision-weights",
+    "idle-data-loader",
+    "missing-scaler-update",
+    "mixed-devices",
+    "projected-out-of-memory",
+    "quantized-without-adapter",
+    "synchronized-every-step",
+    "two-models-on-device",
+    "unscale-during-accumulation",
+    "unsynchronized-timing",
+)
+RESTS_ON: Final[Mapping[StandInKind, frozenset[str]]] = {
+    StandInKind.MODEL: frozenset({*_OF_WEIGHTS, *_OF_TOKENIZER}),
+    StandInKind.DATA: frozenset(_OF_ROWS),
+    StandInKind.METRIC: frozenset({"binary-average", "missing-best-metric", "unavailable-monitor"}),
+    StandInKind.DEVICE: frozenset(_OF_DEVICE),
+    StandInKind.PACKAGE: frozenset(),
+}
+"""By what was replaced: the rules whose verdicts depend on its values, not only on how it is used."""
+OWN_ERRORS = ("NameError", "UnboundLocalError", "SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError")
+"""Errors about the script's own text, whatever the values are."""
+
+
+def rested(verdict: Verdict, rule: str, run: Evidence) -> Verdict:
+    """The verdict of a run, or an inconclusive one where a stand-in could have caused it."""
+    causes = [each for each in run.stand_ins if rule in RESTS_ON[each.kind]]
+    if not causes or verdict.outcome is Outcome.INCONCLUSIVE:
+        return verdict
+    return Verdict.inconclusive(f"it rests on a stand-in ({_named(causes[0])}): {verdict.reason}", **verdict.measured)
+
+
+def _named(stand_in: StandIn) -> str:
+    return f"{stand_in.kind} {stand_in.name}"
+
+
+def may_come_from_stand_in(failure: Failure, run: Evidence) -> bool:
+    """Whether an error may come from the values of a stand-in, and not from the script."""
+    has_values = any(each.kind is not StandInKind.PACKAGE for each in run.stand_ins)
+    is_about_arguments = failure.type == "TypeError" and "argument" in failure.message
+    return has_values and failure.type not in OWN_ERRORS and not is_about_arguments

@@ -1,0 +1,171 @@
+"""What stands for parts of the hub: families by name, columns that a script reads, and verdicts that rest on it."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from lintrain.evidence.run import Evidence, Failure, StandIn, StandInKind
+from lintrain.knowledge.stand_in_facts import columns_by_name, family_of, kind_of_column, scores_with_one_output
+from lintrain.model.verdict import Outcome, Verdict
+from lintrain.rulebook import load_rules
+from lintrain.runtime.stand_ins.columns import read_of
+from lintrain.runtime.stand_ins.devices import ends_without_gpu
+from lintrain.runtime.stand_ins.small_configs import small_config
+from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
+
+FAMILIES = frozenset(
+    {
+        "bert",
+        "roberta",
+        "llama",
+        "qwen2",
+        "qwen3",
+        "gemma",
+        "gemma2",
+        "t5",
+        "gpt2",
+        "gpt_neox",
+        "opt",
+        "vit",
+        "segformer",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("bert-base-uncased", "bert"),
+        ("somebody/Qwen2.5-7B-Instruct", "qwen2"),
+        ("somebody/my-qwen3-4b", "qwen3"),
+        ("google/gemma-2-27b-it", "gemma2"),
+        ("google/gemma-1.1-2b-it", "gemma"),
+        ("lmsys/vicuna-7b-v1.5", "llama"),
+        ("somebody/pythia-1b-tldr", "gpt_neox"),
+        ("facebook/opt-6.7b", "opt"),
+        ("nvidia/mit-b0", "segformer"),
+        ("somebody/nothing-known", None),
+    ],
+)
+def test_a_family_is_found_by_the_name(name: str, family: str | None) -> None:
+    assert family_of(name, FAMILIES) == family
+
+
+def test_an_unknown_name_has_the_family_of_the_class_that_the_script_loads() -> None:
+    assert family_of("mine", FAMILIES, "model = AutoModelForSeq2SeqLM.from_pretrained(name)") == "t5"
+
+
+def test_reward_models_have_one_output() -> None:
+    assert scores_with_one_output("somebody/pythia-1b-rm")
+    assert not scores_with_one_output("somebody/warmup-model")
+
+
+def test_columns_are_known_or_guessed_by_their_names() -> None:
+    assert columns_by_name("trl-lib/Capybara") == (("train", "test"), {"messages": "chat"})
+    assert [kind_of_column(name) for name in ("label", "image", "tokens", "question")] == [
+        "label",
+        "image",
+        "texts",
+        "text",
+    ]
+
+
+def read(text: str, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], list[str], set[str]]:
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    read_of.cache_clear()
+    found = read_of(text)
+    read_of.cache_clear()
+    return [*found.columns], [*found.splits], found.chats
+
+
+def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "rows = load_dataset('x')\n"
+        "def encode(example):\n"
+        "    made = tokenizer(example['question'], example.get('context'))\n"
+        "    made['labels'] = example['answer']\n"
+        "    example['joined'] = 1\n"
+        "    example['own'] = example['own'].strip()\n"
+        "    return example['joined']\n"
+        "encoded = rows['train_sft'].map(encode, remove_columns=['source'])\n"
+        "settings['learning_rate'], batch['input_ids']\n"
+    )
+    columns, splits, _ = read(text, monkeypatch)
+    assert sorted(columns) == ["answer", "context", "own", "question", "source"]
+    assert splits == ["train_sft"]
+
+
+def test_columns_that_hold_turns_are_chats(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "example['chosen'][0]['role']\ntokenizer.apply_chat_template(row['talk'], tokenize=False)\n"
+    assert read(text, monkeypatch)[2] == {"chosen", "talk"}
+
+
+def test_options_name_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("", monkeypatch, "--text_column", "article", "--lr", "1")[0] == ["article"]
+
+
+def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
+    from pathlib import Path
+
+    path = Path(str(tmp_path)) / "asks.py"
+    path.write_text(text)
+    return SimpleNamespace(f_code=SimpleNamespace(co_filename=str(path)), f_lineno=line)
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("assert torch.cuda.is_available()\n", True),
+        ("if not torch.cuda.is_available():\n    raise RuntimeError\n", True),
+        ("if not torch.cuda.is_available():\n    sys.exit(1)\n", True),
+        ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\n", False),
+        ("if torch.cuda.is_available():\n    x = 1\n", False),
+    ],
+)
+def test_a_gpu_is_claimed_only_where_the_script_would_end(tmp_path: object, text: str, *, ends: bool) -> None:
+    assert ends_without_gpu(frame(tmp_path, text, 1)) is ends  # type: ignore[arg-type]
+
+
+def evidence(*stand_ins: StandIn) -> Evidence:
+    return Evidence("train.py", "transformers", "Trainer", None, None, "cpu", {}, stand_ins=stand_ins)
+
+
+MODEL = StandIn(StandInKind.MODEL, "gpt2", "GPT2LMHeadModel, 2 layers, random weights")
+
+
+def test_a_verdict_that_a_stand_in_could_have_caused_is_inconclusive() -> None:
+    confirmed = Verdict.confirmed("the loss is 9")
+    verdict = rested(confirmed, "loss-far-from-chance", evidence(MODEL))
+    assert (verdict.outcome, verdict.reason) == (
+        Outcome.INCONCLUSIVE,
+        "it rests on a stand-in (model gpt2): the loss is 9",
+    )
+    assert rested(confirmed, "missing-zero-grad", evidence(MODEL)) is confirmed
+    assert rested(confirmed, "loss-far-from-chance", evidence()) is confirmed
+
+
+def test_rules_that_rest_on_stand_ins_exist() -> None:
+    known = {rule.name for rule in load_rules()}
+    assert {name for names in RESTS_ON.values() for name in names} <= known
+    assert set(RESTS_ON) == set(StandInKind)
+
+
+def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
+    run = evidence(MODEL)
+    assert may_come_from_stand_in(Failure("KeyError", "'text'", None), run)
+    assert not may_come_from_stand_in(Failure("NameError", "name 'x' is not defined", None), run)
+    assert not may_come_from_stand_in(Failure("TypeError", "got an unexpected keyword argument 'a'", None), run)
+    assert not may_come_from_stand_in(Failure("KeyError", "'text'", None), evidence())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5", "vit", "swin", "wav2vec2", "whisper", "qwen2_5_vl"])
+def test_a_small_configuration_builds_its_model(family: str) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    config = small_config(transformers.CONFIG_MAPPING[family])
+    with torch.device("meta"):
+        model = transformers.AutoModel.from_config(config)
+    assert sum(each.numel() for each in model.parameters()) < 12_000_000
