@@ -103,7 +103,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
                 listen,
                 wanted.echo,
                 wanted.offline,
-                wanted.stand_ins,
+                stand_ins=wanted.stand_ins,
             )
             evidence = measure_reruns(starts, wanted.also, evidence)
         runs.insert(0, evidence)
