@@ -123,6 +123,7 @@ def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
         ("if not torch.cuda.is_available():\n    sys.exit(1)\n", True),
         ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\n", False),
         ("if torch.cuda.is_available():\n    x = 1\n", False),
+        ("if torch.cuda.is_available():\n    dist.init_process_group('nccl')\n", True),
     ],
 )
 def test_a_gpu_is_claimed_only_where_the_script_would_end(tmp_path: object, text: str, *, ends: bool) -> None:

@@ -1,7 +1,7 @@
 """A GPU that is not there: what a script puts on `cuda` goes to the CPU, and questions about it get an answer.
 
 `torch.cuda.is_available()` stays False, so that a script with a branch for the CPU takes it; it is True only where
-False would end the script (`assert torch.cuda.is_available()`).
+False would end the script (`assert torch.cuda.is_available()`), and where the branch starts the processes of GPUs.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ def ends_without_gpu(frame: FrameType | None) -> bool:
             return True
         if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
             is_negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-            return _ends(node.body if is_negated else node.orelse)
+            without, with_gpu = (node.body, node.orelse) if is_negated else (node.orelse, node.body)
+            return _ends(without) or _starts_processes(with_gpu)
     return False
 
 
@@ -184,6 +185,11 @@ def _ends(body: list[ast.stmt]) -> bool:
             if name in ENDS:
                 return True
     return False
+
+
+def _starts_processes(body: list[ast.stmt]) -> bool:
+    calls = (node.func for each in body for node in ast.walk(each) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Attribute) and called.attr == "init_process_group" for called in calls)
 
 
 def _constructors(torch: Any) -> list[Any]:

@@ -40,7 +40,7 @@ class Ledger:
 
     @property
     def script(self) -> str:
-        """The text of the script and of the modules beside it that it imports."""
+        """The text of the script and of what it imports from its folder."""
         if self._script is None:
             self._script = "\n".join(_texts_of(Path(START_FOLDER, self.session.script)))
         return self._script
