@@ -75,7 +75,7 @@ def _change(run: MeasuredRun, argument: str, change: Callable[[], None]) -> None
     """Change a table and send all; what cannot be shown is no error of the script's."""
     try:
         change()
-        # Lightning evaluates a batch before it trains; a reader wants the training data first.
+        # Lightning evaluates a batch before it trains: the training data is sent first all the same.
         ordered = sorted(run.tables.items(), key=lambda one: one[0][0] != "train_dataset")
         run.measured(tables=[table.evidence() for _, table in ordered])
     except Exception as error:  # noqa: BLE001 - batches hold whatever a script puts into them

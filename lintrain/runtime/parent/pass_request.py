@@ -1,6 +1,6 @@
 """What the parent asks of a probed process: written to a file, read by its `sitecustomize`.
 
-The rows of the data that a person wants to see, by their number and their order.
+The rows to show, by their number and their order.
 
 The measurements that a person asks for by name, because they take longer than one batch.
 """
@@ -42,8 +42,8 @@ class PassRequest:
     `exchange` is a folder that is new with each pass, also where two of them share the folder of the script's files:
     what lintrain and the script's process exchange, and nothing that an earlier pass put there.
     `overfit` is a number of steps, 0 for none; `device_memory` the bytes of a device that somebody named; `also` names
-    the extras (`extras.py`); `rows` are those that somebody wants to see, as [order, number]; `batch` is the file of a
-    batch to measure first; `sample_rows` bounds the
+    the extras (`extras.py`); `rows` are those to show, as [order, number]; `batch` is the file of a batch to measure
+    first; `sample_rows` bounds the
     rows that `Dataset.map` works on, 0 for all; `shortcuts` were taken before the process was started; `downloads` are
     folders that libraries keep downloads in, where a probe may add to them. `compiles` says whether lintrain's own
     modules may be kept compiled. `reproduces` asks to keep what a failing stage needs to fail again. `offline` asks to
@@ -95,7 +95,7 @@ class NoRowsError(ValueError):
 
 
 def read_rows(words: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    """The rows that a person asked for: `5`, `longest`, `random:10`; raises NoRowsError.
+    """The rows of an option: `5`, `longest`, `random:10`; raises NoRowsError.
 
     A number alone is that of all orders without one.
     """
