@@ -175,6 +175,8 @@ def _tagged(tags: Any, labels: Any, row: int, asked: Asked) -> str:
 def _tokens(labels: Any, row: int, asked: Asked) -> RowAnswer | None:
     scored = _scored(labels, asked)
     kept = [int(labels[position]) for position in scored]
+    if not kept:
+        return None
     ids: Any = asked.ids
     is_beside = ids is not None and ids.shape[1] == len(labels)
     if asked.shifts and is_beside and kept == [int(ids[row][position]) for position in scored]:

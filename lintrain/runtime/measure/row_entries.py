@@ -56,6 +56,12 @@ def decoder_of(tokenizer: Any) -> Decoder:
     return Decoder(type(tokenizer).__name__, tokenizer.decode, tokenizer.pad_token_id, tuple(special))
 
 
+def vocabulary_decoder(name: str, tokens: list[str]) -> Decoder:
+    """The decoder of a list of tokens by their ids; single characters are put together without a space."""
+    between = "" if all(len(token) == 1 for token in tokens) else " "
+    return Decoder(name, lambda ids: between.join(tokens[one] for one in ids))
+
+
 def spans_of(values: list[int], positions: list[int]) -> tuple[Span, ...]:
     """Values at ascending positions as spans of equal values without a gap; empty where these are too many."""
     pairs = enumerate(zip(values, positions, strict=True))
@@ -67,7 +73,7 @@ def token_text(
     name: str, ids: list[int], mask: list[int] | None, types: list[int] | None, decoder: Decoder | None
 ) -> RowText:
     """A row of token ids; without a mask, padding at its ends is known by the padding token."""
-    attended = _attended(ids, mask, decoder.pad if decoder else None)
+    attended = _attended(ids, mask, decoder.pad if decoder else None, is_decoders=name.endswith("decoder_input_ids"))
     kept = [ids[position] for position in attended]
     spans = spans_of([1] * len(attended), attended)
     return RowText(
@@ -81,11 +87,12 @@ def token_text(
     )
 
 
-def _attended(ids: list[int], mask: list[int] | None, pad: int | None) -> list[int]:
+def _attended(ids: list[int], mask: list[int] | None, pad: int | None, *, is_decoders: bool) -> list[int]:
     if mask is not None:
         return [position for position, is_attended in enumerate(mask) if is_attended]
     read = [position for position, token in enumerate(ids) if token != pad]
-    return list(range(read[0], read[-1] + 1)) if read else []
+    # The decoder of T5 starts with the padding token.
+    return list(range(0 if is_decoders else read[0], read[-1] + 1)) if read else []
 
 
 def _padding(attended: list[int], tokens: int) -> str:

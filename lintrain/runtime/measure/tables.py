@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import BatchRow, BatchTable, PredictedClass, RowAnswer, RowText, RowValues
-from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.batch_entries import ANSWER_ENDS, TOKEN_IDS, Batch, array_of, as_text, is_text, last_name
@@ -29,10 +29,19 @@ from lintrain.runtime.measure.row_answers import (
     predicted_classes,
     prediction_of,
 )
-from lintrain.runtime.measure.row_entries import decoder_of, plain, spans_of, token_text, values_of
+from lintrain.runtime.measure.row_entries import (
+    Decoder,
+    decoder_of,
+    plain,
+    spans_of,
+    token_text,
+    values_of,
+    vocabulary_decoder,
+)
 from lintrain.runtime.measure.row_values import LABEL_NAMES
-from lintrain.runtime.measure.tokenizer import find_tokenizer
+from lintrain.runtime.measure.tokenizer import find_tokenizer, find_vocabulary
 
+OTHER_IDS = frozenset({"ids", "tokens", "token_ids", "input", "inputs", "src", "x", "text"})
 CLASSES_OF_TOKENS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering")
 BESIDE_IDS = ("attention_mask", "token_type_ids", "position_ids", "special_tokens_mask", "length")
 """Entries that say something of the ids, and are shown with them."""
@@ -88,14 +97,14 @@ class Table:
     def __init__(self, run: MeasuredRun, argument: str, batches: Sequence[Any], key: str | None) -> None:
         self._run, self._argument, self._key = run, argument, key
         self._batches = [Batch(batch, run.label_inputs) for batch in batches]
-        tokenizer = find_tokenizer(run)
-        self._decoder = decoder_of(tokenizer) if tokenizer is not None else None
+        self._decoder = _decoder(run)
+        self._has_own_tokens = self._decoder is not None and self._decoder.name.startswith("`")
         self._rate = _sampling_rate(run)
         self._names = Names(run.class_names.get((argument, key), ()), _names_of_model(run))
         self._classes: tuple[PredictedClass, ...] = ()
         # A Trainer hands all of a batch to the model.
         self._used = tuple(self._batches[0].entries) if self._batches and run.passes_all else ()
-        self._rows = [self._shown(*position) for position in self._chosen()]
+        self._rows = [self._shown(number, row, why, self._asked(number)) for number, row, why in self._chosen()]
 
     def evidence(self) -> BatchTable:
         """What is known now."""
@@ -168,8 +177,8 @@ class Table:
         tags = kind.endswith(CLASSES_OF_TOKENS) or bool(self._names.of_data) or self._decoder is None
         return Asked(self._names, self._decoder, tags, shifts, batch.ids, ignored)
 
-    def _shown(self, number: int, row: int, why: str) -> BatchRow:
-        batch, asked = self._batches[number], self._asked(number)
+    def _shown(self, number: int, row: int, why: str, asked: Asked) -> BatchRow:
+        batch = self._batches[number]
         texts, values = list[RowText](), list[RowValues]()
         for name in batch.entries:
             if name == batch.label or last_name(name) in ANSWER_ENDS or last_name(name).endswith(BESIDE_IDS):
@@ -194,8 +203,9 @@ class Table:
         return values_of(name, str(batch.entries[name].dtype).removeprefix("torch."), value, self._rate)
 
     def _may_be_ids(self, name: str, value: Any) -> bool:
-        """Whether an entry without a name may be token ids."""
-        return last_name(name).isdigit() and value.ndim == 1 and value.dtype.kind in "iu" and value.size > 1
+        """Whether an entry without a telling name may be token ids."""
+        is_open = last_name(name).isdigit() or last_name(name).lower() in OTHER_IDS or self._has_own_tokens
+        return is_open and value.ndim == 1 and value.dtype.kind in "iu" and value.size > 1
 
     def _text(self, batch: Batch, name: str, row: int) -> RowText:
         ids = batch.row(name, row)
@@ -271,9 +281,11 @@ class Table:
         if getattr(array, "ndim", 0) == 1 and batch.rows and len(array) > batch.rows and len(array) % batch.rows == 0:
             array = array.reshape(batch.rows, -1)
         batch.targets = array_of(array, batch.rows)
+        equal = library("numpy").array_equal
+        batch.label = next((name for name, one in batch.entries.items() if equal(plain(one), plain(target))), "")
         asked = self._asked(number, ignored)
         self._rows = [
-            self._with_scored(replace(row, label=self._label(batch, row.row, asked)), batch, row.row, asked)
+            self._shown(number, row.row, row.chosen, asked)
             if row.batch == number and batch.targets is not None
             else row
             for row in self._rows
@@ -302,6 +314,14 @@ class Table:
 
 
 DEFAULT = (("first", 3),)
+
+
+def _decoder(run: MeasuredRun) -> Decoder | None:
+    tokenizer = find_tokenizer(run)
+    if tokenizer is not None:
+        return decoder_of(tokenizer)
+    vocabulary = find_vocabulary(run)
+    return vocabulary_decoder(f"`{vocabulary[0]}`", vocabulary[1]) if vocabulary is not None else None
 
 
 def _names_of_model(run: MeasuredRun) -> Mapping[int, str]:

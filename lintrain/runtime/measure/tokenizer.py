@@ -1,5 +1,7 @@
 """The tokenizer of a run: the one that encoded texts, else that of the trainer or collator, else the script's only one.
 
+A vocabulary of the script's own, if it has no tokenizer.
+
 How long the lists of a column are.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 from lintrain.evidence.run import TokenizerEvidence
@@ -84,6 +87,49 @@ def _of_the_script(kind: Any) -> Any | None:
                     found[id(value)] = value
         frame = caller_of(frame)
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+MOST_VALUES = 4_000
+LEAST_TOKENS = 4
+
+
+def find_vocabulary(run: MeasuredRun) -> tuple[str, list[str]] | None:
+    """The name and the tokens of the script's only vocabulary with as many tokens as the model embeds; None without."""
+    torch = library("torch")
+    modules: list[Any] = list(run.model.modules()) if hasattr(run.model, "modules") else []
+    sizes = {module.num_embeddings for module in modules if isinstance(module, torch.nn.Embedding)}
+    found: dict[tuple[str, ...], str] = {}
+    for name, value in _named_values(getattr(getattr(run, "loader", None), "dataset", None)) if sizes else ():
+        tokens = _tokens_in(value, sizes)
+        if tokens is not None:
+            found.setdefault(tuple(tokens), name)
+    return next((name, list(tokens)) for tokens, name in found.items()) if len(found) == 1 else None
+
+
+def _named_values(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Variables of the script's frames, the attributes of its own objects among them, and those of a data set."""
+    values: list[tuple[str, Any]] = [("dataset", dataset)]
+    frame = inspect.currentframe()
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            values += [*frame.f_locals.items(), *frame.f_globals.items()]
+        frame = caller_of(frame)
+    for name, value in values[:MOST_VALUES]:
+        yield name, value
+        if not inspect.ismodule(value) and not inspect.isclass(value):
+            yield from ((inner, part) for inner, part in getattr(value, "__dict__", {}).items())
+
+
+def _tokens_in(value: Any, sizes: set[int]) -> list[str] | None:
+    """The tokens of a dictionary from tokens to ids or back, by their ids; None for anything else."""
+    if not isinstance(value, dict) or len(value) not in sizes or len(value) < LEAST_TOKENS:
+        return None
+    pairs: dict[Any, Any] = dict(value)
+    if all(isinstance(token, str) for token in pairs):
+        pairs = {number: token for token, number in pairs.items()}
+    ids = range(len(pairs))
+    is_whole = set(pairs) == set(ids) and all(isinstance(token, str) for token in pairs.values())
+    return [pairs[number] for number in ids] if is_whole else None
 
 
 def measure_tokenizer(run: MeasuredRun) -> TokenizerEvidence | None:

@@ -26,6 +26,7 @@ from lintrain.runtime.frameworks.loop.loop_state import LoopState, framework, gr
 from lintrain.runtime.frameworks.loop.memory import CountedStep
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import (
+    arguments_of,
     batch_of,
     held_by,
     is_about,
@@ -42,7 +43,7 @@ from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.predictions import IGNORED, number, shape_of
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
-from lintrain.runtime.measure.tables import record_batches, show_predictions
+from lintrain.runtime.measure.tables import record_batches, show_predictions, show_rows
 from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
 from lintrain.runtime.measure.weights import Frozen, is_felt, pulls, snapshot, trainable
 
@@ -175,6 +176,8 @@ class LoopRun(LoaderRun):
         target = calls[0].target if calls else None
         ignored = calls[0].options.get("ignore_index", IGNORED) if calls else IGNORED
         output = output_of(iteration, self.model)
+        if not self.tables:  # no loader gave a batch: what the model was called with
+            show_rows(self, "train_dataset", [arguments_of(iteration, self.model)])
         used = used_entries(iteration)
         show_predictions(self, "train_dataset", output, target=target, ignored=ignored, used=used)
 

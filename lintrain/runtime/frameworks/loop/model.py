@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.measure.calls import parameters_of
 from lintrain.runtime.measure.gradients import leaves_of
 from lintrain.runtime.measure.seen import Iteration, tensors_in
 
@@ -79,6 +80,14 @@ def batch_of(iteration: Iteration) -> Any:
     if given is None:
         return iteration.batch
     return {**(iteration.batch if is_mapping(iteration.batch) else {}), **given}
+
+
+def arguments_of(iteration: Iteration, model: Any) -> dict[str, Any]:
+    """What the model was last called with, by the names of its arguments."""
+    forward = next((each for each in reversed(iteration.forwards) if each.module is model), None)
+    if forward is None:
+        return {}
+    return {**dict(zip(parameters_of(model), forward.args, strict=False)), **forward.kwargs}
 
 
 def used_entries(iteration: Iteration) -> tuple[str, ...]:
