@@ -35,7 +35,9 @@ def _rows(one: BatchTable) -> Markup:
     has_answers = any(row.label or row.prediction for row in one.rows)
     head = ("row", "label", "predicted", "what the model gets") if has_answers else ("row", "what the model gets")
     rows = [(*_first_cells(row, has_answers=has_answers), _content(row)) for row in one.rows]
-    return table(head, rows, caption=heading_of(one, len(one.rows)), kind="words rows")
+    return table(
+        head, rows, caption=heading_of(one, len(one.rows)), kind="words rows answers" if has_answers else "words rows"
+    )
 
 
 def _first_cells(row: BatchRow, *, has_answers: bool) -> tuple[Piece, ...]:
