@@ -80,6 +80,7 @@ class BatchRow:
     """One row of a batch; `batch` and `row` count from 0, `chosen` says why it is shown (`label 2`, `longest`).
 
     `scored` of its `scorable` tokens have a label that the loss counts, None for labels that are not one per token.
+    `is_of_all`: it was looked for in the whole data set, and is in no probed batch.
     `scored_at` are the positions of these, with value 1. `prediction` is that of the model before any training step.
     """
 
@@ -93,6 +94,7 @@ class BatchRow:
     scored: int | None = None
     scorable: int | None = None
     scored_at: tuple[Span, ...] = ()
+    is_of_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

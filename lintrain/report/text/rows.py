@@ -43,8 +43,8 @@ def _table(table: BatchTable, style: Style, *, columns: str) -> Iterator[str]:
 
 def heading_of(table: BatchTable, shown: int) -> str:
     """Which rows these are: `train_dataset, as the model gets them: 3 of 8 in the first batch`."""
-    several = len({row.batch for row in table.rows}) > 1
-    count = f"{shown} of several batches" if several else f"{shown} of {table.of} in the first batch"
+    is_of_others = any(row.batch for row in table.rows)
+    count = f"{shown} rows" if is_of_others else f"{shown} of {table.of} in the first batch"
     decoded = f", decoded with {table.tokenizer}" if table.tokenizer else ""
     return f"{name_of(table)}, as the model gets them: {count}{decoded}"
 
@@ -69,8 +69,8 @@ def classes_of(table: BatchTable) -> str:
     if not table.classes:
         return ""
     predicted = ", ".join(_count(each, each.predicted) for each in table.classes)
-    given = [_count(each, each.labels) for each in table.classes if each.labels is not None]
-    return f"predicted {predicted}{f'; labels {given_text}' if (given_text := ', '.join(given)) else ''}"
+    given = ", ".join(_count(each, each.labels) for each in table.classes if each.labels is not None)
+    return f"first batch: predicted {predicted}" + (f"; labels {given}" if given else "")
 
 
 def _count(one: PredictedClass, count: int) -> str:
@@ -117,12 +117,14 @@ def scored_text(row: BatchRow) -> str:
 
 
 def number_of(row: BatchRow) -> str:
-    """The number of a row in its batch, from 0 on."""
-    return f"row {row.row}"
+    """The number of a row in its batch, from 0 on; none for a row of no batch."""
+    return "row" if row.is_of_all else f"row {row.row}"
 
 
 def chosen_text(row: BatchRow) -> str:
     """Why a row is shown, and its batch where it is not in the first one: `longest, batch 3`."""
+    if row.is_of_all:
+        return f"{row.chosen} of all rows"
     return ", ".join(part for part in (row.chosen, f"batch {row.batch}" if row.batch else "") if part)
 
 

@@ -96,6 +96,18 @@ def _lengths(lists: Any) -> list[int]:
     return lengths
 
 
+def row_lengths(dataset: Any) -> list[int]:
+    """The length of every row: its token ids, else its first list or text; empty where it has neither."""
+    compute, types = library("pyarrow.compute"), library("pyarrow.types")
+    for name in sorted(dataset.column_names, key=lambda name: name != TOKEN_COLUMNS[0]):
+        stored = dataset.data.column(name).type
+        if types.is_list(stored) or types.is_large_list(stored):
+            return [length or 0 for length in compute.list_value_length(_values(dataset, name)).to_pylist()]
+        if types.is_string(stored) or types.is_large_string(stored):
+            return [length or 0 for length in compute.utf8_length(_values(dataset, name)).to_pylist()]
+    return []
+
+
 def value_counts(values: Any) -> tuple[tuple[int, int], ...]:
     """[value, rows] by value; empty if there are too many different ones to be classes."""
     counted = library("pyarrow.compute").value_counts(values)

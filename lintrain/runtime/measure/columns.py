@@ -1,5 +1,7 @@
 """The dataset stage: every split's columns, and label values over the whole column.
 
+The longest and the shortest rows.
+
 Datasets that give one row at a time: what a few of their rows show.
 
 Rows that the training set and the evaluation set have in common.
@@ -7,6 +9,7 @@ Rows that the training set and the evaluation set have in common.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +21,7 @@ from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
-from lintrain.runtime.measure.arrow import arrow_columns
+from lintrain.runtime.measure.arrow import arrow_columns, row_lengths
 from lintrain.runtime.measure.predictions import IGNORED
 from lintrain.runtime.measure.row_values import LABEL_NAMES, Limits
 from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows
@@ -125,8 +128,40 @@ def row_columns(rows: list[Any]) -> list[ColumnEvidence]:
     return seen.columns()
 
 
+def rows_in_order(dataset: Any, order: str, count: int) -> list[int]:
+    """The numbers of the longest, the shortest or of any rows; empty for a data set that only streams."""
+    if not has_rows(dataset):
+        return []
+    if order == "random":
+        # Not the generator of the script: what it draws next would be something else.
+        return sorted(random.SystemRandom().sample(range(len(dataset)), min(count, len(dataset))))
+    lengths = dict(enumerate(row_lengths(dataset))) if is_arrow(dataset) else _read_lengths(dataset)
+    return sorted(lengths, key=lambda row: lengths[row], reverse=order == "longest")[:count]
+
+
+def _read_lengths(dataset: Any) -> dict[int, int]:
+    """The lengths of rows that are read one by one, within a second or two."""
+    found: dict[int, int] = {}
+    end = time.perf_counter() + READ_SECONDS
+    for row in spread(len(dataset), READ):
+        found[row] = _row_length(dataset[row])
+        if time.perf_counter() > end:
+            break
+    return found
+
+
+def _row_length(row: Any) -> int:
+    parts = list(row.values()) if is_mapping(row) else list(row) if isinstance(row, tuple) else [row]
+    if is_mapping(row) and "input_ids" in row:
+        parts = [row["input_ids"]]
+    return next((len(part) for part in parts if hasattr(part, "__len__") and getattr(part, "ndim", 1) != 0), 0)
+
+
 LOOKED_AT = 500
 """Evaluation rows that are looked for among the training rows."""
+
+READ, READ_SECONDS = 2_000, 1.5
+"""Rows whose length is looked at where each has to be made, and the time for it."""
 
 ROWS_READ = 20_000
 """Training rows that are read; where there are more, only rows that are found prove anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -17,6 +18,10 @@ MOST_TOKENS = 40
 """Tokens of a row whose tags or predictions are written."""
 MOST_CLASSES = 12
 MOST_NUMBERS = 8
+MOST_PIXELS = 128
+"""Of a side of the map whose classes are counted."""
+MOST_SCORES = 2**22
+"""Predictions of a batch are counted up to so many scores: more take longer than the forward pass that made them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +117,9 @@ def prediction_of(outputs: Any, targets: Any, row: int, asked: Asked) -> RowAnsw
         return _predicted_tokens(outputs, targets, row, asked, form)
     if form == "pixels":
         is_map = outputs.ndim == 4 and outputs.shape[1] > 1
-        return RowAnswer(_shares(plain(outputs[row]).argmax(axis=0), asked)) if is_map else None
+        # A part of the pixels has the same shares, and takes a fraction of the time.
+        step = -(-max(outputs.shape[2:]) // MOST_PIXELS) if is_map else 1
+        return RowAnswer(_shares(plain(outputs[row][:, ::step, ::step].argmax(0)), asked)) if is_map else None
     if outputs.ndim != 2:
         return None
     return _predicted_row(plain(outputs[row]), form, asked.names)
@@ -150,9 +157,9 @@ def _numbers(here: Any) -> str:
 
 
 def _shares(here: Any, asked: Asked) -> str:
-    counted = Counter(int(each) for each in here.reshape(-1).tolist() if int(each) != asked.ignored)
-    every = sum(counted.values()) or 1
-    found = counted.most_common(MOST_CLASSES)
+    values, counts = library("numpy").unique(here[here != asked.ignored], return_counts=True)
+    every = int(counts.sum()) or 1
+    found = Counter(dict(zip(values.tolist(), counts.tolist(), strict=True))).most_common(MOST_CLASSES)
     return ", ".join(f"{asked.names.word(value)} {count / every:.0%}" for value, count in found) or "nothing scored"
 
 
@@ -201,7 +208,8 @@ def _predicted_tokens(outputs: Any, targets: Any, row: int, asked: Asked, form: 
         return None
     outputs = outputs[:, -targets.shape[1] :]  # embeddings put before the tokens, as of images and prompts
     if form == "tags":
-        best = plain(outputs[row].argmax(-1))
+        kept = _scored(targets[row], asked)[:MOST_TOKENS]
+        best = dict(zip(kept, plain(outputs[row][kept].argmax(-1)).tolist(), strict=True))
         return RowAnswer(_tagged(best, targets[row], row, asked))
     scored = [position for position in _scored(targets[row], asked) if not asked.shifts or position]
     scored = scored[:MOST_TOKENS]
@@ -217,6 +225,8 @@ def predicted_classes(outputs: Any, targets: Any, asked: Asked) -> tuple[Predict
     if outputs is None or form not in ("class", "one-hot", "tags"):
         return ()
     if outputs.ndim != (3 if form == "tags" else 2) or outputs.shape[-1] < 2:
+        return ()
+    if math.prod(outputs.shape) > MOST_SCORES:
         return ()
     best = plain(outputs.argmax(-1))
     labels: Any = targets.argmax(axis=1) if form == "one-hot" and targets is not None else targets

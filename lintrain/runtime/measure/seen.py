@@ -171,7 +171,11 @@ def subset(dataset: Any, rows: int) -> Any:
     # A stream can be read once: its first rows are taken, in order.
     if not has_rows(dataset):
         return dataset.take(rows) if hasattr(dataset, "take") else first_rows(dataset, rows)
-    chosen = chosen_rows(dataset, len(dataset), rows)
+    return taken(dataset, chosen_rows(dataset, len(dataset), rows))
+
+
+def taken(dataset: Any, chosen: list[int]) -> Any:
+    """The rows of some numbers, as a data set of the same kind where it has a method for that."""
     if hasattr(dataset, "select"):
         return dataset.select(chosen)
     return library("torch.utils.data").Subset(dataset, chosen)

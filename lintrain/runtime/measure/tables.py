@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.batch_entries import ANSWER_ENDS, TOKEN_IDS, Batch, array_of, as_text, is_text, last_name
+from lintrain.runtime.measure.columns import rows_in_order
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.row_answers import (
     IGNORED,
@@ -40,27 +41,56 @@ from lintrain.runtime.measure.row_entries import (
 )
 from lintrain.runtime.measure.row_values import LABEL_NAMES
 from lintrain.runtime.measure.tokenizer import find_tokenizer, find_vocabulary
+from lintrain.startup.lazy_dataclass import dataclass
 
+DEFAULT = (("first", 3),)
 OTHER_IDS = frozenset({"ids", "tokens", "token_ids", "input", "inputs", "src", "x", "text"})
 CLASSES_OF_TOKENS = ("ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering")
 BESIDE_IDS = ("attention_mask", "token_type_ids", "position_ids", "special_tokens_mask", "length")
 """Entries that say something of the ids, and are shown with them."""
 
 
-def record_batches(run: MeasuredRun, argument: str, batches: list[Any], key: str | None = None) -> None:
-    """Describe the batches of one data set, and show some of their rows."""
+def record_batches(
+    run: MeasuredRun, argument: str, batches: list[Any], key: str | None = None, source: Source | None = None
+) -> None:
+    """Describe the batches of one data set, and show some of their rows, or those of `source` that were asked for."""
     run.batch_evidence.append(describe(run, argument, batches))
     run.measured(batches=run.batch_evidence)
-    show_rows(run, argument, batches, key)
+    show_rows(run, argument, batches, key, source)
 
 
-def show_rows(run: MeasuredRun, argument: str, batches: Sequence[Any], key: str | None = None) -> None:
+def show_rows(
+    run: MeasuredRun, argument: str, batches: Sequence[Any], key: str | None = None, source: Source | None = None
+) -> None:
     """Make the table of some batches and send it."""
 
     def show() -> None:
-        run.tables[argument, key] = Table(run, argument, batches, key)
+        asked = list(_asked_batches(run, source)) if source is not None else []
+        run.tables[argument, key] = Table(run, argument, batches, key, asked)
 
     _change(run, argument, show)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A data set whose rows can be had by their numbers, and how some of them become batches."""
+
+    dataset: Any
+    collate: Callable[[list[int]], list[Any]]
+
+
+def _asked_batches(run: MeasuredRun, source: Source) -> Iterator[tuple[str, Any]]:
+    """Batches of the rows of the whole data set that come first in an order, each with the order."""
+    for order, count in run.session.rows:
+        rows = rows_in_order(source.dataset, order, count) if order != DEFAULT[0][0] else []
+        for batch in source.collate(rows) if rows else ():
+            yield order, batch
+
+
+def asked_batches(run: MeasuredRun, argument: str) -> dict[int, Any]:
+    """The batches of a table that were made of rows that were asked for, by their numbers in it."""
+    table = run.tables.get((argument, None))
+    return table.asked if isinstance(table, Table) else {}
 
 
 def show_predictions(
@@ -94,10 +124,20 @@ def _change(run: MeasuredRun, argument: str, change: Callable[[], None]) -> None
 class Table:
     """The table of one data set while it is made."""
 
-    def __init__(self, run: MeasuredRun, argument: str, batches: Sequence[Any], key: str | None) -> None:
+    def __init__(
+        self,
+        run: MeasuredRun,
+        argument: str,
+        batches: Sequence[Any],
+        key: str | None,
+        asked: Sequence[tuple[str, Any]] = (),
+    ) -> None:
         self._run, self._argument, self._key = run, argument, key
-        self._batches = [Batch(batch, run.label_inputs) for batch in batches]
+        self._batches = [Batch(batch, run.label_inputs) for batch in (*batches, *(batch for _, batch in asked))]
+        self._orders = {number: order for number, (order, _) in enumerate(asked, len(batches))}
+        self.asked = {number: batch for number, (_, batch) in enumerate(asked, len(batches))}
         self._decoder = _decoder(run)
+        self._pad = self._decoder.pad if self._decoder is not None else None
         self._has_own_tokens = self._decoder is not None and self._decoder.name.startswith("`")
         self._rate = _sampling_rate(run)
         self._names = Names(run.class_names.get((argument, key), ()), _names_of_model(run))
@@ -128,7 +168,12 @@ class Table:
 
     def _chosen(self) -> list[tuple[int, int, str]]:
         """Batch, row and the reason of each row that is shown."""
-        every = [(number, row) for number, batch in enumerate(self._batches) for row in range(batch.rows)]
+        every = [
+            (number, row)
+            for number, batch in enumerate(self._batches)
+            for row in range(batch.rows)
+            if number not in self._orders
+        ]
         chosen: dict[tuple[int, int], str] = {}
         for order, count in self._run.session.rows or DEFAULT:
             for position, why in self._in_order(order, count, every):
@@ -136,6 +181,9 @@ class Table:
         return [(*position, why) for position, why in chosen.items()]
 
     def _in_order(self, order: str, count: int, every: list[tuple[int, int]]) -> list[tuple[tuple[int, int], str]]:
+        of_order = [number for number, name in self._orders.items() if name == order]
+        if of_order:
+            every = [(number, row) for number in of_order for row in range(self._batches[number].rows)]
         if order in ("longest", "shortest"):
             ordered = sorted(every, key=lambda position: self._length(*position), reverse=order == "longest")
             return [(position, order) for position in ordered[:count]]
@@ -147,22 +195,24 @@ class Table:
 
     def _first_of_each_label(self, every: list[tuple[int, int]], count: int) -> list[tuple[tuple[int, int], str]]:
         labelled: dict[int, tuple[int, int]] = {}
-        for number, row in every:
-            targets = self._batches[number].targets
+        for number, batch in enumerate(self._batches):
+            targets = batch.targets
             if targets is not None and form_of(targets, self._asked(number)) in ("class", "one-hot"):
-                value = targets[row] if targets.ndim == 1 else targets[row].argmax()
-                labelled.setdefault(int(value), (number, row))
+                values = targets if targets.ndim == 1 else targets.argmax(axis=1)
+                for row, value in enumerate(values.tolist()):
+                    labelled.setdefault(value, (number, row))
         firsts = sorted(labelled.values())[:count] if len(labelled) > 1 else []
         others = [position for position in every if position not in firsts][: count - len(firsts)]
         return [(position, "") for position in sorted([*firsts, *others])]
 
     def _length(self, number: int, row: int) -> int:
+        """The attended tokens of a row, else the characters of its text, else its numbers."""
         batch = self._batches[number]
         for name in batch.entries:
             value = batch.row(name, row)
             if last_name(name).endswith(TOKEN_IDS) and getattr(value, "ndim", 0) == 1:
-                text = self._text(batch, name, row)
-                return text.attended or 0
+                mask = self._beside(batch, name, BESIDE_IDS[0], row)
+                return sum(mask) if mask is not None else int((value != self._pad).sum())
             if isinstance(value, str):
                 return len(value)
         return sum(int(getattr(batch.row(name, row), "size", 0)) for name in batch.entries)
@@ -188,7 +238,8 @@ class Table:
                 texts.append(shown)
             elif shown is not None:
                 values.append(shown)
-        made = BatchRow(number, row, why, tuple(texts), tuple(values), self._label(batch, row, asked))
+        label, is_of_all = self._label(batch, row, asked), number in self._orders
+        made = BatchRow(number, row, why, tuple(texts), tuple(values), label, is_of_all=is_of_all)
         return self._with_scored(made, batch, row, asked)
 
     def _entry(self, batch: Batch, name: str, row: int) -> RowText | RowValues | None:
@@ -281,8 +332,7 @@ class Table:
         if getattr(array, "ndim", 0) == 1 and batch.rows and len(array) > batch.rows and len(array) % batch.rows == 0:
             array = array.reshape(batch.rows, -1)
         batch.targets = array_of(array, batch.rows)
-        equal = library("numpy").array_equal
-        batch.label = next((name for name, one in batch.entries.items() if equal(plain(one), plain(target))), "")
+        batch.label = next((name for name, one in batch.entries.items() if _is_same(one, target)), "")
         asked = self._asked(number, ignored)
         self._rows = [
             self._shown(number, row.row, row.chosen, asked)
@@ -313,7 +363,10 @@ class Table:
         return tuple(name for name in self._used if name not in taken)
 
 
-DEFAULT = (("first", 3),)
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two tensors hold the same."""
+    is_alike = getattr(one, "shape", None) == other.shape
+    return is_alike and bool(library("numpy").array_equal(plain(one), plain(other)))
 
 
 def _decoder(run: MeasuredRun) -> Decoder | None:

@@ -10,11 +10,19 @@ from typing import Any
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import EvaluationEvidence, StageName, WatchedNames
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.library import is_mapping, is_row
+from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.frameworks.driver import Framework, Work, drive
-from lintrain.runtime.frameworks.keras.data import Backend, counted_modes, part_training_data, shared_rows, splits_of
+from lintrain.runtime.frameworks.keras.data import (
+    Backend,
+    counted_modes,
+    entries_of,
+    part_training_data,
+    shared_rows,
+    splits_of,
+)
 from lintrain.runtime.frameworks.keras.keras_run import WHOLE, KerasRun, arguments_of
 from lintrain.runtime.frameworks.lightning.facts import texts_of
+from lintrain.runtime.measure.tables import show_predictions, show_rows
 
 EVALUATION_BATCHES = 2
 
@@ -103,6 +111,8 @@ def _evaluate_two_batches(run: KerasRun) -> None:
     size = run.given["validation_batch_size"] or run.given["batch_size"]
     rows = len(x) if hasattr(x, "shape") else 0
     most = EVALUATION_BATCHES * (size or 32)
+    if rows and type(run) is KerasRun:  # arrays, and Keras on torch
+        _show_rows(run, *(_first(part, size or 32) for part in (x, y, weights)))
     with counted_modes(run.keras) as modes:
         metrics: Any = run.keras.evaluate(
             x,
@@ -133,6 +143,21 @@ def _evaluate_two_batches(run: KerasRun) -> None:
             non_finite=tuple(str(name) for name, value in numbers.items() if not math.isfinite(value)),
         )
     )
+
+
+def _show_rows(run: KerasRun, x: Any, y: Any, weights: Any) -> None:
+    """Show rows of the first validation batch, and what the model predicts for them."""
+    show_rows(run, "eval_dataset", [entries_of(run, (x, y, weights))])
+    with library("torch").no_grad():
+        outputs: Any = run.keras(x, training=False)
+    show_predictions(run, "eval_dataset", outputs)
+
+
+def _first(part: Any, rows: int) -> Any:
+    """The first rows of an array, or of each of several."""
+    if is_mapping(part):
+        return {name: _first(inner, rows) for name, inner in part.items()}
+    return [_first(inner, rows) for inner in part] if is_row(part) else None if part is None else part[:rows]
 
 
 def watched_names(run: KerasRun) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.predictions import IGNORED, number, shape_of
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
-from lintrain.runtime.measure.tables import record_batches, show_predictions, show_rows
+from lintrain.runtime.measure.tables import Source, record_batches, show_predictions, show_rows
 from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
 from lintrain.runtime.measure.weights import Frozen, is_felt, pulls, snapshot, trainable
 
@@ -127,7 +127,14 @@ class LoopRun(LoaderRun):
     def _describe_batch(self) -> None:
         measure_encodings(self)
         self.batch_evidence = []
-        record_batches(self, "train_dataset", self.batches)
+        record_batches(self, "train_dataset", self.batches, source=self._source())
+
+    def _source(self) -> Source | None:
+        """The loader's data set and its collator, for rows that are asked for; None if it makes its own batches."""
+        dataset, collate = getattr(self.loader, "dataset", None), self.collator
+        if dataset is None or collate is None or getattr(self.loader, "batch_size", None) is None:
+            return None
+        return Source(dataset, lambda rows: [collate([dataset[row] for row in rows])])
 
     def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; of several models that are trained together, only one is measured."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from lintrain.evidence.run import ForwardEvidence, NonFiniteRows, StageName
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_row, library
+from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.calls import Call
@@ -27,9 +27,10 @@ from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, fi
 from lintrain.runtime.measure.model import base_model, is_fresh
 from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.predictions import chance_of, number, shape_of
+from lintrain.runtime.measure.replay import ask
 from lintrain.runtime.measure.responses import Responses
-from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset
-from lintrain.runtime.measure.tables import record_batches, show_predictions
+from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset, taken
+from lintrain.runtime.measure.tables import Source, asked_batches, record_batches, show_predictions
 
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
@@ -112,6 +113,7 @@ def measure_forward(run: TrainerRun) -> None:
     run.output_keys, run.logits_shape = shape_of(recorder.output)
     run.measured(forward=forward_evidence(run))
     show_predictions(run, "train_dataset", recorder.output)
+    _predict_asked_rows(run)
     if recorder.call is not None:
         tokens = tokens_of(recorder.loss_calls, loss, run.model)
         run.responses = Responses(run, recorder.call, tokens)
@@ -236,7 +238,22 @@ def collate_batches(run: TrainerRun) -> None:
         raise ValueError("the training loader yields no batch")
     run.batches[0] = run.session.given_batch.instead_of(run.batches[0])
     measure_encodings(run)
-    record_batches(run, "train_dataset", run.batches)
+    dataset = run.trainer.train_dataset
+    source = None if is_mapping(dataset) else Source(dataset, lambda rows: _collate_rows(run, rows))
+    record_batches(run, "train_dataset", run.batches, source=source)
+
+
+def _collate_rows(run: TrainerRun, rows: list[int]) -> list[Any]:
+    """Some rows of the training data as the trainer's own loader makes batches of them."""
+    with replaced(run.trainer, train_dataset=taken(run.trainer.train_dataset, rows)):
+        return list(run.trainer.get_train_dataloader())
+
+
+def _predict_asked_rows(run: TrainerRun) -> None:
+    """What the model predicts for rows that were asked for by name; they are in no batch of the training."""
+    for position, batch in asked_batches(run, "train_dataset").items() if run.passes_all else ():
+        outputs = ask(Call(run.wrapped, (), run.trainer._prepare_inputs(batch)))
+        show_predictions(run, "train_dataset", outputs, batch=position)
 
 
 def _reads_every_length(run: TrainerRun) -> bool:
