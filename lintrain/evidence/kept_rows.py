@@ -59,7 +59,9 @@ class EncodedTexts:
     which `second_lost` kept nothing of the second. `limit` is the longest that was kept. The round trip back to text
     was compared for `decoded` texts: the others have unknown tokens. `with_capitals` of these have capital letters,
     `lost_capitals` came back without any; likewise for accents, newlines, and indentation or several spaces.
-    `are_targets`: their ids are the labels of rows.
+    `are_targets`: their ids are the labels of rows. `made` are the data sets, by their arguments, whose rows hold their
+    ids. `tokenizer` is the name or folder that it was loaded from, `shared` the share of the tokens of the run's
+    tokenizer that have the same id in it.
     """
 
     location: Location
@@ -81,3 +83,6 @@ class EncodedTexts:
     with_spaces: int = 0
     lost_spaces: int = 0
     are_targets: bool = False
+    made: tuple[str, ...] = ()
+    tokenizer: str = ""
+    shared: float | None = None

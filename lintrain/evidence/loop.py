@@ -14,20 +14,22 @@ class TargetAlignment:
     padding.
 
     `equal_at` holds for 0, 1 and 2 the share of scored targets that are the token so many positions after that of
-    their logits.
+    their logits, `equal_before` that of those which are the token before it.
     """
 
     scored: int
     ignored: int
     equal_at: tuple[float | None, ...]
     padding: int | None = None
+    equal_before: float | None = None
 
     @property
     def offset(self) -> int | None:
-        """How many positions after the token of its logits each target is: 1 predicts the next; None if it is not
-        clear.
+        """How many positions after the token of its logits each target is: 1 predicts the next, -1 the one before;
+        None if it is not clear.
         """
-        sure = [offset for offset, share in enumerate(self.equal_at) if share is not None and share > SURE]
+        shares = {-1: self.equal_before, **dict(enumerate(self.equal_at))}
+        sure = [offset for offset, share in shares.items() if share is not None and share > SURE]
         return sure[0] if len(sure) == 1 else None
 
     @property
@@ -35,8 +37,10 @@ class TargetAlignment:
         """The offset in words, with its share."""
         if self.offset is None:
             return f"the {self.scored} scored targets are at no consistent offset from the tokens"
-        share = self.equal_at[self.offset] or 0.0
-        where = f"the token {self.offset} positions after that of their logits"
+        share = (self.equal_before if self.offset < 0 else self.equal_at[self.offset]) or 0.0
+        where = "the token before that of their logits"
+        if self.offset >= 0:
+            where = f"the token {self.offset} positions after that of their logits"
         return f"{share:.0%} of {self.scored} scored targets are {where}"
 
 

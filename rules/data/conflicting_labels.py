@@ -19,7 +19,9 @@ the label depends on.
 ## When it is fine
 
 Several annotators per text, whose votes the model should average, and labels that are probabilities. The rule applies
-only to classifiers of whole rows; other models have their targets in the text. It compares texts before truncation.
+only to classifiers of whole rows; other models have their targets in the text. Texts are compared before truncation; if
+the first batches hold equal token ids with different labels in a quarter of their rows, that is reported too: then the
+model reads less than the data set has.
 
 ## Fix
 
@@ -34,6 +36,8 @@ from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 LARGEST_SHARE = 0.01
 FEWEST_ROWS = 1_000
+PLAIN_SHARE, FEWEST_IN_BATCHES = 0.25, 6
+"""The share and number of rows in the first batches that are alike and have different labels."""
 WHOLE_ROWS = {"SequenceClassification", "ImageClassification", "AudioClassification"}
 
 
@@ -53,7 +57,11 @@ class ConflictingLabels(EvidenceRule):
             first, second = repeats.first
             text = f"{repeats.conflicting} of {repeats.compared} rows are equal to a row with another label, as the"
             return Verdict.confirmed(f"{text} model reads them ({share:.1%}; rows {first} and {second})", share=share)
-        conflicts = evidence.conflicts
+        batch, conflicts = evidence.batch(), evidence.conflicts
+        rows = batch.collated if batch is not None else None
+        if rows is not None and rows.conflicting >= max(FEWEST_IN_BATCHES, PLAIN_SHARE * rows.rows):
+            alike = f"{rows.conflicting} of {rows.rows} rows in the first batches read as a row with another label"
+            return Verdict.confirmed(alike, share=rows.conflicting / rows.rows)
         if conflicts is None:
             return Verdict.inconclusive(
                 "no rows were compared: no dataset with texts and a single label column was mapped"

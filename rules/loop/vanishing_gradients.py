@@ -68,6 +68,8 @@ class VanishingGradients(EvidenceRule):
         text = (
             f"gradients of `{smallest}` are {ratios[smallest]:.0e} times its weights on {len(backward.norms)} batches"
         )
+        if vanished and _starts_at_zero(evidence, vanished):
+            return Verdict.inconclusive(f"{text}, for the last layer starts at 0 and has moved after two steps")
         if vanished:
             return Verdict.confirmed(
                 f"gradients vanish in {len(vanished)} of {len(layers)} layers: {text}", layers=list(vanished)
@@ -76,3 +78,17 @@ class VanishingGradients(EvidenceRule):
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == "keras-single-unit-softmax"
+
+
+EQUAL = 1e-6
+
+
+def _starts_at_zero(evidence: Evidence, vanished: list[str]) -> bool:
+    """Whether only the last layer has gradients, because it gave the same output for every row until its first step."""
+    layers = evidence.backward.layers if evidence.backward is not None else ()
+    spread = evidence.responses.spread if evidence.responses is not None else None
+    if not layers or spread is None or spread.before is None or spread.after is None:
+        return False
+    is_alone = any(layers[-1].norms) and layers[-1].layer not in vanished
+    is_alone &= not any(any(layer.norms) for layer in layers[:-1])
+    return is_alone and spread.before <= EQUAL < spread.after

@@ -17,7 +17,7 @@ model learns well, but every prediction is shown with the wrong name: in a pipel
 
 ## When it is fine
 
-Names in another spelling or language are not compared:
+Names in another language, or that do not begin alike, are not compared:
 
     names = ["Widerspruch", "neutral", "Folgerung"]
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint, id2label=dict(enumerate(names)))
@@ -49,14 +49,32 @@ class ReorderedLabelNames(EvidenceRule):
         if labels is None or model is None:
             return Verdict.inconclusive(evidence.not_reached("dataset"))
         own, given = [_plain(name) for name in model.label_names], [_plain(name) for name in labels.names]
-        if sorted(own) != sorted(given) or len(set(own)) < 2:
+        same = {number: at for number, name in enumerate(given) if (at := _number_of(name, own, given)) is not None}
+        if len(same) < 2:
             return Verdict.inconclusive(f"the {len(own)} names of the model are not those of the data set's classes")
-        at = next((number for number, name in enumerate(given) if own[number] != name), None)
-        if at is None:
-            return Verdict.refuted(f"all {len(own)} names are in the order of the data set")
-        text = f"label {at} is `{labels.names[at]}` in the data set and `{model.label_names[at]}` in the model"
-        return Verdict.confirmed(text, label=at)
+        moved = next((number for number, at in same.items() if number != at), None)
+        if moved is None:
+            return Verdict.refuted(f"all {len(same)} names that both have are in the order of the data set")
+        other = f"and `{model.label_names[moved]}` in the model" if moved < len(own) else "and missing in the model"
+        return Verdict.confirmed(f"label {moved} is `{labels.names[moved]}` in the data set {other}", label=moved)
 
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+SHORTEST = 3
+"""Letters of a name that another may begin with: `neg` is `negative`."""
+
+
+def _number_of(name: str, own: list[str], given: list[str]) -> int | None:
+    """The number of the model's name that means the same and no other one; None if there is none."""
+    found = [number for number, other in enumerate(own) if _are_same(name, other)]
+    if len(found) != 1:
+        return None
+    return found[0] if sum(_are_same(each, own[found[0]]) for each in given) == 1 else None
+
+
+def _are_same(name: str, other: str) -> bool:
+    shorter, longer = sorted((name, other), key=len)
+    return name == other or (len(shorter) >= SHORTEST and longer.startswith(shorter))

@@ -163,7 +163,15 @@ class DoubleShift(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         loss = next((loss for loss in evidence.loop.losses if loss.alignment), None) if evidence.loop else None
         location = loss.location if loss is not None else evidence.location
-        if location is not None and evidence.model is not None and evidence.model.task == "CausalLM":
+        if location is None or evidence.model is None:
+            return
+        if evidence.model.task != "CausalLM" and _are_all_second(evidence):
+            yield self.finding(
+                location,
+                "each position is compared with the token after the next one",
+                help="shift the targets once: by the data set, the collator or the model",
+            )
+        elif evidence.model.task == "CausalLM":
             yield self.finding(
                 location,
                 "labels are shifted by one token, and the model shifts them again",
@@ -192,6 +200,12 @@ class DoubleShift(Rule[Claim]):
         if claim is None or not claim.labels:
             return None
         return fixes.Fix.of("pass the input tokens as labels", fixes.Replace(finding.location, claim.labels), safe=True)
+
+
+def _are_all_second(evidence: Evidence) -> bool:
+    """Whether all losses over tokens are two places ahead: with others it predicts several tokens at once."""
+    aligned = [loss.alignment for loss in evidence.loop.losses if loss.alignment] if evidence.loop is not None else []
+    return bool(aligned) and all(each.offset == 2 for each in aligned)
 
 
 def _is_padded(tokens: Value) -> bool:

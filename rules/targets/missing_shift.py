@@ -108,10 +108,11 @@ class MissingShift(Rule):
         is_causal = (evidence.model is not None and evidence.model.task == "CausalLM") or (
             ahead is not None and ahead < SAME
         )
-        if loss and loss.location and is_causal:
+        if loss and loss.location and loss.alignment and is_causal:
+            which = "before it" if loss.alignment.offset == -1 else "at the same position"
             yield self.finding(
                 loss.location,
-                "logits of each position are compared with the token at the same position",
+                f"logits of each position are compared with the token {which}",
                 help="compare `logits[:, :-1]` with `labels[:, 1:]`",
             )
 
@@ -136,7 +137,8 @@ class MissingShift(Rule):
             return Verdict.inconclusive(
                 targets.described if targets else f"none of {len(loop.losses)} losses has one target per token"
             )
-        return (Verdict.refuted if targets.offset else Verdict.confirmed)(targets.described, offset=targets.offset)
+        verdict = Verdict.refuted if targets.offset > 0 else Verdict.confirmed
+        return verdict(targets.described, offset=targets.offset)
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("all positions")]

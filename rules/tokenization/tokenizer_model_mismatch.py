@@ -76,12 +76,16 @@ Hugging Face course, chapter 2, "Models" and "Tokenizers".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import expressions, script_text, token_feeds
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, Function, is_missing, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import EncodedTexts
 
 SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
 """Model types with more embedding rows than tokens: the sizes do not identify the vocabulary."""
@@ -132,6 +136,12 @@ class TokenizerModelMismatch(Rule):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         tokenizer, model = evidence.tokenizer, evidence.model
+        if (other := _other_of_evaluation(evidence)) is not None:
+            yield self.finding(
+                other.location,
+                f"the evaluation is encoded by `{other.tokenizer}`, the training by another tokenizer",
+                help="encode both with the tokenizer of the model",
+            )
         # One that encoded nothing may belong to another model; a table of its size was made for it.
         if tokenizer is None or model is None or model.embedding_rows == tokenizer.tokens:
             return
@@ -143,7 +153,10 @@ class TokenizerModelMismatch(Rule):
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        tokenizer, model = evidence.tokenizer, evidence.model
+        tokenizer, model, other = evidence.tokenizer, evidence.model, _other_of_evaluation(evidence)
+        if other is not None and other.location == finding.location:
+            text = f"`{other.tokenizer}` gives {other.shared:.0%} of the training's tokens the same id"
+            return Verdict.confirmed(text, shared=other.shared)
         if tokenizer is None or model is None or tokenizer.shared is None:
             return Verdict.inconclusive("the tokenizer of the model's checkpoint is not on this machine")
         text = f"{tokenizer.shared:.0%} of the tokens have the same id as in `{model.checkpoint}`"
@@ -154,6 +167,15 @@ class TokenizerModelMismatch(Rule):
         if tokenizer.shared < OTHER:
             return Verdict.confirmed(text, shared=tokenizer.shared)
         return Verdict.inconclusive(text, shared=tokenizer.shared)
+
+
+def _other_of_evaluation(evidence: Evidence) -> EncodedTexts | None:
+    """The encoding of evaluation rows by a tokenizer with other ids than that of the training rows, or None."""
+    trains = [each for each in evidence.encodings if "train_dataset" in each.made]
+    holds_out = [each for each in evidence.encodings if each.made and "train_dataset" not in each.made]
+    if not trains or any((each.shared or 0.0) < SAME for each in trains):
+        return None
+    return next((each for each in holds_out if each.shared is not None and each.shared < OTHER), None)
 
 
 def _fed(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:

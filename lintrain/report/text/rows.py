@@ -1,14 +1,25 @@
 """Rows of the collated batches for a terminal: a table for each data set, every row decoded and wrapped.
 
 A row has its label and what the model predicts, its text with special tokens, and a line about tokens, types, what is
-scored, and numbers. Long texts lose their middle unless rows were asked for.
+scored, and numbers. Long texts lose their middle unless rows were asked for. Another line counts what reaches the model
+of all texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.evidence.run import BatchRow, BatchTable, Evidence, PredictedClass, RowAnswer, RowText, RowValues, Span
+from lintrain.evidence.run import (
+    BatchRow,
+    BatchTable,
+    EncodedTexts,
+    Evidence,
+    PredictedClass,
+    RowAnswer,
+    RowText,
+    RowValues,
+    Span,
+)
 from lintrain.report.text.style import CUT, Style, printable, wrap
 from lintrain.text import show_number
 
@@ -224,3 +235,29 @@ def _indented(text: str, style: Style, *, is_whole: bool = True) -> Iterator[str
 
 def _wrapped(text: str, style: Style) -> list[str]:
     return [line for part in text.splitlines() or [""] for line in wrap(printable(part), INDENT, INDENT, style.width)]
+
+
+def kept_of_texts(evidence: Evidence) -> Iterator[str]:
+    """What reaches the model of texts and rows: what is cut, lost by the tokenizer, and given by the collator."""
+    texts, cut = sum(each.texts for each in evidence.encodings), sum(each.cut for each in evidence.encodings)
+    if texts:
+        lost, tokens = (sum(getattr(each, name) for each in evidence.encodings) for name in ("lost", "tokens"))
+        yield f"{cut} of {texts} cut" + (f" ({lost} of {tokens} tokens)" if cut else "")
+    losses = {name for each in evidence.encodings for name, lost in _lost_by_tokenizer(each) if lost}
+    if losses:
+        yield f"lost by the tokenizer: {' and '.join(sorted(losses))}"
+    batch = evidence.batch()
+    if batch is not None and batch.segments is not None and batch.segments.given:
+        yield f"type 0: {batch.segments.first} tokens, type 1: {batch.segments.second}"
+    if batch is not None and (rows := batch.collated) is not None and (rows.relabelled or rows.cut or rows.misplaced):
+        yield f"{rows.relabelled + rows.misplaced} of {rows.matched} rows with other labels after the collator"
+        yield f"{rows.lost} of their {rows.tokens} tokens lost by it"
+
+
+def _lost_by_tokenizer(texts: EncodedTexts) -> tuple[tuple[str, int], ...]:
+    return (
+        ("capital letters", texts.lost_capitals),
+        ("accents", texts.lost_accents),
+        ("newlines", texts.lost_newlines),
+        ("several spaces", texts.lost_spaces),
+    )

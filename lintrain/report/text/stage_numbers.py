@@ -21,6 +21,7 @@ from lintrain.evidence.run import (
     StepEvidence,
 )
 from lintrain.report.text.extra_stages import Line, beside, followed, lines_of_extra, numbers_of_extra, rows_read
+from lintrain.report.text.rows import kept_of_texts
 from lintrain.report.text.style import Style, clip, columns, printable, wrap
 from lintrain.source.source import FindSource, Source, line_of
 from lintrain.text import show_number
@@ -309,6 +310,8 @@ def lines_below(evidence: Evidence, name: str, style: Style) -> list[Line]:
     if name == "dataset" and evidence.stage("rows") is None:
         return list(rows_read(evidence, only_telling=True))
     schedule = evidence.schedule
+    if name == "batch" and (kept := ", ".join(kept_of_texts(evidence))):
+        return [("texts", kept)]
     if name == "step" and evidence.step is not None and schedule is not None and not is_constant(schedule):
         return [("rate", f"{picture_of(schedule, style)} over {schedule.steps} steps"), ("", rates_at_shares(schedule))]
     return []

@@ -43,6 +43,8 @@ def measure_split(run: MeasuredRun, given: Given, reading: Reading) -> SplitEvid
     dataset = given.dataset
     rows = sample_rows(dataset)
     run.texts += [value for row in rows if is_mapping(row) for value in row.values() if isinstance(value, str)]
+    if is_arrow(dataset) and run.session.origins.texts is not None:
+        run.session.origins.texts.note_rows(given.argument, dataset)
     found = sweep(run, dataset, reading, rows)
     columns = _columns(dataset, rows, found)
     label = label_column(columns, run.label_inputs)

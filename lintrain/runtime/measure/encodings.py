@@ -70,6 +70,17 @@ class Encodings:
 
     def __init__(self) -> None:
         self.calls: dict[Any, EncodingCall] = {}
+        self.rows: dict[str, set[tuple[int, ...]]] = {}
+
+    def note_rows(self, argument: str, dataset: Any) -> None:
+        """The ids of the first rows of a table: a script encodes them first."""
+        if "input_ids" not in dataset.column_names:
+            return
+        rows = dataset.with_format(None)[:MOST_TEXTS]
+        masks = rows.get("attention_mask") or repeat(repeat(1))
+        found = (tuple(one for one, kept in zip(ids, mask, strict=False) if kept)
+                 for ids, mask in zip(rows["input_ids"], masks, strict=False) if is_row(ids))  # fmt: skip
+        self.rows.setdefault(argument, set()).update(found)
 
     def add(self, tokenizer: Any, location: Location, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call of a tokenizer, before it is made: of one text or of several."""
@@ -99,20 +110,21 @@ def _shortened(text: Any) -> Any:
     return text[:LONGEST_TEXT] if isinstance(text, str) else text
 
 
-def measure_encodings(run: MeasuredRun) -> None:
-    """Send what was kept of the texts that were encoded until now."""
+def measure_encodings(run: MeasuredRun, tokenizer: Any) -> None:
+    """Send what was kept of the texts that were encoded until now; `tokenizer` is that of the run."""
     encodings: Encodings | None = run.session.origins.texts
     calls = list(encodings.calls.values()) if encodings is not None else []
     if calls:
-        run.measured(encodings=list(_measured(run, calls)))
+        run.measured(encodings=list(_measured(run, calls, tokenizer)))
 
 
-def _measured(run: MeasuredRun, calls: list[EncodingCall]) -> Iterator[EncodedTexts]:
-    targets = set(_scored_rows(run.batches))
+def _measured(run: MeasuredRun, calls: list[EncodingCall], tokenizer: Any) -> Iterator[EncodedTexts]:
+    targets, rows = set(_scored_rows(run.batches)), run.session.origins.texts.rows
     for call in calls:
         try:
             with _as_it_was(call.tokenizer):
-                yield _with_round_trip(call, _with_truncation(call, targets))
+                found = _with_round_trip(call, _with_truncation(call, targets, rows))
+            yield replace(found, tokenizer=str(call.tokenizer.name_or_path), shared=_shared(call.tokenizer, tokenizer))
         except Exception:  # noqa: BLE001 - a tokenizer of the script's own kind may encode in its own way only
             continue
 
@@ -144,7 +156,18 @@ def _as_it_was(tokenizer: Any) -> Generator[None]:
             below.enable_padding(**padding)
 
 
-def _with_truncation(call: EncodingCall, targets: set[tuple[int, ...]]) -> EncodedTexts:
+def _shared(tokenizer: Any, other: Any) -> float | None:
+    """The share of the tokens of another tokenizer that have the same id in this one."""
+    if other is None or tokenizer is other or tokenizer.name_or_path == other.name_or_path:
+        return None if other is None else 1.0
+    here: dict[str, int] = tokenizer.get_vocab()
+    there: dict[str, int] = other.get_vocab()
+    return sum(here.get(token) == number for token, number in there.items()) / max(len(there), 1)
+
+
+def _with_truncation(
+    call: EncodingCall, targets: set[tuple[int, ...]], rows: dict[str, set[tuple[int, ...]]]
+) -> EncodedTexts:
     """How much of the texts is cut off."""
     whole = call.encoded(call.texts)
     kept = call.encoded(call.texts, (*ALWAYS, *TRUNCATION)) if call.truncates else whole
@@ -162,6 +185,7 @@ def _with_truncation(call: EncodingCall, targets: set[tuple[int, ...]]) -> Encod
         pairs=pairs,
         second_lost=_second_lost(whole, kept, len(call.texts)) if pairs else 0,
         are_targets=call.is_target or any(tuple(ids) in targets for ids in kept["input_ids"]),
+        made=tuple(name for name, known in rows.items() if any(tuple(ids) in known for ids in kept["input_ids"])),
     )
 
 

@@ -131,6 +131,7 @@ def alignment(target: Any, ids: Any, mask: Any, ignore_index: int) -> TargetAlig
         ignored=int(beside.numel() - scored.sum()),
         equal_at=matches,
         padding=_padding(matches, scored, mask_by_endings(ids) if mask is None else mask),
+        equal_before=_share(beside[:, 1:], ids, scored[:, 1:], 0),
     )
 
 

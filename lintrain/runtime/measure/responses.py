@@ -135,7 +135,12 @@ class Responses:
             alignment(loss.target, whole, None, loss.options.get("ignore_index", -100)) if is_whole(whole) else None
         )
         ids = self._call.tensors()[path]
-        if aligned is None or aligned.offset != 0 or answers[0].shape[:2] != ids.shape or ids.shape[1] < LEAST_TOKENS:
+        if (
+            aligned is None
+            or aligned.offset not in (0, -1)
+            or answers[0].shape[:2] != ids.shape
+            or ids.shape[1] < LEAST_TOKENS
+        ):
             return None
         changed = ids.clone()
         changed[:, -1] = ids[:, 0]

@@ -28,12 +28,14 @@ from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import inputs_of
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.columns import shared_rows
+from lintrain.runtime.measure.encodings import measure_encodings
 from lintrain.runtime.measure.losses import NonFiniteModule, chance_of, first_non_finite, loss_evidence, tokens_of
 from lintrain.runtime.measure.model import is_fresh
 from lintrain.runtime.measure.predictions import numbers_in
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, tensors_in
 from lintrain.runtime.measure.tables import record_batches, show_predictions
+from lintrain.runtime.measure.tokenizer import find_tokenizer
 from lintrain.runtime.measure.weights import Frozen, changed, changed_share, non_finite, outside_optimizer, updates
 
 MOST_LOSSES = 4
@@ -193,6 +195,7 @@ class FollowedEvaluation:
     def _describe(self, loader: Any, batch: Any) -> None:
         run = self._run
         run.measure_split("eval_dataset", loader)
+        measure_encodings(run, find_tokenizer(run))
         train, held_out = getattr(run.loader, "dataset", None), getattr(loader, "dataset", None)
         if train is not None and held_out is not None:
             given = [Given("train_dataset", train), Given("eval_dataset", held_out)]

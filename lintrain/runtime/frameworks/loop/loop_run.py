@@ -125,7 +125,7 @@ class LoopRun(LoaderRun):
         self.measured(conflicts=of_training(self.session, rows))
 
     def _describe_batch(self) -> None:
-        measure_encodings(self)
+        measure_encodings(self, find_tokenizer(self))
         self.batch_evidence = []
         record_batches(self, "train_dataset", self.batches, source=self._source())
 

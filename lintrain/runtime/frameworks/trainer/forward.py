@@ -31,6 +31,7 @@ from lintrain.runtime.measure.replay import ask
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset, taken
 from lintrain.runtime.measure.tables import Source, asked_batches, record_batches, show_predictions
+from lintrain.runtime.measure.tokenizer import find_tokenizer
 
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
@@ -237,7 +238,7 @@ def collate_batches(run: TrainerRun) -> None:
     if not run.batches:
         raise ValueError("the training loader yields no batch")
     run.batches[0] = run.session.given_batch.instead_of(run.batches[0])
-    measure_encodings(run)
+    measure_encodings(run, find_tokenizer(run))
     dataset = run.trainer.train_dataset
     source = None if is_mapping(dataset) else Source(dataset, lambda rows: _collate_rows(run, rows))
     record_batches(run, "train_dataset", run.batches, source=source)

@@ -71,7 +71,7 @@ class Origins:
         self._locations.clear()
         self.encodings.clear()
         if self.texts is not None:
-            self.texts.calls.clear()
+            self.texts.__init__()
         self.silent = None
 
     def note(self, made: Any) -> None:
