@@ -12,8 +12,10 @@ from lintrain.evidence.run import (
     LoaderUse,
     LoopEvidence,
     RankGather,
+    RankPrint,
     RankSchedule,
     RanksEvidence,
+    RankWait,
     RankWrite,
     ScheduleUse,
 )
@@ -23,8 +25,8 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.text.stage_numbers import numbers
 from lintrain.rulebook import load_rules
-from lintrain.runtime.parent.timeline import Gathered, Timeline
-from lintrain.runtime.passes.ranks import gathers_of
+from lintrain.runtime.parent.timeline import Gathered, Timeline, wait_in_vain
+from lintrain.runtime.passes.ranks import gathers_of, waits_of
 from lintrain.verdicts.judging import judge
 
 HERE = Location("train.py", 3, 1, 3, 5)
@@ -96,6 +98,8 @@ def test_a_schedule_without_an_end_is_not_judged() -> None:
     assert outcome("multiplied-scheduler-steps", ranks) == "inconclusive"
 
 
+OTHER_SPLIT = replace(RANKS, same_dataset=False, batch_sizes=(16, 16), contents=(640, 640), shared_contents=500)
+WAIT = RankWait(0, "all_reduce", HERE, (1, 0))
 APART = replace(RANKS, apart=("0.weight",), different_gradients=("0.weight",))
 
 
@@ -153,7 +157,10 @@ def test_a_round_that_a_process_did_not_end_is_not_counted() -> None:
 
 
 def test_the_stage_tells_what_differs() -> None:
-    ranks = replace(APART, is_joined=False, gathers=(GATHER,), schedules=(RankSchedule("LambdaLR", 2, 60),))
+    waits = (WAIT, RankWait(1, "backward", HERE))
+    prints = (RankPrint(HERE, (0, 1)),)
+    apart = replace(APART, waits=waits, prints=prints, losses=((1.0, 0.5), (1.25,)))
+    ranks = replace(apart, is_joined=False, gathers=(GATHER,), schedules=(RankSchedule("LambdaLR", 2, 60),))
     told = numbers(replace(MEASURED, ranks=replace(ranks, same_batches=1)), "ranks")
     for part in (
         "2 processes without a process group, 2 steps",
@@ -161,6 +168,10 @@ def test_the_stage_tells_what_differs() -> None:
         "1 trained weights differ before step 2",
         "1 of 2 steps",
         "`gather` returns 64 of 52 rows",
+        "waits in `all_reduce` at train.py:3 for ever, called 1 times by rank 0, 0 times by rank 1",
+        "waits in `backward` at train.py:3 for ever",
+        "1, 0.5 on rank 0; 1.25 on rank 1",
+        "by all processes: train.py:3",
         "LambdaLR advances 2 steps per optimizer step",
     ):
         assert part in told
@@ -193,6 +204,65 @@ def test_a_trainer_that_resumes_with_its_weights_alone_is_told_so_where_it_is_as
 
 
 @pytest.mark.parametrize(
+    ("resumed", "expected"),
+    [
+        (replace(RESUMED, generators=("torch",), repeats_step=1, rows=16), "confirmed"),
+        (replace(RESUMED, generators=("torch",), restarted=("torch",)), "confirmed"),
+        (replace(RESUMED, generators=("torch",)), "refuted"),
+        (RESUMED, "refuted"),
+        (None, "inconclusive"),
+    ],
+)
+def test_random_numbers_go_on_are_new_or_start_again(resumed: CheckpointEvidence | None, expected: str) -> None:
+    finding = Finding("restarted-random-numbers", Level.WARNING, HERE, "it is claimed")
+    found = RULES["restarted-random-numbers"].verify(finding, replace(MEASURED, checkpoint=resumed))
+    assert found.outcome.value == expected
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        (replace(RANKS, waits=(WAIT,)), "confirmed"),
+        (replace(RANKS, collectives=(HERE,)), "refuted"),
+        (replace(RANKS, waits=(replace(WAIT, location=replace(HERE, line=9, end_line=9)),)), "inconclusive"),
+        (RANKS, "inconclusive"),
+        (None, "inconclusive"),
+    ],
+)
+def test_a_collective_is_waited_in_or_passed(ranks: RanksEvidence | None, expected: str) -> None:
+    assert outcome("guarded-collective", ranks) == expected
+
+
+BARRIER = ("barrier", HERE)
+BACKWARD = ("backward", replace(HERE, line=9, end_line=9))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_in_vain"),
+    [
+        (Timeline(waits=BARRIER), Timeline(waits=BACKWARD), True),
+        (Timeline(waits=BARRIER), Timeline(facts={"done": True}), True),
+        (Timeline(waits=BARRIER), Timeline(waits=BARRIER), False),
+        (Timeline(waits=BARRIER), Timeline(), False),
+        (Timeline(facts={"done": True}), Timeline(facts={"done": True}), False),
+    ],
+)
+def test_processes_wait_in_vain_at_different_lines_or_for_one_that_is_done(
+    one: Timeline, other: Timeline, *, is_in_vain: bool
+) -> None:
+    assert wait_in_vain([one, other]) is is_in_vain
+    assert bool(waits_of([one, other])) is is_in_vain
+
+
+def test_the_rank_that_is_behind_the_others_is_named_first() -> None:
+    ahead = Timeline(waits=("barrier", replace(HERE, line=9, end_line=9)))
+    ahead.collectives["barrier", replace(HERE, line=9, end_line=9)] = 1
+    behind = Timeline(waits=("all_reduce", HERE))
+    behind.collectives["all_reduce", HERE] = 2
+    assert [(wait.rank, wait.calls) for wait in waits_of([ahead, behind])] == [(1, (0, 2)), (0, (1, 0))]
+
+
+@pytest.mark.parametrize(
     ("scales", "steps", "said"),
     [
         ((None, None), (0, 0), ""),
@@ -212,9 +282,19 @@ def test_a_scaler_goes_on_as_it_was_or_is_told(
 @pytest.mark.parametrize(
     ("rule", "ranks", "is_found"),
     [
-        ("rank-dependent-data", replace(RANKS, same_dataset=False, shared_rows=3), True),
-        ("rank-dependent-data", replace(RANKS, same_dataset=False, shared_rows=0), False),
+        ("rank-dependent-data", OTHER_SPLIT, True),
+        ("rank-dependent-data", replace(OTHER_SPLIT, shared_contents=0), False),
+        ("rank-dependent-data", replace(OTHER_SPLIT, contents=(), shared_contents=0), False),
+        ("rank-dependent-data", replace(OTHER_SPLIT, batches=(40, 40)), False),
+        ("rank-dependent-data", replace(OTHER_SPLIT, same_dataset=True), False),
         ("rank-dependent-data", RANKS, False),
+        ("guarded-collective", replace(RANKS, waits=(WAIT,)), True),
+        ("guarded-collective", replace(RANKS, waits=(replace(WAIT, calls=(1, 1)),)), False),
+        ("guarded-collective", replace(RANKS, waits=(replace(WAIT, calls=()),)), False),
+        ("unsynchronized-batch-norm", replace(RANKS, batch_norms=2, batch_sizes=(4, 4)), True),
+        ("unsynchronized-batch-norm", replace(RANKS, batch_norms=2, batch_sizes=(16, 16)), False),
+        ("unsynchronized-batch-norm", replace(RANKS, batch_norms=0, batch_sizes=(4, 4)), False),
+        ("unsynchronized-batch-norm", replace(RANKS, batch_norms=2, batch_sizes=(4, 4), is_joined=False), False),
         ("all-ranks-write", replace(RANKS, writes=(RankWrite("net.pt", HERE, (0, 1)),)), True),
         ("all-ranks-write", replace(RANKS, writes=(RankWrite("net.pt", HERE, (0,)),)), False),
         ("multiplied-scheduler-steps", replace(RANKS, schedules=(RankSchedule("LambdaLR", 2, 60),)), True),

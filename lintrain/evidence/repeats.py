@@ -25,7 +25,9 @@ class CheckpointEvidence:
     were trained on before the checkpoint and would not have come now; `same_batch` is None where no model was seen to
     be called. `resumes_by` says who reads the checkpoint: `library`, or `script` where the script's own code does.
     `scales` are those of the GradScaler, None if there is none, `steps_since_growth` its steps since it changed them.
-    `resume_is_asked` is False where the script itself never asks the library to resume.
+    `resume_is_asked` is False where the script itself never asks the library to resume. `restarted` name the
+    generators that have the state of the first step again, `repeats_step` the step whose rows come once more in their
+    order, from 1.
     """
 
     saved_after: int
@@ -45,6 +47,8 @@ class CheckpointEvidence:
     scales: tuple[float | None, float | None] = (None, None)
     steps_since_growth: tuple[int, int] = (0, 0)
     resume_is_asked: bool = True
+    restarted: tuple[str, ...] = ()
+    repeats_step: int | None = None
 
     @property
     def has_same_scaler(self) -> bool:
@@ -217,7 +221,8 @@ class RanksEvidence:
     is the error that a rank ended with after its first step, else empty. `waits` are the ranks that wait for others
     which are done or wait elsewhere, `collectives` where any rank has called one and gone on. `losses` are those of
     each rank, step by step; `prints` what more than one of them prints in the steps. `batch_norms` are the layers that
-    normalize with the rows of one process alone.
+    normalize with the rows of one process alone. `contents` of the rows of each rank were read, of which
+    `shared_contents` are in both data sets.
     """
 
     processes: int
@@ -245,6 +250,27 @@ class RanksEvidence:
     losses: tuple[tuple[float, ...], ...] = ()
     prints: tuple[RankPrint, ...] = ()
     batch_norms: int = 0
+    batch_sizes: tuple[int | None, ...] = ()
+    contents: tuple[int, ...] = ()
+    shared_contents: int = 0
+
+    @property
+    def divides_rows(self) -> bool:
+        """Whether each process goes through its part of a data set only, as the lengths of the loaders show."""
+        lengths = [*self.batches, *self.batch_sizes, *self.dataset_rows]
+        if not self.batch_sizes or any(each is None for each in lengths):
+            return False
+        rows = [(batches or 0) * (size or 0) for batches, size in zip(self.batches, self.batch_sizes, strict=True)]
+        least = min(each or 0 for each in self.dataset_rows)
+        return sum(rows) <= least + sum(size or 0 for size in self.batch_sizes)
+
+    @property
+    def overlap(self) -> float:
+        """The estimated share of the rows of one process that another one has too; 0 if they were not read."""
+        total = max((rows or 0 for rows in self.dataset_rows), default=0)
+        if not self.contents or not min(self.contents) or not total:
+            return 0.0
+        return min(1.0, self.shared_contents * total / math.prod(self.contents[:2]))
 
     def writes_at(self, location: Location) -> tuple[RankWrite, ...]:
         """The files that were written at a location of the script."""

@@ -129,6 +129,9 @@ SEEDED = r"seed|generator|determin|broadcast|all_gather|scatter"
 STARTS_PROCESSES = r"spawn|notebook_launcher|\bProcess\(|fork"
 RANDOM = frozenset({"train_test_split", "shuffle", "random_split"})
 SAMPLER = "torch.utils.data.DistributedSampler"
+LEAST_OVERLAP = 0.2
+"""Of the rows of a process; shards of data with repeated rows have fewer in common."""
+
 SEED_OF = {"random_split": ("generator", "torch.Generator().manual_seed(0)")}
 
 
@@ -170,12 +173,13 @@ class RankDependentData(Rule[Claim]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         ranks, loop = evidence.ranks, evidence.loop
-        # A script that gives each process other rows on purpose has none of them twice.
-        if ranks is not None and ranks.same_dataset is False and ranks.shared_rows:
+        # A script that gives each process other rows on purpose has none of them twice, and one in which each process
+        # goes through all rows in its own order uses no row more often than another.
+        if ranks is not None and ranks.same_dataset is False and ranks.overlap > LEAST_OVERLAP and ranks.divides_rows:
             made = loop.loader.made_at if loop is not None and loop.loader is not None else None
             yield self.finding(
                 made or evidence.location,
-                f"the {ranks.processes} processes have different data sets, with {ranks.shared_rows} rows in common",
+                f"{ranks.processes} processes divide different data sets ({ranks.overlap:.0%} of rows are in both)",
                 help="split and shuffle the data with the same seed in every process",
             )
 
@@ -192,7 +196,9 @@ class RankDependentData(Rule[Claim]):
             return Verdict.refuted(
                 f"{ranks.processes} processes have the same data set of {ranks.dataset_rows[0]} rows"
             )
-        return Verdict.confirmed(f"the data sets of {ranks.processes} processes have different rows ({lengths} rows)")
+        common = f"; {ranks.overlap:.0%} of the rows of one are also in the other one" if ranks.contents else ""
+        text = f"the data sets of {ranks.processes} processes have different rows, or another order ({lengths} rows)"
+        return Verdict.confirmed(f"{text}{common}")
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim

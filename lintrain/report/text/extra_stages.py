@@ -154,6 +154,11 @@ def _ranks(evidence: Evidence) -> Iterator[Line]:
     yield from _rows(ranks)
     if by_all := [write.path for write in ranks.writes if len(write.ranks) == ranks.processes]:
         yield "files", f"{', '.join(sorted(set(by_all)))} written by all"
+    if ranks.prints:
+        lines = ", ".join(f"{each.location.path}:{each.location.line}" for each in ranks.prints)
+        yield "printed", f"by all processes: {lines}"
+    if ranks.batch_norms and ranks.is_joined:
+        yield "norms", f"{ranks.batch_norms} batch norms use the rows of one process each"
     for gather in ranks.gathers:
         yield "gathered", f"`{gather.function}` returns {gather.gathered} of {gather.rows} rows"
     for schedule in ranks.schedules:
@@ -182,7 +187,8 @@ def _rows(ranks: RanksEvidence) -> Iterator[Line]:
     if ranks.same_batches:
         yield "batch", f"the same on both processes in {ranks.same_batches} of {ranks.steps} steps"
     if ranks.same_dataset is False:
-        yield "datasets", "different"
+        common = f", with {ranks.overlap:.0%} of their rows in common" if ranks.contents else ""
+        yield "datasets", f"different{common}"
     if len(set(ranks.batches)) > 1:
         yield "batches", f"{' and '.join(map(str, ranks.batches))}"
 

@@ -49,6 +49,7 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "rank-write": {"path": str, "location": (dict, type(None))},
     "rank-gather": {"gather": dict},
     "rank-collective": {"function": str, "location": dict, "calls": int},
+    "rank-print": {"location": dict},
     "rank-wait": {"function": str, "location": (dict, type(None))},
     "asks": {},
     "attempt": {},

@@ -68,7 +68,8 @@ class Gathered:
 class Timeline:
     """What one process sent: its steps in order, and single facts by name; `ending` is that of its pass.
 
-    `collectives` are its calls by function and location in their order, `waits` the one in which it waits just now.
+    `collectives` are its calls by function and location in their order, `prints` where it prints in its steps, `waits`
+    the one in which it waits just now.
     """
 
     steps: list[TimelineStep] = field(default_factory=list[TimelineStep])
@@ -76,6 +77,7 @@ class Timeline:
     writes: list[tuple[str, Location | None]] = field(default_factory=list["tuple[str, Location | None]"])
     gathers: dict[tuple[int, Location], Gathered] = field(default_factory=dict["tuple[int, Location]", "Gathered"])
     collectives: dict[tuple[str, Location], int] = field(default_factory=dict["tuple[str, Location]", int])
+    prints: list[Location] = field(default_factory=list[Location])
     waits: tuple[str, Location | None] | None = None
     ending: Ending = field(default_factory=lambda: Ending(EndingKind.EXITED))
 
@@ -104,6 +106,8 @@ class Timeline:
                 self.gathers[gathered.round, gathered.location] = gathered  # each event has the whole round so far
             case "rank-collective":
                 self.collectives[str(event["function"]), Location(**event["location"])] = event["calls"]
+            case "rank-print":
+                self.prints.append(Location(**event["location"]))
             case "rank-wait":
                 location = Location(**event["location"]) if event["location"] else None
                 self.waits = (event["function"], location) if event["function"] else None

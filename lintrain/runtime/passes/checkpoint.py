@@ -5,6 +5,7 @@ Two starts of one script next to each other: whether the second does the same, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lintrain.evidence.fields import EvidenceFields
@@ -60,6 +61,7 @@ def resumed_evidence(saving: Timeline, resuming: Timeline, files: dict[str, int]
     """The step after the checkpoint in both processes, part by part."""
     before, (went_on, resumed) = saving.steps[:SAVED_AFTER], (saving.steps[SAVED_AFTER], resuming.steps[0])
     seen = {row for step in before for row in step.rows}
+    drawn = drawn_from(saving, differing(went_on.generators, resumed.generators))
     is_again = bool(went_on.rows) and went_on.rows != resumed.rows
     return CheckpointEvidence(
         saved_after=SAVED_AFTER,
@@ -72,14 +74,23 @@ def resumed_evidence(saving: Timeline, resuming: Timeline, files: dict[str, int]
         changed_state=tuple(name for name in differing(went_on.state, resumed.state) if name in resumed.state),
         learning_rates=(max(went_on.learning_rates), max(resumed.learning_rates)),
         losses=(went_on.loss, resumed.loss),
-        generators=drawn_from(saving, differing(went_on.generators, resumed.generators)),
+        generators=drawn,
         same_batch=went_on.batch == resumed.batch if went_on.batch and resumed.batch else None,
         rows=len(resumed.rows),
         repeated_rows=len(set(resumed.rows) & seen) if is_again else 0,
         scales=(_first_scaler(went_on)[0], _first_scaler(resumed)[0]),
         steps_since_growth=(_first_scaler(went_on)[1], _first_scaler(resumed)[1]),
+        restarted=tuple(name for name in drawn if resumed.generators[name] == before[0].generators[name]),
+        repeats_step=_step_repeated(before, went_on, resumed),
         resume_is_asked=saving.facts.get("resume_is_asked", True),
     )
+
+
+def _step_repeated(before: Sequence[TimelineStep], went_on: TimelineStep, resumed: TimelineStep) -> int | None:
+    """The step, from 1, whose rows the resumed one has in the same order, and the uninterrupted one has not."""
+    if not resumed.rows or resumed.rows == went_on.rows:
+        return None
+    return next((number for number, step in enumerate(before, 1) if step.rows == resumed.rows), None)
 
 
 def _first_scaler(step: TimelineStep) -> tuple[float | None, int]:

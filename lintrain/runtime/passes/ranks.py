@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lintrain.evidence.fields import EvidenceFields
-from lintrain.evidence.run import RankGather, RankSchedule, RanksEvidence, RankWait, RankWrite
+from lintrain.evidence.run import RankGather, RankPrint, RankSchedule, RanksEvidence, RankWait, RankWrite
 from lintrain.model.location import Location
 from lintrain.runtime.parent.entry import ScriptStarts
 from lintrain.runtime.parent.pass_request import TimelineRequest
@@ -74,6 +74,7 @@ def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
     pairs = list(zip(ranks[0].steps, ranks[1].steps, strict=False))
     rows = [[row for step in timeline.steps for row in step.rows] for timeline in ranks]
     facts = ranks[0].facts
+    contents = [set(timeline.facts.get("contents", ())) for timeline in ranks]
     return RanksEvidence(
         processes=len(ranks),
         steps=len(pairs),
@@ -97,6 +98,11 @@ def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
         failure=_failure(ranks) if len(pairs) < STEPS else "",
         waits=waits_of(ranks),
         collectives=tuple(dict.fromkeys(location for timeline in ranks for _, location in timeline.collectives)),
+        prints=tuple(_prints(ranks)),
+        batch_norms=facts.get("batch_norms", 0),
+        batch_sizes=tuple(timeline.facts.get("batch_size") for timeline in ranks),
+        contents=tuple(len(each) for each in contents),
+        shared_contents=len(set.intersection(*contents)),
         losses=tuple(tuple(step.loss for step in timeline.steps) for timeline in ranks),
     )
 
@@ -112,6 +118,13 @@ def _apart(one: TimelineStep, other: TimelineStep) -> tuple[str, ...]:
     """The weights that get gradients on both ranks and are not the same before a step."""
     trained = one.gradients.keys() & other.gradients.keys() & other.weights.keys()
     return tuple(name for name in differing(one.weights, other.weights) if name in trained)
+
+
+def _prints(ranks: Sequence[Timeline]) -> Iterator[RankPrint]:
+    for location in ranks[0].prints:
+        numbers = [number for number, timeline in enumerate(ranks) if location in timeline.prints]
+        if len(numbers) > 1:
+            yield RankPrint(location, tuple(numbers))
 
 
 def _writes(ranks: Sequence[Timeline]) -> list[RankWrite]:

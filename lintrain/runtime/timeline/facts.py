@@ -28,8 +28,9 @@ class TimelineFacts(TypedDict, total=False):
 
     `framework` is the library that runs the loop; `checkpoint` the path of what was saved; `stopped` why the pass was
     ended early, `failure` the error that ended it. `done`: every step was sent; `left`: the script ended without one.
-    Of a rank: `batches` and `dataset_rows` of its training loader, `dataset` a digest of some of its rows, `joined`
-    the number of processes, `keeps_apart` the class that lets their weights differ.
+    Of a rank: `batches`, `batch_size` and `dataset_rows` of its training loader, `dataset` a digest of some of its
+    rows, `contents` one of each of more rows, `joined` the number of processes, `keeps_apart` the class that lets their
+    weights differ, `batch_norms` the layers that normalize with its rows alone.
     """
 
     framework: str
@@ -42,7 +43,10 @@ class TimelineFacts(TypedDict, total=False):
     failure: str
     batches: int | None
     dataset_rows: int | None
+    batch_size: int | None
     dataset: str | None
+    contents: Sequence[str]
+    batch_norms: int
     joined: int
     keeps_apart: str
     schedules: Sequence[ScheduleFacts]

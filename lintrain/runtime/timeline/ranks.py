@@ -4,8 +4,12 @@ makes their weights differ on purpose, and what an evaluation gathers from all o
 
 from __future__ import annotations
 
+import builtins
 import functools
+import linecache
 import os
+import re
+import time
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +27,9 @@ from lintrain.runtime.timeline.facts import TimelineFacts, digest
 from lintrain.runtime.timeline.follower import Follower
 
 ROWS = 16
+LEAPS = 64
+MOST_CONTENTS, CONTENTS_SECONDS = 10_000, 0.5
+"""Rows of which each rank sends a digest, to see whether two data sets have rows in common."""
 LAUNCHER = "LINTRAIN_PROBE_LAUNCHER"
 
 
@@ -43,11 +50,34 @@ def install(follower: Follower, hooks: AfterImport) -> None:
     """See the loaders of this rank, and what the script writes in it."""
     hooks.add("torch.utils.data.dataloader", functools.partial(_hook_loaders, follower))
     follower.session.keeper.watch_writing(functools.partial(_says_written, follower))
+    _watch_prints(follower)
 
 
 def _says_written(follower: Follower, key: str) -> None:
     location = frame_location(users_frame())
     follower.session.channel.send("rank-write", rank=follower.rank, path=shown(key), location=location)
+
+
+NAMES_RANK = re.compile(r"(?i)rank|proc|local|device|world|flush")
+MOST_PRINTS = 20
+
+
+def _watch_prints(follower: Follower) -> None:
+    """See what the script prints after its first step, except for what names the process."""
+    write, seen = builtins.print, set[Location]()
+
+    @functools.wraps(write)
+    def prints(*values: Any, **kwargs: Any) -> None:
+        write(*values, **kwargs)
+        frame = users_frame() if follower.taken and len(seen) < MOST_PRINTS and not kwargs.get("file") else None
+        location = frame_location(frame)
+        if frame is None or location is None or location in seen:
+            return
+        if not NAMES_RANK.search(linecache.getline(frame.f_code.co_filename, location.line)):
+            seen.add(location)
+            follower.session.channel.send("rank-print", rank=follower.rank, location=location)
+
+    builtins.print = prints
 
 
 def _hook_loaders(follower: Follower, module: Any) -> None:
@@ -64,11 +94,30 @@ def _hook_loaders(follower: Follower, module: Any) -> None:
 
 def _facts(loader: Any) -> TimelineFacts:
     with same_random_numbers():
+        dataset = getattr(loader, "dataset", None)
+        digest_of_some = _digest_of_rows(dataset)
+        size = getattr(loader, "batch_size", None) or getattr(
+            getattr(loader, "batch_sampler", None), "batch_size", None
+        )
         return {
             "batches": _length(loader),
-            "dataset_rows": _length(getattr(loader, "dataset", None)),
-            "dataset": _digest_of_rows(getattr(loader, "dataset", None)),
+            "batch_size": size if isinstance(size, int) else None,
+            "dataset_rows": _length(dataset),
+            "dataset": digest_of_some,
+            "contents": _contents(dataset) if digest_of_some is not None else [],
         }
+
+
+def _contents(dataset: Any) -> list[str]:
+    """A digest of each of many rows from all over a data set, as far as the time allows."""
+    ends, found = time.monotonic() + CONTENTS_SECONDS, list[str]()
+    numbers = list(spread(len(dataset), MOST_CONTENTS))
+    # In an order from all over the data: where the time ends, what was read is a sample of it, the same on all ranks.
+    for row in (numbers[at] for step in range(LEAPS) for at in range(step, len(numbers), LEAPS)):
+        if time.monotonic() > ends:
+            break
+        found.append(f"{zlib.crc32(_text(dataset[row]).encode()):08x}")
+    return found
 
 
 def _length(counted: Any) -> int | None:
@@ -122,6 +171,7 @@ AVERAGING = {
 }
 """Classes whose objects occasionally average the weights of all processes (accelerate 1.15, torch 2.13)."""
 
+REPLICATED = "DistributedDataParallel"
 SHARDED = ("FullyShardedDataParallel", "FSDP", "DeepSpeedEngine", "PipelineStage")
 
 
@@ -157,7 +207,13 @@ class Replicas:
         distributed = loaded("torch.distributed")
         is_joined = distributed is not None and distributed.is_available() and distributed.is_initialized()
         size = distributed.get_world_size() if distributed is not None and is_joined else 1
-        return {"joined": size, "keeps_apart": self._averaged_by or self._sharded()}
+        return {"joined": size, "keeps_apart": self._averaged_by or self._sharded(), "batch_norms": self._batch_norms()}
+
+    def _batch_norms(self) -> int:
+        """The layers of replicas that normalize with the rows of their own process."""
+        replicas = [root for root in self._follower.roots if type(root).__name__ == REPLICATED and root.training]
+        kinds = [{base.__name__ for base in type(part).__mro__} for root in replicas for part in root.modules()]
+        return sum("_BatchNorm" in names and "SyncBatchNorm" not in names for names in kinds)
 
     def _sharded(self) -> str:
         for root in self._follower.roots:
