@@ -21,6 +21,7 @@ from lintrain.report.text.judgement import judgement_in_format, judgement_page
 from lintrain.report.text.style import Style, style_of
 from lintrain.rulebook import RuleFileError
 from lintrain.runtime.parent.record import EvidenceFileError, Record, read_record
+from lintrain.runtime.parent.trials import NoTrialError
 from lintrain.settings.settings import FOR_PEOPLE, UsageError
 from lintrain.source.discovery import MissingPathError
 from lintrain.source.reading import LARGEST_FILE, read_plain
@@ -77,10 +78,10 @@ def _static_findings(options: JudgeOptions, record: Record) -> StaticFindings:
 
 @contextmanager
 def as_command_errors() -> Generator[None]:
-    """Turn errors of the static check into CommandError."""
+    """Turn errors of the static check, and of settings to try, into CommandError."""
     try:
         yield
-    except (UsageError, MissingPathError, RuleFileError) as error:
+    except (UsageError, MissingPathError, RuleFileError, NoTrialError) as error:
         raise CommandError(str(error)) from error
 
 

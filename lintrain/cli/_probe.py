@@ -42,6 +42,7 @@ from lintrain.runtime.parent.pass_request import NoExtraError, NoRowsError, is_k
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import Record, record_json
+from lintrain.runtime.parent.trials import setting_of
 from lintrain.settings.settings import FOR_PEOPLE
 from lintrain.source.configuration import Configuration
 from lintrain.source.reading import CONFIGURED, UnreadableError, load_bytes, read_bytes, read_file
@@ -90,6 +91,7 @@ class ProbeOptions:
     no_cache: bool = False
     quiet: bool = False
     verbose: bool = False
+    tried: str | None = None
     until_stdin_ends: bool = False
     with_calls: bool = False
 
@@ -224,6 +226,7 @@ def _check_arguments(entry: Entry) -> None:
         raise CommandError(f"{MULTIRUN}: `{one}`")
 
 
+@as_command_errors()
 def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, repairs: Repairs) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
     wanted = Wanted(
@@ -243,6 +246,7 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, re
         echo=sys.stderr.buffer if options.verbose else None,
         choose_repairs=repairs,
         tries_fixes=options.fix or options.diff,
+        setting=setting_of(options.tried, entry) if options.tried else None,
     )
     with _interruptible(), open_checklist(quiet=options.quiet or options.verbose) as checklist:
         try:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         StepEvidence,
         ThroughputEvidence,
         TokenizerEvidence,
+        TrialsEvidence,
         WatchedNames,
     )
     from lintrain.model.location import Location
@@ -83,6 +84,7 @@ class EvidenceFields(TypedDict, total=False):
     checkpoint: CheckpointEvidence
     determinism: DeterminismEvidence
     ranks: RanksEvidence
+    trials: TrialsEvidence
     state_loads: Sequence[StateLoad]
     objects: ObjectEvidence
     arguments: Mapping[str, str | int | float | bool | None]

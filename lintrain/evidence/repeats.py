@@ -10,8 +10,55 @@ import math
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
+CLOSE = 0.02
+"""Of the first loss: noise between batches is of this size."""
 NEAR = 1e-5
 """Two losses within this share of each other are equal: sums on several threads are not always in one order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The first steps with one value of a setting: their losses, the highest learning rate in them, and their error."""
+
+    value: str
+    losses: tuple[float, ...] = ()
+    highest_rate: float | None = None
+    error: str = ""
+
+    @property
+    def last(self) -> float:
+        """The mean loss of the last quarter of its steps."""
+        few = self.losses[-max(1, len(self.losses) // 4) :]
+        return sum(few) / len(few) if few else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class TrialsEvidence:
+    """Short runs with several values of the setting `name`, each in a fresh process from the same random numbers.
+
+    `where` says how the script gets it, `steps` how many were wanted. `same_batches`: all runs trained on the same
+    batches in the same order; None where no batch was seen.
+    """
+
+    name: str
+    where: str
+    steps: int
+    trials: tuple[Trial, ...]
+    same_batches: bool | None = None
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial with the lowest loss at its end, of at least two that ran as far."""
+        most = max((len(trial.losses) for trial in self.trials), default=0)
+        whole = [trial for trial in self.trials if len(trial.losses) == most and math.isfinite(trial.last)]
+        return min(whole, key=lambda trial: trial.last) if most and len(whole) > 1 else None
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether the losses of all end so close to each other that a few steps do not tell them apart."""
+        ran = [trial for trial in self.trials if trial.losses]
+        ends = [trial.last for trial in ran]
+        return len(ran) > 1 and max(ends) - min(ends) < CLOSE * abs(ran[0].losses[0])
 
 
 @dataclass(frozen=True, slots=True)

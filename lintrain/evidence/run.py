@@ -46,6 +46,8 @@ from lintrain.evidence.repeats import RankSchedule as RankSchedule
 from lintrain.evidence.repeats import RanksEvidence as RanksEvidence
 from lintrain.evidence.repeats import RankWait as RankWait
 from lintrain.evidence.repeats import RankWrite as RankWrite
+from lintrain.evidence.repeats import Trial as Trial
+from lintrain.evidence.repeats import TrialsEvidence as TrialsEvidence
 from lintrain.evidence.responses import CacheEvidence as CacheEvidence
 from lintrain.evidence.responses import EvaluationEvidence as EvaluationEvidence
 from lintrain.evidence.responses import FutureEvidence as FutureEvidence
@@ -149,6 +151,7 @@ class Evidence:
     checkpoint: CheckpointEvidence | None = None
     determinism: DeterminismEvidence | None = None
     ranks: RanksEvidence | None = None
+    trials: TrialsEvidence | None = None
     state_loads: tuple[StateLoad, ...] = ()
     objects: ObjectEvidence = field(default_factory=ObjectEvidence)
     arguments: dict[str, str | int | float | bool | None] = field(

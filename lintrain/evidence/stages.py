@@ -41,6 +41,7 @@ class StageName(StrEnum):
     CHECKPOINT = "checkpoint"
     MEMORY = "memory"
     THROUGHPUT = "throughput"
+    TRIALS = "trials"
 
 
 StageText = Literal[
@@ -59,6 +60,7 @@ StageText = Literal[
     "checkpoint",
     "memory",
     "throughput",
+    "trials",
 ]
 """The values of `StageName`: a rule may write `evidence.passed("step")`, and a misspelt stage is a type error."""
 

@@ -14,7 +14,6 @@ from lintrain.evidence.run import (
     ColumnEvidence,
     Evidence,
     LayerGradient,
-    OverfitEvidence,
     ResponseEvidence,
     ScheduleEvidence,
     SplitEvidence,
@@ -22,11 +21,19 @@ from lintrain.evidence.run import (
 )
 from lintrain.report.text.extra_stages import Line, beside, followed, lines_of_extra, numbers_of_extra, rows_read
 from lintrain.report.text.rows import kept_of_texts
+from lintrain.report.text.short_runs import (
+    BLOCKS,
+    LETTERS,
+    MOST_CLASSES,
+    bar_of,
+    overfit_lines,
+    overfit_numbers,
+    short_rate,
+    trial_lines,
+)
 from lintrain.report.text.style import Style, clip, columns, printable, wrap
 from lintrain.source.source import FindSource, Source, line_of
 from lintrain.text import show_number
-
-MOST_CLASSES = 8
 
 
 def no_source(_path: str) -> Source | None:
@@ -52,7 +59,9 @@ def numbers(evidence: Evidence, name: str, find_source: FindSource = no_source) 
         case "evaluation":
             return _evaluation(evidence)
         case "overfit":
-            return _overfit(evidence)
+            return overfit_numbers(evidence)
+        case "trials":
+            return "; ".join(f"{about} {text}" for about, text in trial_lines(evidence, is_drawn=False))
         case _:
             return numbers_of_extra(evidence, name)
 
@@ -155,48 +164,6 @@ def _evaluation(evidence: Evidence) -> str:
     )
     rows = f"{evaluation.rows} rows" if evaluation.rows else "a stream"
     return f"{rows}: {metrics or 'the metric function returned no number'}"
-
-
-def _overfit(evidence: Evidence) -> str:
-    overfit = evidence.overfit
-    if overfit is None or not overfit.losses or not overfit.losses_at_ten_times:
-        return ""
-    first, last, at_ten = overfit.losses[0], overfit.losses[-1], overfit.losses_at_ten_times[-1]
-    falls = f"loss {show_number(first)} to {show_number(last)} in {overfit.steps} steps on {overfit.rows} rows"
-    rates = [f"to {show_number(at_ten)} at ten times the rate"]
-    rates += [f"to {show_number(last)} at a tenth of it" for last in overfit.losses_at_a_tenth[-1:]]
-    return "; ".join([", ".join([falls, *rates]), *(text for _, text in _answers(overfit))])
-
-
-LEARNED, FLAT = 0.6, 0.9
-"""The last loss as a share of the first one up to which a batch is being learned, and above which it is not."""
-
-
-def _answers(overfit: OverfitEvidence) -> Iterator[Line]:
-    """What the model predicts after the steps at the rate of the run, and whether another rate learns the batch."""
-    answers = overfit.answers
-    scores = {"accuracy": answers.accuracy} if answers.accuracy is not None else {}
-    named = ", ".join(f"{name} {show_number(value, '.3g')}" for name, value in {**scores, **answers.metrics}.items())
-    if named:
-        yield "then", f"{named} on these rows"
-    if answers.wanted:
-        rows = dict(answers.predicted)
-        shown = [f"{label} {rows.get(label, 0)}" for label in sorted({*rows, *dict(answers.wanted)})[:MOST_CLASSES]]
-        predicted = f"{len(rows)} of {len({*rows, *dict(answers.wanted)})} classes are predicted"
-        yield "classes", f"{predicted} ({', '.join(shown)})"
-    if others := _rates_that_learn(overfit):
-        yield "not learned", f"at the rate of the run; at {' and '.join(f'{rate:.2g}' for rate in others)} it is"
-
-
-def _rates_that_learn(overfit: OverfitEvidence) -> list[float]:
-    """The other rates at which the loss falls clearly, where that of the run does not reduce it by a tenth."""
-    if not overfit.losses or not overfit.losses[0] > 0 or overfit.losses[-1] <= FLAT * overfit.losses[0]:
-        return []
-    rate = overfit.learning_rate
-    series = {rate * 10: overfit.losses_at_ten_times, rate / 10: overfit.losses_at_a_tenth}
-    if overfit.fresh_rate is not None:
-        series[overfit.fresh_rate] = overfit.losses_of_fresh
-    return [rate for rate, losses in series.items() if losses and losses[-1] <= LEARNED * losses[0]]
 
 
 EQUAL = 1e-6
@@ -328,37 +295,16 @@ def aligned(lines: list[Line], indent: int, style: Style) -> Iterator[str]:
             yield " " * (width + 2) + line
 
 
-def extra_lines(evidence: Evidence, name: str) -> list[Line]:
+def extra_lines(evidence: Evidence, name: str, style: Style | None = None) -> list[Line]:
     """The lines of an extra stage, or of an evaluation that the script ran itself; none for other stages."""
+    if name == "trials":
+        return list(trial_lines(evidence, signs=BLOCKS if style is None or style.unicode else LETTERS))
     if name == "evaluation" and evidence.evaluation is not None and evidence.evaluation.is_followed:
         return followed(evidence)
-    return list(_overfit_line(evidence)) if name == "overfit" else lines_of_extra(evidence, name)
-
-
-def _overfit_line(evidence: Evidence) -> Iterator[Line]:
-    """The loss at each learning rate, starting with that of the run."""
-    overfit = evidence.overfit
-    if overfit is None or not overfit.losses:
-        return
-    rate = overfit.learning_rate
-    series = (
-        (rate, overfit.losses),
-        (rate * 10, overfit.losses_at_ten_times),
-        (rate / 10, overfit.losses_at_a_tenth),
-    )
-    for number, (at, losses) in enumerate(each for each in series if each[1]):
-        where = f" in {overfit.steps} steps on {overfit.rows} rows" if number == 0 else ""
-        yield f"at {at:.2g}", f"loss {show_number(losses[0])} to {show_number(losses[-1])}{where}"
-    if overfit.fresh_rate is not None:
-        first, last = overfit.losses_of_fresh[0], overfit.losses_of_fresh[-1]
-        yield f"new Adam, {overfit.fresh_rate:.2g}", f"loss {show_number(first)} to {show_number(last)}"
-    yield from _answers(overfit)
+    return list(overfit_lines(evidence)) if name == "overfit" else lines_of_extra(evidence, name)
 
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
-BLOCKS = "▁▂▃▄▅▆▇█"
-LETTERS = "_.,-=+*#"
-"""The same number of heights for ASCII terminals."""
 CELLS = 24
 
 
@@ -366,22 +312,12 @@ def picture_of(schedule: ScheduleEvidence, style: Style, cells: int = CELLS) -> 
     """A bar for each part of the run, as high as the rate; the lowest bar means 0."""
     signs = BLOCKS if style.unicode else LETTERS
     rates = [schedule.rate_at(cell / (cells - 1)) for cell in range(cells)]
-    return "".join(_sign(rate / schedule.highest if schedule.highest > 0 else 0.0, signs) for rate in rates)
-
-
-def _sign(share: float, signs: str) -> str:
-    if not math.isfinite(share):
-        return "?"
-    return signs[0] if share <= 0 else signs[max(1, min(math.ceil(share * (len(signs) - 1)), len(signs) - 1))]
+    return "".join(bar_of(rate / schedule.highest if schedule.highest > 0 else 0.0, signs) for rate in rates)
 
 
 def rates_at_shares(schedule: ScheduleEvidence) -> str:
     """The learning rate at 0, 10, 50, 90 and 100 percent of the run."""
-    return ", ".join(f"{_short(schedule.rate_at(share))} at {share:.0%}" for share in SHARES)
-
-
-def _short(rate: float) -> str:
-    return f"{rate:.2g}"
+    return ", ".join(f"{short_rate(schedule.rate_at(share))} at {share:.0%}" for share in SHARES)
 
 
 def is_constant(schedule: ScheduleEvidence) -> bool:

@@ -99,7 +99,7 @@ def _stage(evidence: Evidence, stage: Stage, style: Style, find_source: FindSour
     seconds = f"{stage.seconds:6.2f} s" if stage.seconds >= 0.005 else " " * 8
     head = f"  {sign(stage.status, style)} {stage.name:<12} {seconds}  "
     message = _error(stage) or stage.reason
-    if not message and (lines := extra_lines(evidence, stage.name)):
+    if not message and (lines := extra_lines(evidence, stage.name, style)):
         first, *rest = aligned(lines, INDENT, style)
         yield f"{head}{first}".rstrip()
     else:

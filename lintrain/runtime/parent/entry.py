@@ -28,6 +28,7 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
+EDITED_MAIN = Path(__file__).parent.parent / "child" / "edited.py"
 NOTEBOOK_MAIN = Path(__file__).parent.parent / "child" / "notebook" / "main.py"
 FIND_MODULE = """
 import os, sys
@@ -71,6 +72,14 @@ class Entry:
     def is_notebook(self) -> bool:
         """Whether its cells are run in place of a script."""
         return self.script.suffix == ".ipynb"
+
+    def with_text(self, text: str, exchange: Path) -> list[str]:
+        """The words that run another text in place of the script."""
+        argv = [str(self.script), *self.arguments]
+        document = {"path": str(self.script.absolute()), "text": text, "argv": argv}
+        file = exchange / "edited.json"
+        file.write_text(json.dumps(document), encoding="utf-8")
+        return [str(EDITED_MAIN), str(file)]
 
     def prepare(self, exchange: Path) -> tuple[list[str], tuple[str, ...]]:
         """The words after the name of the Python, and what of the notebook is skipped; raises UnreadableError."""
@@ -173,10 +182,10 @@ class ScriptStarts:
         """A fresh folder for the files of a pass; a pass in the same one finds what the other wrote."""
         return Path(tempfile.mkdtemp(dir=self.temporary))
 
-    def follow(self, folder: Path, timeline: TimelineRequest) -> Timeline:
-        """One pass; raises UnmeasuredError where no time is left."""
+    def follow(self, folder: Path, timeline: TimelineRequest, text: str | None = None) -> Timeline:
+        """One pass, of another text of the script if there is one; raises UnmeasuredError where no time is left."""
         exchange = new_exchange(folder)
-        command, _ = self.entry.prepare(exchange)
+        command = self.entry.prepare(exchange)[0] if text is None else self.entry.with_text(text, exchange)
         found = Timeline()
         bounds = self._bounds()
         request = self._request(folder, exchange, timeline)

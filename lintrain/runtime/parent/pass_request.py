@@ -25,8 +25,8 @@ class TimelineRequest:
     """A pass that only follows the first optimizer steps, so many of them, to be compared with another pass.
 
     `purpose`: `save` a checkpoint on the way, `resume` from the one at `checkpoint`, `repeat` what another start does,
-    or do the part of one of several `ranks`. With `allows_unused` weights without a gradient do not end a training with
-    DistributedDataParallel.
+    `try` a value of a setting, or do the part of one of several `ranks`. With `allows_unused` weights without a
+    gradient do not end a training with DistributedDataParallel.
     """
 
     purpose: str

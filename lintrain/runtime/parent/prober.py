@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -29,8 +30,10 @@ from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.runtime.parent.remains import copy_plain_files
 from lintrain.runtime.parent.timeline import UnmeasuredError
+from lintrain.runtime.parent.trials import Setting
 from lintrain.runtime.passes.checkpoint import compare_resumed, compare_starts
 from lintrain.runtime.passes.ranks import compare_ranks
+from lintrain.runtime.passes.trials import compare_values
 from lintrain.source.reading import LARGEST_FILE, read_plain
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -45,7 +48,7 @@ GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 class Wanted:
     """The options of a probe; `kept` is a folder for what a failing stage needs to fail again; `is_on_cpu` leaves
     the GPU pass out. With `choose_repairs` the script runs again after a failing stage, with what this repairs;
-    with `tries_fixes` also if no stage fails.
+    with `tries_fixes` also if no stage fails. `setting` has several values, each of which is tried in a run of its own.
     """
 
     entry: Entry
@@ -64,6 +67,7 @@ class Wanted:
     is_on_cpu: bool = False
     choose_repairs: ChooseRepairs | None = None
     tries_fixes: bool = False
+    setting: Setting | None = None
 
 
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:
@@ -106,6 +110,8 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
                 stand_ins=wanted.stand_ins,
             )
             evidence = measure_reruns(starts, wanted.also, evidence)
+            if wanted.setting is not None:
+                evidence = _with_stage(starts, StageName.TRIALS, partial(compare_values, wanted.setting), evidence)
         runs.insert(0, evidence)
     # The GPU pass comes second, and only where the CPU pass leaves a question: it starts the script once more.
     if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
@@ -291,21 +297,30 @@ def measure_reruns(starts: ScriptStarts, also: tuple[str, ...], evidence: Eviden
     """The evidence with what the requested extras add to it."""
     for name in map(StageName, also):
         if name in RERUNS:
-            starts.listen({"event": "stage-started", "stage": name})
-            stage, fields = _measured(starts, name, evidence)
-            starts.listen({"event": "stage", "stage": {"name": name, "status": stage.status, "seconds": stage.seconds}})
-            evidence = replace(evidence, stages=(*evidence.stages, stage), **fields)  # type: ignore[arg-type]
+            evidence = _with_stage(starts, name, RERUNS[name], evidence)
     return evidence
 
 
-def _measured(starts: ScriptStarts, name: StageName, evidence: Evidence) -> tuple[Stage, EvidenceFields]:
+Compare = Callable[[ScriptStarts], EvidenceFields]
+
+
+def _with_stage(starts: ScriptStarts, name: StageName, compare: Compare, evidence: Evidence) -> Evidence:
+    starts.listen({"event": "stage-started", "stage": name})
+    stage, fields = _measured(starts, name, compare, evidence)
+    starts.listen({"event": "stage", "stage": {"name": name, "status": stage.status, "seconds": stage.seconds}})
+    return replace(evidence, stages=(*evidence.stages, stage), **fields)  # type: ignore[arg-type]
+
+
+def _measured(
+    starts: ScriptStarts, name: StageName, compare: Compare, evidence: Evidence
+) -> tuple[Stage, EvidenceFields]:
     started = time.monotonic()
     # All reruns compare optimizer steps.
     ends_unfinished = name is StageName.RANKS and evidence.failed_with(UNFINISHED) is not None
     if not evidence.passed(StageName.STEP) and not ends_unfinished:
         return Stage.not_reached(name, "training does not reach its first step"), {}
     try:
-        fields = RERUNS[name](replace(starts, allows_unused=ends_unfinished))
+        fields = compare(replace(starts, allows_unused=ends_unfinished))
     except UnmeasuredError as reason:
         return Stage.not_reached(name, str(reason), time.monotonic() - started), {}
     return Stage.passed(name, time.monotonic() - started), fields

@@ -6,6 +6,7 @@ Which rows of a data set a batch was made of, recognized by the memory of its te
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 
+SECONDS_OF_A_TRIAL = 20.0
+"""From its first backward pass on."""
 MOST_INPUTS = 64
 MOST_MORE = 20
 """Steps that a loop may go on for on several processes, where nothing ends it."""
@@ -44,6 +47,7 @@ class Follower:
         self.rows = Rows()
         self.more_facts: list[Callable[[], TimelineFacts]] = []
         self.roots: list[Any] = []
+        self._began = 0.0
         self._optimizers: list[Any] = []
         self._scalers: list[Any] = []
         self._first: Any = None
@@ -91,6 +95,8 @@ class Follower:
             self._inputs.append(list(tensors_in([*args, *kwargs.values()])))
 
     def _state(self) -> dict[str, Any]:
+        if self.purpose == "try":
+            return {}
         names = {id(tensor): name for name, tensor in self._named()}
         return {
             "generators": generators(),
@@ -117,6 +123,7 @@ class Follower:
 
     def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made."""
+        self._began = self._began or time.perf_counter()
         if loss.numel() == 1:
             self._losses.append(number(loss) / self._scale)
         self._scale = 1.0
@@ -136,8 +143,11 @@ class Follower:
             return  # a loop goes on, for the script writes when its epochs are over
         # The process ends inside of the optimizer's step hook: nothing of the script runs after the last step that is
         # compared.
-        if self.taken >= self.wanted:
+        if self.taken >= self.wanted or (self.purpose == "try" and self._is_late()):
             self.finish()
+
+    def _is_late(self) -> bool:
+        return time.perf_counter() - self._began > SECONDS_OF_A_TRIAL
 
     def finish(self) -> NoReturn:
         """Everything was sent; one of several processes waits until all of them have come so far."""
@@ -147,18 +157,18 @@ class Follower:
         self.session.finish()
 
     def _send(self, optimizer: Any) -> None:
-        before = self._before or {"generators": {}, "weights": {}, "state": {}, "scalers": ()}
+        before = {"generators": {}, "weights": {}, "state": {}, "scalers": (), **(self._before or {})}
+        # The losses of a trial are compared, not its weights: their digests take longer than a step of a large model.
+        named = list(self._named()) if self.purpose != "try" else []
         step = {
             **before,
             "losses": self._losses,
             "batch": digest_of_all(self._inputs),
             "rows": self.rows.of(self._inputs),
             "gradients": {
-                name: digest(tensor.grad) for name, tensor in self._named() if getattr(tensor, "grad", None) is not None
+                name: digest(tensor.grad) for name, tensor in named if getattr(tensor, "grad", None) is not None
             },
-            "without_gradient": [
-                name for name, tensor in self._named() if tensor.requires_grad and tensor.grad is None
-            ],
+            "without_gradient": [name for name, tensor in named if tensor.requires_grad and tensor.grad is None],
             "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],
         }
         self.session.channel.send("timeline-step", step=step, rank=self.rank)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import random
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -32,6 +33,8 @@ def install(session: ProbeSession, hooks: AfterImport, request: dict[str, Any]) 
     session.measuring = True
     if not session.is_root or ranks.is_launcher(request):
         return
+    if request["purpose"] == "try":
+        _begin_equally(hooks)
     follower = Follower(session, request["purpose"], request["steps"], request["checkpoint"])
     hook_torch(follower, hooks)
     _follow_trainer(follower, hooks)
@@ -47,6 +50,13 @@ def install(session: ProbeSession, hooks: AfterImport, request: dict[str, Any]) 
         shorten_loops(follower, hooks, steps=follower.wanted, gathers=ranks.install_gathers(follower, hooks))
     if follower.purpose == "save":
         shorten_loops(follower, hooks, steps=SAVED_AFTER)
+
+
+def _begin_equally(hooks: AfterImport) -> None:
+    """Let every trial draw the same numbers, those of a script without seeds too."""
+    random.seed(0)
+    hooks.add("numpy.random", lambda numpy: numpy.seed(0))
+    hooks.add("torch", lambda torch: torch.manual_seed(0))
 
 
 SAVE_STEPS = 2
