@@ -130,7 +130,7 @@ def test_the_exit_codes_are_told_by_help(capsys: pytest.CaptureFixture[str]) -> 
     [
         ("loop", "loop", "\nmodel\n"),
         ("learning rate warmup", "optimizer", "raw-dataset"),
-        ("padding", "tokenization", "\nx"),
+        ("padding", "model", "\nx"),
     ],
 )
 def test_rules_are_explained_by_stage_and_by_words(

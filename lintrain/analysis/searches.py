@@ -50,7 +50,7 @@ def searches(source: Source) -> tuple[Search, ...]:
 
 
 def knows_baseline(source: Source) -> bool:
-    """Whether the text speaks of a score to compare with."""
+    """Whether the text names a score to compare with."""
     return BASELINES.search(source.text) is not None
 
 
@@ -77,8 +77,8 @@ def _search(source: Source, call: ast.Call, imported: frozenset[str]) -> Search 
     if name == GRID and "sklearn" in imported:
         runs = _size_of_grid(call)
     elif name in OF_LIBRARIES:
-        library, arguments, place = OF_LIBRARIES[name]
-        runs = _runs(source, call, arguments, place) if not library or library in imported else None
+        library, arguments, position = OF_LIBRARIES[name]
+        runs = _runs(source, call, arguments, position) if not library or library in imported else None
     else:
         return None
     if runs is None or any(each.arg in BOUNDS and not _is_none(each.value) for each in call.keywords):
@@ -90,10 +90,10 @@ def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
-def _runs(source: Source, call: ast.Call, arguments: Sequence[str], place: int | None) -> int | None:
+def _runs(source: Source, call: ast.Call, arguments: Sequence[str], position: int | None) -> int | None:
     given = next((each.value for each in call.keywords if each.arg in arguments), None)
-    if given is None and place is not None and len(call.args) > place:
-        given = call.args[place]
+    if given is None and position is not None and len(call.args) > position:
+        given = call.args[position]
     return _number(source, given) if given is not None else None
 
 

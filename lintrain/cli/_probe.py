@@ -144,14 +144,14 @@ def probe(options: ProbeOptions) -> int:
 def _report(options: ProbeOptions, name: str, record: Record, static: StaticFindings, kept: Path | None) -> int:
     """Judge the evidence, write the requested files, and return the exit code."""
     if options.evidence:
-        write_evidence(record, options.evidence)
+        write_named(options.evidence, record_json(record))
     report_crashes(static)
     judgement = judge_record(record, static)
     if not options.no_cache and (problem := keep_verdicts(record, judgement.pairs)):
         say(f"lintrain: {problem}")
     write_judgement(judgement, name, options.output_file, with_calls=options.with_calls)
     if options.html:
-        write_page(judgement, options.html)
+        write_report(judgement_page(judgement), options.html)
     if options.write_tests:
         write_tests(record, options.write_tests, module=options.module)
     if options.export_repro and kept is not None:
@@ -346,16 +346,6 @@ def kept_failure(*, is_wanted: bool) -> Generator[Path | None]:
     folder = Path(tempfile.mkdtemp(prefix="lintrain-kept-"))
     with warden(folder):
         yield folder
-
-
-def write_evidence(record: Record, file: Path) -> None:
-    """Write the evidence; raises CommandError if the file cannot be written."""
-    write_named(file, record_json(record))
-
-
-def write_page(judgement: Judgement, file: Path) -> None:
-    """Write the report as an HTML page."""
-    write_report(judgement_page(judgement), file)
 
 
 def write_fixes(record: Record, repairs: Repairs, *, is_diff: bool) -> None:

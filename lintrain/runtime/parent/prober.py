@@ -9,7 +9,7 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -212,7 +212,36 @@ def _pass(
     folder = Path(tempfile.mkdtemp(dir=temporary))
     exchange = new_exchange(folder)
     command, skipped = wanted.entry.prepare(exchange)
-    request = PassRequest(
+    request = _request(wanted, device, folder, exchange, skipped, full_data=full_data, is_second_try=is_second_try)
+    answers = Answers(wanted.choose_repairs or _repair_nothing, wanted.entry, exchange)
+    launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo, answer=answers)
+    ending = launch.follow(wanted.bounds, listen)
+    # Copied file by file, plain files only: the folder was written by the script's process, which may have put links
+    # there.
+    if wanted.kept is not None and device == "cpu" and (folder / KEPT).is_dir():
+        with suppress(OSError):  # too much of it: nothing is reproduced
+            copy_plain_files(folder / KEPT, wanted.kept)
+    if not launch.assembly.reached_a_run:
+        return [], ending
+    try:
+        runs = answers.runs(launch.assembly, _stopped(launch, ending))
+        return list(runs), answers.ending(runs, ending)
+    except UntrustworthyError as error:
+        reason = f"the script's process sent invalid values: {error}"
+        return [], replace(ending, kind=EndingKind.UNTRUSTED, reason=reason)
+
+
+def _request(
+    wanted: Wanted,
+    device: str,
+    folder: Path,
+    exchange: Path,
+    skipped: Sequence[str],
+    *,
+    full_data: bool,
+    is_second_try: bool,
+) -> PassRequest:
+    return PassRequest(
         script=str(wanted.entry.script),
         folder=str(Path.cwd()),
         package=package_folder(),
@@ -234,22 +263,6 @@ def _pass(
         goes_on=wanted.choose_repairs is not None,
         tries_fixes=wanted.tries_fixes,
     )
-    answers = Answers(wanted.choose_repairs or _repair_nothing, wanted.entry, exchange)
-    launch = Launch(request, [wanted.python, *command], wanted.entry.environment, wanted.echo, answer=answers)
-    ending = launch.follow(wanted.bounds, listen)
-    # Copied file by file, plain files only: the folder was written by the script's process, which may have put links
-    # there.
-    if wanted.kept is not None and device == "cpu" and (folder / KEPT).is_dir():
-        with suppress(OSError):  # too much of it: nothing is reproduced
-            copy_plain_files(folder / KEPT, wanted.kept)
-    if not launch.assembly.reached_a_run:
-        return [], ending
-    try:
-        runs = answers.runs(launch.assembly, _stopped(launch, ending))
-        return list(runs), answers.ending(runs, ending)
-    except UntrustworthyError as error:
-        reason = f"the script's process sent invalid values: {error}"
-        return [], replace(ending, kind=EndingKind.UNTRUSTED, reason=reason)
 
 
 def _repair_nothing(_runs: object) -> None:
