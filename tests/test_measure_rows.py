@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from lintrain.runtime.measure.row_entries import (
     values_of,
     vocabulary_decoder,
 )
+from lintrain.runtime.measure.tables import Table
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "a", "cat", "sat"]
 DECODER = Decoder("Words", lambda ids: " ".join(WORDS[one] for one in ids), 0, ("[PAD]", "[CLS]", "[SEP]"))
@@ -223,3 +225,69 @@ def test_the_labels_of_a_batch_are_found_by_name_or_as_the_second_of_a_pair() ->
 
 def test_numbers_of_short_formats_become_arrays() -> None:
     assert plain(torch.ones(2, dtype=torch.bfloat16)).tolist() == [1.0, 1.0]
+
+
+class StandInRun:
+    """What a table needs of a run."""
+
+    def __init__(self) -> None:
+        self.model = torch.nn.Linear(2, 2)
+        self.session = SimpleNamespace(rows=[])
+        self.class_names: dict[Any, Any] = {}
+        self.columns: dict[Any, Any] = {}
+        self.splits: dict[Any, Any] = {}
+        self.label_inputs = ()
+        self.passes_all = False
+        self.collator = None
+
+    def tokenizer_holders(self) -> tuple[()]:
+        return ()
+
+
+ROWS, CLASSES = torch.zeros(4, 3), torch.arange(4)
+ODD: dict[str, tuple[Any, Any, int]] = {
+    "a number for each row": ({"x": ROWS, "index": CLASSES, "label": CLASSES}, torch.zeros(4, 4), 3),
+    "a number for all": ({"x": ROWS, "n": torch.tensor(3.0), "label": None}, ROWS, 3),
+    "no rows": ({"x": torch.zeros(0, 3), "label": torch.zeros(0, dtype=torch.int64)}, torch.zeros(0, 3), 0),
+    "texts": ({"text": ["a", "b"], "label": ["yes", "no"]}, None, 2),
+    "chats": ([{"prompt": [{"role": "user", "content": "hi"}]}] * 3, None, 3),
+    "rows of several keys": ([{"a": 1}, {"b": 2}], None, 0),
+    "booleans and complex numbers": ((ROWS.bool(), torch.zeros(4, dtype=torch.complex64)), ROWS, 3),
+    "a sparse tensor": ((torch.eye(4).to_sparse(), CLASSES), torch.zeros(4, 4), 3),
+    "pictures as labels": ((torch.zeros(4, 3, 8, 8), torch.zeros(4, 3, 8, 8)), torch.zeros(4, 3, 8, 8), 3),
+    "more labels than tokens": (
+        {"input_ids": torch.ones(2, 5, dtype=torch.int64), "labels": torch.ones(2, 9, dtype=torch.int64)},
+        torch.zeros(2, 5, 7),
+        2,
+    ),
+    "objects": (np.zeros(4, dtype=object), None, 3),
+    "nothing": (None, None, 0),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_table_can_be_made_of_any_batch(name: str) -> None:
+    batch, output, rows = ODD[name]
+    run: Any = StandInRun()
+    table = Table(run, "train_dataset", [batch], None)
+    table.predict(output, 0, None, -100, ())
+    assert len(table.evidence().rows) == rows
+
+
+def test_a_prediction_of_nan_is_no_class() -> None:
+    assert prediction_of(torch.full((1, 2), float("nan")), array(0), 0, Asked(NAMES)) == RowAnswer("not finite")
+
+
+def test_the_first_row_of_each_label_is_shown() -> None:
+    run: Any = StandInRun()
+    table = Table(run, "train_dataset", [(torch.zeros(6, 2), torch.tensor([1, 1, 1, 0, 2, 2]))], None)
+    assert [row.row for row in table.evidence().rows] == [0, 3, 4]
+
+
+def test_columns_that_the_batch_does_not_have_are_dropped() -> None:
+    run: Any = StandInRun()
+    run.columns["train_dataset", None] = ("text", "label", "x")
+    found = Table(run, "train_dataset", [{"x": ROWS, "labels": CLASSES}], None).evidence()
+    assert (found.dropped, found.renamed) == (("text",), (("label", "labels"),))
+    made = Table(run, "train_dataset", [{"y": ROWS}], None).evidence()
+    assert made.dropped == ()

@@ -51,6 +51,9 @@ class Batch:
         self.rows = length_of(ids) or (max(sized, key=sized.count) if sized else 0)
         self.label = _label_name(self.entries, label_inputs)
         self.targets: Any = array_of(self.entries[self.label], self.rows) if self.label else None
+        # Pictures that are to be made, and boxes: they are shown like the inputs.
+        if self.targets is not None and self.targets.ndim > 2 and self.targets.dtype.kind == "f":
+            self.label, self.targets = "", None
         self.ids: Any = plain(ids) if getattr(ids, "ndim", 0) == 2 else None
 
     def row(self, name: str, row: int) -> Any:

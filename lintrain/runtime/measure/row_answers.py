@@ -18,6 +18,7 @@ MOST_TOKENS = 40
 """Tokens of a row whose tags or predictions are written."""
 MOST_CLASSES = 12
 MOST_NUMBERS = 8
+NOT_FINITE = "not finite"
 MOST_PIXELS = 128
 """Of a side of the map whose classes are counted."""
 MOST_SCORES = 2**22
@@ -130,15 +131,15 @@ def _predicted_row(scores: Any, form: str, names: Names) -> RowAnswer:
         return RowAnswer(_listed(scores > 0, names))
     if form in ("number", "numbers"):
         return RowAnswer(_numbers(scores))
+    if not bool(library("numpy").isfinite(scores).all()):
+        return RowAnswer(NOT_FINITE)
     best = int(scores.argmax())
     return names.answer(best, share_of(scores, best))
 
 
-def share_of(scores: Any, best: int) -> float | None:
-    """The probability of a class, of logits or of probabilities; None where it is not finite."""
+def share_of(scores: Any, best: int) -> float:
+    """The probability of a class, of finite logits or of probabilities."""
     numpy = library("numpy")
-    if not bool(numpy.isfinite(scores).all()):
-        return None
     if bool((scores >= 0).all()) and abs(float(scores.sum()) - 1) < 1e-3:
         return float(scores[best])
     shares = numpy.exp(scores - scores.max())

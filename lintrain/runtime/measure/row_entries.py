@@ -108,6 +108,8 @@ def plain(value: Any) -> Any:
     """A tensor or an array as an array of NumPy; other values as they are."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
+        if "strided" not in str(value.layout):
+            value = value.to_dense()
         return (value.float() if value.is_floating_point() else value).numpy()
     return value
 
@@ -144,6 +146,8 @@ def values_of(name: str, dtype: str, array: Any, rate: int | None) -> RowValues:
 
 def _kind(name: str, array: Any) -> str:
     shape, last = array.shape, name.rpartition(".")[2].lower()
+    if not shape:
+        return "numbers"
     if last in SPECTROGRAMS:
         return "spectrogram"
     is_image = array.ndim == 3 and (shape[0] in CHANNELS or shape[-1] in CHANNELS) and sorted(shape)[1] >= LEAST_SIDE
