@@ -87,7 +87,13 @@ def _written(evidence: Evidence) -> list[EncodedTexts]:
     """The encodings of what the model is to write; those with losses come first."""
     if evidence.model is None or evidence.model.task not in WRITES:
         return []
-    found = [each for each in evidence.encodings if each.are_targets and each.decoded >= FEWEST_TEXTS]
+    # The rows of a causal model are its targets as well.
+    writes_rows = evidence.model.task == "CausalLM"
+    found = [
+        each
+        for each in evidence.encodings
+        if (each.are_targets or (writes_rows and "train_dataset" in each.made)) and each.decoded >= FEWEST_TEXTS
+    ]
     return sorted(found, key=lambda each: -max(gone for _, _, gone in _features(each)))
 
 
