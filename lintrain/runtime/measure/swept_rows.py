@@ -329,7 +329,8 @@ def _part(part: Any) -> Any:
     if array is None or not array.ndim:
         return None
     is_tokens = array.ndim == 1 and array.dtype.kind in "iu" and array.size >= FEWEST_TOKENS
-    return array.tobytes() if is_tokens or array.ndim == 3 else None
+    # Images of one color are a fault of their own.
+    return array.tobytes() if is_tokens or (array.ndim == 3 and array.size and array.min() < array.max()) else None
 
 
 def collation_faults(seen: RowsSeen, read: Callable[[int], Any], reading: Reading) -> None:

@@ -182,6 +182,8 @@ def _remember(seen: RowsSeen, numbers: Any, pieces: dict[str, Any], label: str |
         return
     is_class = labels is not None and labels.ndim == 1 and labels.dtype.kind in "iub"
     for position in range(min(len(inputs), seen.repeats.room)):
+        if not is_tokens and inputs[position].min() == inputs[position].max():
+            continue
         value = int(labels[position]) if is_class and labels is not None else None
         seen.repeats.add_key(hash(inputs[position].tobytes()), int(numbers[position]), value)
 
