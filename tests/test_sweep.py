@@ -244,7 +244,8 @@ def test_a_stream_is_read_only_if_it_begins_again(run: Any, monkeypatch: pytest.
 
 
 def test_a_slow_data_set_is_left_in_time_and_the_share_is_told(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "AT_LEAST", 10)
+    monkeypatch.setattr(sweeping, "AT_LEAST", 2)
+    monkeypatch.setattr(sweeping, "GRACE", 60.0)
     monkeypatch.setattr(sweeping, "SECONDS", (0.05, 0.1))
 
     class Slow(Listed):
@@ -256,7 +257,7 @@ def test_a_slow_data_set_is_left_in_time_and_the_share_is_told(run: Any, monkeyp
             return 1_000_000
 
     result = swept(run, Slow(pairs()))
-    assert 10 < result.rows < 1_000_000
+    assert 0 < result.rows < 1_000_000
     assert not result.is_whole
 
 

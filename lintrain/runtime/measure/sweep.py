@@ -48,7 +48,7 @@ AT_LEAST_SECONDS = 1.5
 SHARE = 0.05
 """Of the time that the script took up to here, for each split; more rows are read within it."""
 SECONDS = (0.2, 2.0)
-GRACE = 2.0
+GRACE = 5.0
 """Seconds for the rest of the work, after the last row."""
 LONGEST = 3_600.0
 MISSING = r"nan_to_num|isnan|isfinite|isinf|nanmean|nansum|isna\b|notna\b|fillna|imput|masked_fill|Masking\("
