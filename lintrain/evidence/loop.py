@@ -97,7 +97,8 @@ def _are_one(sums: tuple[float, float] | None) -> bool:
 class LossTerm:
     """One term of the sum that the first backward pass begins with: its value in this sum, and where it is computed.
 
-    `factor` is what the sum multiplies it with. Only terms that are calls of a torch loss function are known.
+    `factor` is what the sum multiplies it with. `function` is the torch loss function, "" for what the others leave of
+    the sum: a term that the script computes by hand, whose place is not known.
     """
 
     function: str

@@ -9,6 +9,7 @@ from dataclasses import field
 
 from lintrain.evidence.data import EdgeEvidence, LabelEvidence, ScoredTokens
 from lintrain.evidence.kept_rows import CollatedRows, SegmentEvidence
+from lintrain.evidence.loop import LossTerm
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -151,7 +152,8 @@ class NonFiniteOrigin:
 class ForwardEvidence:
     """The forward passes of the probed batches; `chance` is ln(classes) for a classification head, else None.
 
-    `standard_loss` says that the library's own loss was used: no override, no smoothing, no class weights.
+    `terms` are those that the loss of a Trainer adds up. `standard_loss` says that the library's own loss was used: no
+    override, no smoothing, no class weights.
     `first_non_finite` names the first module with a non-finite output, with the range of the finite part of its input
     and whether the rest of that was NaN or infinite already; "" for a loss computed from finite outputs, whose range
     is given then.
@@ -167,6 +169,7 @@ class ForwardEvidence:
     first_non_finite: str | None = None
     first_non_finite_input: bool | None = None
     first_non_finite_range: tuple[float, float] | None = None
+    terms: tuple[LossTerm, ...] = ()
     non_finite_rows: NonFiniteRows | None = None
 
 

@@ -17,6 +17,19 @@ entries are usual causes.
         loss.backward()
         optimizer.step()
 
+A term that is computed by hand is seen as what the others leave of the sum:
+
+    both = nn.Linear(8, 4)
+    optimizer = torch.optim.Adam(both.parameters(), lr=1e-3)
+    prices = torch.full((96,), 2500.0)
+    for (x, y), price in zip(loader, prices.split(16)):
+        optimizer.zero_grad()
+        outputs = both(x)
+        loss = F.cross_entropy(outputs[:, :3], y)  # <- unbalanced-loss-terms
+        loss = loss + ((outputs[:, 3] - price) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+
 ## Good
 
     both = nn.Linear(8, 4)
@@ -77,34 +90,41 @@ class UnbalancedLossTerms(Rule):
             small, large = terms
             yield self.finding(
                 small.location or evidence.location,
-                f"this `{small.function}` is {small.value:.3g}, beside a `{large.function}` of {large.value:.3g}",
+                f"this `{small.function}` is {small.value:.3g}, and {_named(large)} is {large.value:.3g}",
                 help="scale the targets, or weigh the terms, so that they are of one order of magnitude",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop, terms = evidence.loop, _apart(evidence)
-        if loop is None:
-            return Verdict.inconclusive(evidence.without_loop)
-        values = ", ".join(f"{term.value:.3g}" for term in loop.terms)
+        every, terms = _terms(evidence), _apart(evidence)
+        if evidence.loop is None and evidence.forward is None:
+            return Verdict.inconclusive(evidence.not_reached("forward"))
+        values = ", ".join(f"{term.value:.3g}" for term in every)
         if terms is None:
-            text = f"the loss adds up {len(loop.terms)} calls of loss functions: {values}"
-            return (
-                Verdict.refuted(text)
-                if loop.terms
-                else Verdict.inconclusive(f"{len(loop.terms)} terms of the loss are known")
-            )
+            text = f"the loss adds up {len(every)} terms: {values}"
+            return Verdict.refuted(text) if every else Verdict.inconclusive("0 terms of the loss are known")
         small, large = terms
         return Verdict.confirmed(
-            f"of the {len(loop.terms)} terms {values}, one is {large.value / small.value:.2g} times another",
+            f"of the {len(every)} terms {values}, one is {large.value / small.value:.2g} times another",
             smallest=small.value,
             largest=large.value,
         )
 
 
+def _named(term: LossTerm) -> str:
+    return f"another `{term.function}`" if term.function else "another term"
+
+
+def _terms(evidence: Evidence) -> tuple[LossTerm, ...]:
+    """Those of the first loss: of a loop, else of a Trainer."""
+    if evidence.loop is not None:
+        return evidence.loop.terms
+    return evidence.forward.terms if evidence.forward is not None else ()
+
+
 def _apart(evidence: Evidence) -> tuple[LossTerm, LossTerm] | None:
     """The smallest term that nothing makes small, and the largest of all, if they are of other orders of magnitude."""
-    terms = evidence.loop.terms if evidence.loop is not None else ()
-    plain = [term for term in terms if term.factor >= 1.0 and term.value >= LEARNED]
+    terms = _terms(evidence)
+    plain = [term for term in terms if term.function and term.factor >= 1.0 and term.value >= LEARNED]
     if len(terms) < 2 or not plain:
         return None
     small, large = min(plain, key=lambda term: term.value), max(terms, key=lambda term: term.value)

@@ -173,8 +173,12 @@ MOST_TERMS = 64
 
 
 def terms_of(loss: Any, losses: Sequence[LossCall]) -> tuple[LossTerm, ...]:
-    """The calls of loss functions that a loss adds up, each as large as it is in the sum; empty for no sum."""
-    waiting, found = [(loss.grad_fn, 1.0)], list[LossTerm]()
+    """The terms that a loss adds up, each as large as it is in the sum; empty for no sum.
+
+    Those are calls of loss functions, and one that the script computes by hand: autograd does not keep its value, so it
+    is what the others leave of the loss.
+    """
+    waiting, found, others, is_sum = [(loss.grad_fn, 1.0)], list[LossTerm](), list[float](), True
     for _ in range(MOST_TERMS):
         if not waiting:
             break
@@ -184,7 +188,13 @@ def terms_of(loss: Any, losses: Sequence[LossCall]) -> tuple[LossTerm, ...]:
             value = float(call.result.detach().float().mean()) * factor
             found.append(LossTerm(call.name, value, factor, call.location))
         elif node is not None:
-            waiting += _added(node, factor)
+            below = _added(node, factor)
+            is_sum &= node.name() != "SubBackward0"
+            others += [] if below else [factor]
+            waiting += below
+    if is_sum and not waiting and len(others) == 1:
+        rest = float(loss.detach().float().mean()) - sum(term.value for term in found)
+        found.append(LossTerm("", rest, others[0]))
     return tuple(found) if len(found) > 1 else ()
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from lintrain.model.location import Location
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import one_of_every_label, spread
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
@@ -117,7 +118,17 @@ def modes_of(module: Any) -> tuple[bool, ...]:
     return tuple(part.training for part in module.modules() if isinstance(part, kinds) and getattr(part, "p", 1.0) > 0)
 
 
-FUNCTIONS = ("cross_entropy", "nll_loss")
+FUNCTIONS = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+)
 
 
 @contextmanager
@@ -133,7 +144,7 @@ def seen_losses() -> Generator[list[LossCall]]:
 def _seen(name: str, function: Callable[..., Any], calls: list[LossCall]) -> Callable[..., Any]:
     def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
         # Kept before the call: a loss that raises is the most interesting one.
-        call = LossCall(name, input, target, kwargs)
+        call = LossCall(name, input, target, kwargs, location=frame_location(users_frame()))
         call.result = function(input, target, *args, **kwargs)
         calls.append(call)
         return call.result

@@ -22,7 +22,7 @@ from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.encodings import measure_encodings
-from lintrain.runtime.measure.gradients import Gradients, backward_evidence
+from lintrain.runtime.measure.gradients import Gradients, backward_evidence, terms_of
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite, tokens_of
 from lintrain.runtime.measure.model import base_model, is_fresh
 from lintrain.runtime.measure.non_finite import non_finite_rows
@@ -112,6 +112,7 @@ def measure_forward(run: TrainerRun) -> None:
     run.waiting = recorder.waiting
     run.losses = [number(loss)]
     run.output_keys, run.logits_shape = shape_of(recorder.output)
+    run.terms = terms_of(loss, recorder.loss_calls) if hasattr(loss, "grad_fn") else ()
     run.measured(forward=forward_evidence(run))
     show_predictions(run, "train_dataset", recorder.output)
     _predict_asked_rows(run)
@@ -138,6 +139,7 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
         chance=chance_of(model),
         finite=finite,
         logits_shape=run.logits_shape,
+        terms=run.terms,
         returned_keys=run.output_keys,
         fresh_head=run.session.knows_origins and is_fresh(run.model),
         standard_loss=_has_standard_loss(run, model),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lintrain.evidence.run import LossTerm
 from lintrain.model.location import Location
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
@@ -15,8 +16,9 @@ class TrainerRun(MeasuredRun):
     """The trainer and what one stage leaves for the next.
 
     `entry` names the call that was reached (`train`, `evaluate`, `predict`); `wrapped` is the model as the trainer
-    wraps it; `waiting` holds the first batch's loss until its backward pass; `peaks` and `first_learning_rates` are
-    those of the optimizer's groups, `workers` the processes that the script asked for to load its rows.
+    wraps it; `waiting` holds the first batch's loss until its backward pass, `terms` what it adds up; `peaks` and
+    `first_learning_rates` are those of the optimizer's groups, `workers` the processes that the script asked for to
+    load its rows.
     """
 
     def __init__(self, session: ProbeSession, trainer: Any, entry: str, call: Location | None) -> None:
@@ -26,6 +28,7 @@ class TrainerRun(MeasuredRun):
         self.workers = int(trainer.args.dataloader_num_workers)
         self.wrapped: Any = trainer.model
         self.waiting: list[tuple[Any, dict[str, Any]]] = []
+        self.terms: tuple[LossTerm, ...] = ()
         self.peaks: list[float] = []
         self.first_learning_rates: list[float] = []
 
