@@ -115,7 +115,7 @@ def answers_of(logits: Any, labels: Any, ignored: int = IGNORED) -> BatchAnswers
     predicted, wanted = logits.detach().argmax(dim=-1)[is_scored], labels[is_scored]
     if not wanted.numel():
         return BatchAnswers()
-    accuracy = float((predicted == wanted).float().mean())
+    accuracy = int((predicted == wanted).sum()) / wanted.numel()
     if logits.shape[-1] > MOST_CLASSES:
         return BatchAnswers(accuracy=accuracy)
     return BatchAnswers(_counted(predicted), _counted(wanted), accuracy)
