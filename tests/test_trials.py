@@ -7,8 +7,11 @@ import ast
 import pytest
 
 from lintrain.evidence.run import Evidence, Trial, TrialsEvidence
+from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.report.text.stage_numbers import extra_lines
+from lintrain.runtime.parent.timeline import Timeline
 from lintrain.runtime.parent.trials import NoTrialError, Setting, read_trial
+from lintrain.runtime.passes.trials import why_no_step
 
 SCRIPT = """
 import argparse
@@ -141,3 +144,16 @@ def test_a_value_that_fails_or_diverges_is_never_the_lowest() -> None:
     assert lines["2"] == "ValueError: 2"
     assert lines["lowest"].startswith("lr 4: ")
     assert "lowest" not in shown(Trial("1", (1.0, nan)), Trial("3", (1.0, 0.9)))
+
+
+def ended(output: str = "") -> Timeline:
+    return Timeline(ending=Ending(EndingKind.EXITED, output=output))
+
+
+def test_a_run_without_a_step_says_why() -> None:
+    wrong = ended("usage: train.py\ntrain.py: error: argument --optim: invalid choice: 'LBFGS'\n")
+    assert why_no_step(wrong) == "no step was taken: train.py: error: argument --optim: invalid choice: 'LBFGS'"
+    failed = ended()
+    failed.facts["failure"] = "ValueError: betas\nmore"
+    assert why_no_step(failed) == "ValueError: betas"
+    assert why_no_step(ended()) == "no step was taken: it ended (exited)"

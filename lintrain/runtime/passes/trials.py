@@ -43,15 +43,16 @@ def _followed(setting: Setting, value: str, starts: ScriptStarts) -> Timeline:
 def _trial(value: str, timeline: Timeline) -> Trial:
     rates = [rate for step in timeline.steps for rate in step.learning_rates]
     losses = tuple(step.loss for step in timeline.steps)
-    return Trial(value, losses, max(rates, default=None), "" if losses else _error(timeline))
+    return Trial(value, losses, max(rates, default=None), "" if losses else why_no_step(timeline))
 
 
-def _error(timeline: Timeline) -> str:
-    try:
-        timeline.demand(1, "the run")
-    except UnmeasuredError as error:
-        return str(timeline.facts.get("failure", error)).partition("\n")[0]
-    return ""
+def why_no_step(timeline: Timeline) -> str:
+    """Why a run took no step: its error, else the last line that it wrote, as that of an option with a wrong value."""
+    if "failure" in timeline.facts or "stopped" in timeline.facts:
+        return str(timeline.facts.get("failure") or timeline.facts.get("stopped")).partition("\n")[0]
+    ending = timeline.ending
+    written = [line for line in (ending.reason or ending.output).splitlines() if line.strip()]
+    return f"no step was taken: {written[-1].strip()}" if written else f"no step was taken: it ended ({ending.kind})"
 
 
 def _same_batches(timelines: list[Timeline]) -> bool | None:
