@@ -17,6 +17,8 @@ RECEIVERS = re.compile(
     r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|df)(s|es)?\d?"
     r"(_\w+)?|x|d|e|ex|b|ds|elem|dp|datum"
 )
+PLACES = re.compile(r"\{([a-z_]\w*)\}")
+"""What `"…{question}…".format_map(row)` fills in."""
 TURN = frozenset({"role", "content"})
 SPLITS = re.compile(r"(?i)(train|test|val|valid|validation|dev|eval)([_.]\w+)*")
 NO_COLUMNS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval", "unsupervised"})
@@ -29,6 +31,7 @@ class Read:
         self.columns: dict[str, None] = {}
         self.splits: dict[str, None] = {}
         self.chats = set[str]()
+        self.fields: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
 
     def add_column(self, name: str, line: int = 0) -> None:
@@ -47,8 +50,13 @@ def read_of(script: str) -> Read:
     except (SyntaxError, ValueError, RecursionError):
         return found
     written = dict[str, int]()
+    fills = any(isinstance(node, ast.Attribute) and node.attr == "format_map" for node in ast.walk(tree))
     for node in ast.walk(tree):
         _take(node, found, written)
+        _take_fields(node, found)
+        if fills and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for name in PLACES.findall(node.value):
+                found.add_column(name)
     for name, line in written.items():
         if line < found.lines.get(name, 0):
             del found.columns[name]  # the script makes it before it reads it
@@ -86,6 +94,36 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             found.add_column(value)
         case _:
             pass
+
+
+def _take_fields(node: ast.AST, found: Read) -> None:
+    """The keys of the items of a column: `for each in example["completions"]: each["score"]`."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.For):
+        pairs = [(node.target, node.iter)]
+    elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+        pairs = [(each.target, each.iter) for each in node.generators]
+    for target, items in pairs:
+        match target, items:
+            case ast.Name(id=item), ast.Subscript(value=row, slice=ast.Constant(value=str(column))) if _is_row(row):
+                keys = dict.fromkeys(_keys_of(item, node))
+                if keys:
+                    found.fields.setdefault(column, {}).update(keys)
+            case _:
+                pass
+
+
+def _keys_of(item: str, node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        match each:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))) if name == item:
+                yield key
+            case ast.Call(
+                func=ast.Attribute(attr="get", value=ast.Name(id=name)), args=[ast.Constant(value=str(key)), *_]
+            ) if name == item:
+                yield key
+            case _:
+                pass
 
 
 def _take_chat(value: ast.expr, found: Read) -> None:

@@ -14,9 +14,9 @@ from lintrain.knowledge.dataset_facts import dataset_facts
 from lintrain.knowledge.stand_in_facts import columns_by_name, columns_of_trainer, kind_of_column
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
-from lintrain.runtime.stand_ins.columns import read_of
+from lintrain.runtime.stand_ins.columns import TURN, read_of
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
-from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact
+from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact, read_wave
 
 LONGEST = 20_000
 """Rows of a split: enough for `select(range(10_000))`, few enough for a loop over all."""
@@ -37,6 +37,28 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Answer the functions of `datasets` that load."""
     hooks.add("datasets.load", functools.partial(_answer_loads, ledger))
     hooks.add("datasets.inspect", functools.partial(_answer_questions, ledger))
+    hooks.add("datasets.features.audio", _decode_waves)
+
+
+def _decode_waves(module: Any) -> None:
+    """Sound is decoded also where the package that `datasets` decodes it with is not installed."""
+    encode, decode = module.Audio.encode_example, module.Audio.decode_example
+
+    @functools.wraps(encode)
+    def encode_example(self: Any, value: Any) -> Any:
+        is_file = isinstance(value, dict) and value.get("bytes") is not None
+        return {"bytes": value["bytes"], "path": value.get("path")} if is_file else encode(self, value)
+
+    @functools.wraps(decode)
+    def decode_example(self: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return decode(self, value, *args, **kwargs)
+        except (ImportError, RuntimeError):
+            if not value.get("bytes"):
+                raise
+            return read_wave(value["bytes"], self.sampling_rate)
+
+    module.Audio.encode_example, module.Audio.decode_example = encode_example, decode_example
 
 
 def _answer_loads(ledger: Ledger, module: Any) -> None:
@@ -153,6 +175,11 @@ class HubData:
             return {"text": "text"}
         chats = self._read.chats | (PAIR if self._read.chats & PAIR else set())
         found = {name: "chat" if name in chats else kind_of_column(name) for name in self._read.columns}
+        found |= {
+            name: f"structs {' '.join(fields)}"
+            for name, fields in self._read.fields.items()
+            if name in found and not TURN & fields.keys()
+        }
         of_trainer = columns_of_trainer(self._ledger.script)
         if of_trainer and not {"text", "messages", *of_trainer} & found.keys():
             found |= of_trainer

@@ -19,6 +19,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("huggingface_hub.file_download", functools.partial(_answer_files, checkpoints))
     hooks.add("huggingface_hub._snapshot_download", functools.partial(_answer_snapshots, checkpoints))
     hooks.add("transformers.configuration_utils", functools.partial(_note_families, checkpoints))
+    hooks.add("transformers.utils.hub", _list_no_templates)
 
 
 def _answer_files(checkpoints: Checkpoints, module: Any) -> None:
@@ -89,3 +90,10 @@ def _note_families(checkpoints: Checkpoints, module: Any) -> None:
         return read(cls, name, **kwargs)
 
     owner.get_config_dict = classmethod(get_config_dict)  # type: ignore[arg-type] # `wraps` hides the first argument
+
+
+def _list_no_templates(module: Any) -> None:
+    """Further templates of chats are files of the hub; a stand-in has one."""
+    list_templates = getattr(module, "list_repo_templates", None)
+    if list_templates is not None:
+        module.list_repo_templates = functools.wraps(list_templates)(lambda *_, **__: [])

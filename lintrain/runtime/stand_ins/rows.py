@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import random
+import wave
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lintrain.knowledge.stand_in_facts import table
+from lintrain.knowledge.stand_in_facts import kind_of_column, table
 from lintrain.knowledge.tables import ColumnFacts
 from lintrain.runtime.child.library import library
 
@@ -46,6 +48,8 @@ class Rows:
     def _value(self, name: str, kind: str, number: int, words: list[str]) -> Any:
         if kind in ("label", "class"):
             return number % max(len(self._names.get(name, ())), LABELS)
+        if kind.startswith("structs "):
+            return [self._struct(kind, number + offset) for offset in range(4)]
         if kind == "text":
             return self._text(number) if name != "id" and not name.endswith("_id") else f"{name}-{number}"
         if kind == "texts":
@@ -53,6 +57,9 @@ class Rows:
         if kind == "tags":
             return [index % max(1, len(self._names.get(name, TAGS))) for index, _ in enumerate(words)]
         return MAKERS[kind](self, number) if kind in MAKERS else self._text(number)
+
+    def _struct(self, kind: str, number: int) -> dict[str, Any]:
+        return {name: self._value(name, kind_of_column(name), number, []) for name in kind.split()[1:]}
 
     def _text(self, number: int) -> str:
         chosen = self._random.sample(self._sentences, self._random.randint(1, 3))
@@ -89,8 +96,12 @@ class Rows:
     def _audio(self, number: int) -> dict[str, Any]:
         numpy = library("numpy")
         length = RATE * (2 + number % 3)
-        wave = 0.1 * numpy.sin(numpy.arange(length) * (0.02 + 0.001 * (number % 7)))
-        return {"array": wave.astype("float32"), "sampling_rate": RATE, "path": None}
+        tone = 3000 * numpy.sin(numpy.arange(length) * (0.02 + 0.001 * (number % 7)))
+        written = io.BytesIO()
+        with wave.open(written, "wb") as opened:
+            opened.setparams((1, 2, RATE, length, "NONE", ""))
+            opened.writeframes(tone.astype("<i2").tobytes())
+        return {"bytes": written.getvalue(), "path": None}
 
     def _objects(self, number: int) -> dict[str, Any]:
         boxes = [[5.0, 5.0, 40.0 + number % 9, 30.0], [20.0, 30.0, 30.0, 40.0]]
@@ -178,10 +189,23 @@ def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
             return datasets.Translation(languages=[*names])
         case "boxes":
             return several(several(value("int64")))
+        case _ if kind.startswith("structs "):
+            return several({name: _feature(datasets, kind_of_column(name), ()) for name in kind.split()[1:]})
         case _ if kind in lists:
             return several(value(lists[kind]))
         case _:
             return value(scalars.get(kind, "string"))
+
+
+def read_wave(content: bytes, rate: int | None) -> dict[str, Any]:
+    """The sound of a file that `Rows` wrote, at the rate that is asked for."""
+    numpy = library("numpy")
+    with wave.open(io.BytesIO(content)) as opened:
+        own, tone = opened.getframerate(), numpy.frombuffer(opened.readframes(opened.getnframes()), "<i2") / 32768
+    rate = rate or own
+    asked = numpy.arange(int(len(tone) * rate / own)) * own / rate
+    sound = numpy.interp(asked, numpy.arange(len(tone)), tone).astype("float32")
+    return {"path": None, "array": sound, "sampling_rate": rate}
 
 
 def kind_of_fact(column: ColumnFacts) -> str | None:

@@ -37,6 +37,8 @@ def small_tokenizer(family: str, name: str, facts: CheckpointFacts | None, marks
     _set_special_tokens(made, facts)
     if marks:
         made.add_tokens(list(dict.fromkeys(marks.values())), special_tokens=True)
+        if made.pad_token is None:
+            made.add_special_tokens({"pad_token": "<pad>"})
     if holds_chats(name):
         made.add_tokens(list(TURNS), special_tokens=True)
         made.chat_template = CHAT.replace("IMAGE", marks.get("image_token_id", "<image>"))
