@@ -53,6 +53,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("transformers.modeling_utils", functools.partial(_load_plainly, ledger))
     hooks.add("transformers.models.auto.auto_factory", functools.partial(_load_automatically, ledger))
     hooks.add("transformers.utils.quantization_config", functools.partial(_accept_quantization, ledger))
+    hooks.add("transformers.generation.utils", functools.partial(_generate_briefly, ledger))
     hooks.add("accelerate.accelerator", functools.partial(_prepare_plainly, ledger))
     hooks.add("accelerate.utils.dataclasses", functools.partial(_accept_plugins, ledger))
 
@@ -126,6 +127,26 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
             return make(cls, *args, **_plain(ledger, kwargs))
 
         owner.from_config = classmethod(from_config)
+
+
+LONGEST_ANSWER = 32
+"""Tokens that a model generates: a random one hardly ever ends its text by itself."""
+
+
+def _generate_briefly(ledger: Ledger, module: Any) -> None:
+    owner = module.GenerationMixin
+    generate = owner.generate
+
+    @functools.wraps(generate)
+    def generate_briefly(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = kwargs.get("generation_config")
+        longest = kwargs.get("max_new_tokens") or getattr(asked, "max_new_tokens", None)
+        if isinstance(longest, int) and longest > LONGEST_ANSWER:
+            kwargs["max_new_tokens"] = LONGEST_ANSWER
+            _note(ledger, "max_new_tokens", longest, f"{LONGEST_ANSWER}: a random model does not end its texts")
+        return generate(self, *args, **kwargs)
+
+    owner.generate = generate_briefly
 
 
 def _accept_quantization(ledger: Ledger, module: Any) -> None:
