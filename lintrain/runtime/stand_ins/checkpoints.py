@@ -15,7 +15,7 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.data_files import cached_snapshots
-from lintrain.knowledge.stand_in_facts import family_of, scores_with_one_output, table
+from lintrain.knowledge.stand_in_facts import family_of, holds_chats, scores_with_one_output, table
 from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.ledger import Ledger
@@ -110,7 +110,7 @@ class Checkpoints:
         os.makedirs(folder, exist_ok=True)
         marks = next(found for start, found in MARKS.items() if family.startswith(start))
         marks = {each: token for each, token in marks.items() if hasattr(config, each)}
-        tokenizer = small_tokenizer(family, name, facts, marks) if _reads_text(config) else None
+        tokenizer = self._tokenizer(family, name, facts, marks) if _reads_text(config) else None
         _fit(config, tokenizer, facts, marks)
         _describe(config, name, family, facts)
         config.save_pretrained(folder)
@@ -119,6 +119,11 @@ class Checkpoints:
         _write_processors(family, folder, config, tokenizer)
         self._report(name, config, family)
         return folder
+
+    def _tokenizer(self, family: str, name: str, facts: CheckpointFacts | None, marks: dict[str, str]) -> Any:
+        # Nothing is known of the checkpoint, and the script takes it for a chat model.
+        is_taken_for_chat = facts is None and "apply_chat_template" in self._ledger.script
+        return small_tokenizer(family, name, facts, marks, chats=holds_chats(name) or is_taken_for_chat)
 
     def _family(self, name: str, families: Any) -> str:
         asked = self._asked.get(name)
@@ -255,8 +260,9 @@ def _sized(made: Any, side: Any) -> Any:
     """A processor whose images have the size that the model takes."""
     for name in ("size", "crop_size"):
         given = getattr(made, name, None)
-        if isinstance(side, int) and given and set(given) <= {"height", "width", "shortest_edge"}:
-            setattr(made, name, dict.fromkeys(given, side))
+        keys = [key for key in ("height", "width", "shortest_edge") if given and key in given and given[key]]
+        if isinstance(side, int) and keys:
+            setattr(made, name, dict.fromkeys(keys, side))
     return made
 
 

@@ -17,7 +17,7 @@ RECEIVERS = re.compile(
     r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|df)(s|es)?\d?"
     r"(_\w+)?|x|d|e|ex|b|ds|elem|dp|datum"
 )
-PLACES = re.compile(r"\{([a-z_]\w*)\}")
+BLANKS = re.compile(r"\{([a-z_]\w*)\}")
 """What `"…{question}…".format_map(row)` fills in."""
 TURN = frozenset({"role", "content"})
 SPLITS = re.compile(r"(?i)(train|test|val|valid|validation|dev|eval)([_.]\w+)*")
@@ -55,7 +55,7 @@ def read_of(script: str) -> Read:
         _take(node, found, written)
         _take_fields(node, found)
         if fills and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for name in PLACES.findall(node.value):
+            for name in BLANKS.findall(node.value):
                 found.add_column(name)
     for name, line in written.items():
         if line < found.lines.get(name, 0):
@@ -179,5 +179,6 @@ def _named_in_arguments(words: Sequence[str]) -> Iterator[str]:
     """Values of options such as `--text_column article`."""
     for option, value in zip(words, [*words[1:], ""], strict=True):
         name, equals, given = option.partition("=")
-        if name.startswith("--") and _names_columns(name.replace("-", "_")):
+        # `--remove_unused_columns` is a switch.
+        if name.startswith("--") and "remove" not in name and _names_columns(name.replace("-", "_")):
             yield from (given if equals else value).split(",")

@@ -57,6 +57,7 @@ class Devices:
             self._replace_class(owner, name)
         torch.set_default_device = self._moving(torch.set_default_device)
         torch.load = self._moving(torch.load, names=("map_location",))
+        torch.jit.script = _scripting(torch.jit.script)
         torch.Tensor.pin_memory = lambda tensor, *_: tensor
         self._answer_questions(torch.cuda)
         if hasattr(torch, "accelerator"):
@@ -190,6 +191,19 @@ def _ends(body: list[ast.stmt]) -> bool:
 def _starts_processes(body: list[ast.stmt]) -> bool:
     calls = (node.func for each in body for node in ast.walk(each) if isinstance(node, ast.Call))
     return any(isinstance(called, ast.Attribute) and called.attr == "init_process_group" for called in calls)
+
+
+def _scripting(script: Callable[..., Any]) -> Any:
+    """`torch.jit.script` does not compile functions of torch that were replaced: the code then runs as it is."""
+
+    @functools.wraps(script)
+    def scripted(code: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return script(code, *args, **kwargs)
+        except (RuntimeError, TypeError):
+            return code
+
+    return scripted
 
 
 def _constructors(torch: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lintrain.knowledge.stand_in_facts import holds_chats, table
+from lintrain.knowledge.stand_in_facts import table
 from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.runtime.child.library import library
 
@@ -30,8 +30,10 @@ def corpus() -> list[str]:
     return [*sentences, *(sentence.lower() for sentence in sentences), *letters, " ".join(letters)]
 
 
-def small_tokenizer(family: str, name: str, facts: CheckpointFacts | None, marks: dict[str, str]) -> Any:
-    """A tokenizer like that of a checkpoint. `marks` are tokens of images and sound."""
+def small_tokenizer(
+    family: str, name: str, facts: CheckpointFacts | None, marks: dict[str, str], *, chats: bool
+) -> Any:
+    """A tokenizer like that of a checkpoint. `marks` are tokens of images and sound; with `chats` it has a template."""
     kind = _class_of(family, name)
     made = _trained(kind) if kind is not None else _generic(LATER)
     _set_special_tokens(made, facts)
@@ -39,7 +41,7 @@ def small_tokenizer(family: str, name: str, facts: CheckpointFacts | None, marks
         made.add_tokens(list(dict.fromkeys(marks.values())), special_tokens=True)
         if made.pad_token is None:
             made.add_special_tokens({"pad_token": "<pad>"})
-    if holds_chats(name):
+    if chats:
         made.add_tokens(list(TURNS), special_tokens=True)
         made.chat_template = CHAT.replace("IMAGE", marks.get("image_token_id", "<image>"))
         if family.startswith("qwen"):
