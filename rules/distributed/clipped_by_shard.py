@@ -71,6 +71,8 @@ from lintrain.pipeline.values.python import literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
 
 CLIPS = r"(?:\A|\butils\.(?:clip_grad\.)?)clip_grad_norm_\Z"
+NAME = "clip_grad_norm_"
+MODULES = ("torch.nn.utils", "torch.nn.utils.clip_grad")
 SHARDED = "torch.distributed.fsdp.FullyShardedDataParallel"
 
 
@@ -89,7 +91,12 @@ class ClippedByShard(Rule[Claim]):
         if script_text.mentions(pipeline, "NO_SHARD"):
             return
         wrapped = dict(_wrapped_names(pipeline))
+        is_imported = any(
+            each.name == NAME and each.module in MODULES for each in script_text.imports_of(pipeline.source)
+        )
         for call in script_text.calls_of(pipeline.source, CLIPS) if wrapped else ():
+            if call.callee is not None and call.callee.code == NAME and not is_imported:
+                continue
             parameters = call.arguments[0].code if call.arguments else ""
             name = parameters.removesuffix(".parameters()")
             if name not in wrapped or script_text.mentions(pipeline, rf"\b{re.escape(name)}\.clip_grad_norm_\("):
