@@ -109,6 +109,8 @@ def test_a_loop_that_resumes_with_everything_is_refuted(tmp_path: Path) -> None:
     assert resumed["learning_rates"] == [0.005, 0.005]
     assert (resumed["scales"], resumed["steps_since_growth"]) == ([1024.0, 1024.0], [2, 2])
     assert (resumed["generators"], resumed["repeated_rows"]) == (["torch"], 16)
+    assert (resumed["restarted"], resumed["repeats_step"]) == (["torch"], 1)
+    assert [rule for rule, _, outcome in probed.verdicts if outcome == "confirmed"] == ["restarted-random-numbers"]
 
 
 def test_a_trainer_goes_on_from_its_checkpoint_as_if_nothing_had_been(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 
 class RestartedRandomNumbers(EvidenceRule):
-    level = Level.WARNING
+    level = Level.NOTE
     message = "the resumed run starts its random numbers again"
     help_text = (
         "save `torch.get_rng_state()` with the checkpoint and restore it, or seed with the epoch:"

@@ -117,6 +117,7 @@ new process makes another split unless it sets a seed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text
@@ -125,7 +126,10 @@ from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.python import LibraryObject, Value, options_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
-SEEDED = r"seed|generator|determin|broadcast|all_gather|scatter"
+SEEDED = r"seed"
+SHARES = r"generator|determin|broadcast|all_gather|scatter"
+SEEDS = r"(?i)seed\w*\Z"
+BY_RANK = r"\b(?:\w*rank|process_index)\b|device_specific=True"
 STARTS_PROCESSES = r"spawn|notebook_launcher|\bProcess\(|fork"
 RANDOM = frozenset({"train_test_split", "shuffle", "random_split"})
 SAMPLER = "torch.utils.data.DistributedSampler"
@@ -154,7 +158,7 @@ class RankDependentData(Rule[Claim]):
         for loader in pipeline.loaders:
             divided = _divided_at(pipeline, loader)
             for name, location in _random_operations(loader.dataset) if divided else ():
-                if script_text.mentions(pipeline, STARTS_PROCESSES) or script_text.mentions_name(pipeline, SEEDED):
+                if script_text.mentions(pipeline, STARTS_PROCESSES) or _may_be_alike(pipeline):
                     return
                 found.setdefault(location, self._report(pipeline, name, location, divided))
         yield from found.values()
@@ -165,7 +169,7 @@ class RankDependentData(Rule[Claim]):
         note = "divides the rows among the processes"
         return self.finding(
             location,
-            f"the result of `{name}` differs between the processes without a seed",
+            f"the result of `{name}` differs between the processes without a common seed",
             related=[Related(divided, note, "loader")] if divided else [],
             help=f"pass `{argument}={value}`",
             claim=Claim(value, argument if is_available else None),
@@ -206,6 +210,16 @@ class RankDependentData(Rule[Claim]):
             return None
         edit = fixes.AddArgument(finding.location, claim.argument, claim.value)
         return fixes.Fix.of("use the same seed in every process", edit, safe=True)
+
+
+def _may_be_alike(pipeline: Pipeline) -> bool:
+    """Whether the processes may have the same random numbers: some seed is set, and not each for its rank."""
+    if script_text.mentions_name(pipeline, SHARES):
+        return True
+    if not script_text.mentions_name(pipeline, SEEDED):
+        return False
+    calls = [call for source in pipeline.sources.values() for call in script_text.calls_of(source, SEEDS)]
+    return not calls or not all(re.search(BY_RANK, call.code) for call in calls)
 
 
 def _divided_at(pipeline: Pipeline, loader: Loader) -> Location | None:
