@@ -23,8 +23,9 @@ from lintrain.callbacks.history import History
 from lintrain.callbacks.own_loop import LOOPS
 from lintrain.callbacks.reporting import MistakeWarning
 from lintrain.callbacks.signs import signs
-from lintrain.runtime.child.saved_batch import MOST_BYTES, SavedBatch, load_batch, save_batch
+from lintrain.runtime.child.saved_batch import MOST_BYTES, GivenBatch, SavedBatch, load_batch, save_batch
 from lintrain.runtime.in_process.loss_graph import LateReader, heads_of
+from lintrain.runtime.parent.pass_request import is_kept_batch
 from tests.test_in_process_lightning import Classifier, made
 from tests.test_in_process_trainer import same, state_of, trainer_of
 
@@ -372,3 +373,40 @@ def test_a_batch_is_read_as_data_alone(tmp_path: Path) -> None:
     assert set(kept.batch) == {"x", "names", "pair"}
     assert kept.batch["x"].tolist() == [[1, 2], [4, 5]]
     assert kept.rows == (4, 7)
+
+
+@pytest.mark.parametrize(
+    ("script", "kept", "fits"),
+    [
+        ({"x": torch.zeros(2, 3), "y": torch.zeros(2)}, {"x": torch.ones(4, 3), "y": torch.ones(4)}, True),
+        ({"x": torch.zeros(2, 3), "other": 1}, {"x": torch.ones(4, 3)}, True),
+        ([torch.zeros(2, 3), torch.zeros(2)], {"x": torch.ones(4, 3), "y": torch.ones(4)}, True),
+        ((torch.zeros(2, 3), torch.zeros(2)), [torch.ones(4, 3), torch.ones(4)], True),
+        (torch.zeros(2, 3), torch.ones(4, 3), True),
+        ({"x": torch.zeros(2, 3)}, {"ids": torch.ones(4, 3)}, False),
+        ([torch.zeros(2, 3)], [torch.ones(4, 3), torch.ones(4)], False),
+        ([torch.zeros(2, 3), torch.zeros(2)], [torch.ones(4), torch.ones(4)], False),
+    ],
+)
+def test_a_kept_batch_takes_the_place_of_one_of_its_form(script: Any, kept: Any, fits: bool, tmp_path: Path) -> None:
+    path = str(tmp_path / "batch.pt")
+    save_batch(path, SavedBatch(kept, (5, 9), 31))
+    notes: list[str] = []
+    given = GivenBatch(path, notes.append)
+    used = given.instead_of(script)
+    assert (type(used) is type(script), used is not script) == (True, fits)
+    assert given.instead_of(script) is script
+    given.conclude()
+    assert ("kept at step 31; its rows are 5, 9 of the data set" in notes[0]) is fits
+    assert ("was not measured" in notes[-1]) is not fits
+    assert is_kept_batch(Path(path))
+
+
+def test_another_file_is_no_kept_batch(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pt"
+    torch.save({"weight": torch.ones(2)}, path)
+    notes: list[str] = []
+    given = GivenBatch(str(path), notes.append)
+    assert given.instead_of("batch") == "batch"
+    assert "not a batch that lintrain saved" in notes[0]
+    assert not is_kept_batch(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 TITLE = re.compile(r"\A# (\d+) (.+)\n")
-COMMAND = re.compile(r"^    lintrain (.+)$", re.MULTILINE)
+COMMAND = re.compile(r"^    (?:lintrain (.+)|(python .+))$", re.MULTILINE)
 PART = re.compile(r"^## (Planted|Sound)(?:: ([a-z0-9-]+))?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 SCRIPT = re.compile(r"```python\n(.*?)```", re.DOTALL)
 QUOTED = re.compile(r"^> (.+)$", re.MULTILINE)
@@ -40,6 +40,17 @@ class Diagnosis:
     sound: Part
 
     @property
+    def shown_command(self) -> str:
+        """The command as a user types it."""
+        words = " ".join(self.command)
+        return words if self.trains else f"lintrain {words}"
+
+    @property
+    def trains(self) -> bool:
+        """Whether the script itself runs to its end, watched by a line in it."""
+        return self.command[0] == "python"
+
+    @property
     def checks_text(self) -> bool:
         """Whether the mistake is found in the text, without a run."""
         return self.command[0] == "check"
@@ -57,7 +68,12 @@ def _read(path: Path) -> Diagnosis:
     if title is None or command is None or set(parts) != {"Planted", "Sound"}:
         raise ValueError(f"{path.name} has no title with a number, no command, or not its two scripts")
     return Diagnosis(
-        path.stem, int(title[1]), title[2], tuple(shlex.split(command[1])), parts["Planted"], parts["Sound"]
+        path.stem,
+        int(title[1]),
+        title[2],
+        tuple(shlex.split(command[1] or command[2])),
+        parts["Planted"],
+        parts["Sound"],
     )
 
 

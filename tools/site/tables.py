@@ -111,7 +111,7 @@ def shown_diagnoses() -> str:
 def _diagnosis(one: Diagnosis) -> tuple[str, str, str, str]:
     shows = f"`{one.planted.rule}`" if one.planted.rule else "; ".join(one.planted.texts)
     where = f"[{one.number}](../tests/diagnoses/{one.name}.md)"
-    return where, one.title.replace("|", "\\|"), f"`lintrain {' '.join(one.command)}`", shows.replace("|", "\\|")
+    return where, one.title.replace("|", "\\|"), f"`{one.shown_command}`", shows.replace("|", "\\|")
 
 
 def settings() -> str:
