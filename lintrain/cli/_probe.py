@@ -120,7 +120,8 @@ def probe(options: ProbeOptions) -> int:
     if started.script and started.script.endswith(CONFIGURED):
         started = _of_configuration(started.script, python)
     entry = _entry(started, python)
-    _check_arguments(entry)
+    if one := entry.one_of_many:
+        raise CommandError(f"{MULTIRUN}: `{one}`")
     with as_command_errors():
         checked = start_check(
             started.configuration or str(entry.script), options.select, options.ignore, options.config
@@ -216,17 +217,6 @@ def _entry(started: Launched, python: str) -> Entry:
     return Entry(script, started.arguments, started.module, started.environment, started.shortcuts)
 
 
-def _check_arguments(entry: Entry) -> None:
-    """Raise CommandError for a sweep of Hydra, which starts a script several times."""
-    if not {"-m", "--multirun"}.intersection(entry.arguments) or entry.script.suffix != ".py":
-        return
-    if b"hydra" in load_bytes(str(entry.script)):
-        rest = [word for word in entry.arguments if word not in ("-m", "--multirun")]
-        one = " ".join(["lintrain probe", str(entry.script), "--", *(word.partition(",")[0] for word in rest)])
-        raise CommandError(f"{MULTIRUN}: `{one}`")
-
-
-@as_command_errors()
 def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, repairs: Repairs) -> Record:
     bounds = Bounds(options.timeout, int(options.memory * GIB) if options.memory else None)
     wanted = Wanted(

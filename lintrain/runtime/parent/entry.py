@@ -23,7 +23,7 @@ from lintrain.runtime.parent.metadata import paths_of_downloads
 from lintrain.runtime.parent.pass_request import PassRequest, TimelineRequest, new_exchange
 from lintrain.runtime.parent.timeline import Timeline, UnmeasuredError, wait_in_vain
 from lintrain.source.magics import PYTHON_CELL_MAGICS, Cell, Notebook
-from lintrain.source.reading import UnreadableError, read_file
+from lintrain.source.reading import UnreadableError, load_bytes, read_file
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -80,6 +80,15 @@ class Entry:
         file = exchange / "edited.json"
         file.write_text(json.dumps(document), encoding="utf-8")
         return [str(EDITED_MAIN), str(file)]
+
+    @property
+    def one_of_many(self) -> str:
+        """The probe of one run, where the arguments ask Hydra for several (a multirun); else empty."""
+        if not {"-m", "--multirun"}.intersection(self.arguments) or self.script.suffix != ".py":
+            return ""
+        rest = [word.partition(",")[0] for word in self.arguments if word not in ("-m", "--multirun")]
+        is_hydra = b"hydra" in load_bytes(str(self.script))
+        return " ".join(["lintrain probe", str(self.script), "--", *rest]) if is_hydra else ""
 
     def prepare(self, exchange: Path) -> tuple[list[str], tuple[str, ...]]:
         """The words after the name of the Python, and what of the notebook is skipped; raises UnreadableError."""
