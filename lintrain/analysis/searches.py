@@ -22,7 +22,7 @@ OF_LIBRARIES = {
     "RandomizedSearchCV": ("sklearn", ("n_iter",), 2),
 }
 """By the name of what is called: the library that the script imports, its arguments with a number of runs, and where
-that stands among those without a name.
+that is among those without a name.
 """
 GRID = "GridSearchCV"
 SCORES = frozenset({"evaluate", "fit", "predict", "score", "test", "train_and_evaluate"})
