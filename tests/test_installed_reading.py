@@ -165,6 +165,11 @@ def test_constructors_are_followed_over_several_classes(tmp_path: Path) -> None:
         ("class Net(Net): ...", None),
         ("class Net: ...", ()),
         ("class Net:\n    def __init__(self, a): ...", ("a",)),
+        (
+            "class Base:\n    def __init__(self, b=1, **rest): ...\n"
+            "class Net(Base):\n    def __init__(self, a, **rest):\n        super().__init__(**rest)\n",
+            ("b=1", "a", "**rest"),
+        ),
         ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self, a): ...", ("a",)),
         ("import torch\nclass Net(torch.nn.Module): ...", ("<torch.nn.Module",)),
         ("from dataclasses import dataclass\n@dataclass\nclass Net:\n    a: int\n    b: str = 'x'\n", ("a", "b='x'")),

@@ -189,7 +189,9 @@ def _with_base(above: tuple[str, ...], own: tuple[str, ...], handed: Handed) -> 
     """The own parameters and those of the base that `**kwargs` may bring; a base of the tables stays first."""
     given = handed.opaque | handed.named.keys()
     rest = tuple(item for item in above if item.partition("=")[0] not in {*given, "*", "/"})
-    return _merged(rest, tuple(item for item in own if not item.startswith("*") and item != "/"))
+    named = tuple(item for item in rest if not item.startswith("**"))
+    own_items = tuple(item for item in own if not item.startswith("*") and item != "/")
+    return (*_merged(named, own_items), *(item for item in rest if item.startswith("**")))
 
 
 def _composed(own: Parameters, handed: Handed | None, above: Constructor) -> Handed | None:

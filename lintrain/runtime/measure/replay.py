@@ -141,14 +141,16 @@ LEAST_ENDING = 2
 def mask_by_endings(ids: Any) -> Any:
     """A mask for ids that come without one: 0 where rows of different length are filled up with one token.
 
-    None if no token stands only at the ends of rows, more than once there, and not equally often in all.
+    None if no token stands only at the ends of rows, more than once there in several, and not equally often in all.
     """
     fill = ids[:, -1].mode().values
     is_fill = ids == fill
     at_end = is_fill.flip(1).int().cumprod(dim=1).flip(1).bool()
     lengths = at_end.sum(dim=1)
     is_whole = bool((lengths == ids.shape[1]).any()) or bool((is_fill & ~at_end).any())
-    if is_whole or int(lengths.max()) < LEAST_ENDING or int(lengths.max()) == int(lengths.min()):
+    # In one row alone, two equal tokens may stand at the end by chance.
+    filled = int((lengths >= LEAST_ENDING).sum())
+    if is_whole or filled < min(2, len(ids)) or int(lengths.max()) == int(lengths.min()):
         return None
     return (~at_end).long()
 
