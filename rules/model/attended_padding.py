@@ -52,7 +52,7 @@ it gets. A mask of 0 and 1 in floats does not help: it is added to the scores, a
 ## When it is fine
 
 Convolutions and recurrent layers without attention read padding as well. Their outputs are measured and not reported.
-Neither are models of libraries, whose mask `ignored-attention-mask` judges.
+Neither are models of libraries, and models that get an `attention_mask`, which `ignored-attention-mask` judges.
 
 ## Fix
 
@@ -88,9 +88,9 @@ class AttendedPadding(EvidenceRule):
         text = f"{text}, removing them by {tokens.by_cut:.2g}"
         if min(tokens.by_padding, tokens.by_cut) <= LARGE:
             return Verdict.refuted(text, change=min(tokens.by_padding, tokens.by_cut))
-        # Another rule's: a mask that is given and not used, and one that hides the tokens.
-        is_ignored = responses.mask is not None and responses.mask.given and responses.mask.change <= ROUNDING
-        if not tokens.attends or is_ignored or tokens.by_others <= ROUNDING:
+        # Other rules judge an `attention_mask` that is given, and a mask that hides the tokens.
+        is_given = responses.mask is not None and responses.mask.given
+        if not tokens.attends or is_given or tokens.by_others <= ROUNDING:
             return Verdict.inconclusive(text)
         if tokens.added_mask:
             text = f"{text}; a mask of 0 and 1 ({tokens.added_mask}) is added to the scores"
