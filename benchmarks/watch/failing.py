@@ -221,8 +221,8 @@ def outputs_cut_at_zero(watch: Watch) -> None:
         step_with(optimizer, loss)
 
 
-def learned_by_heart(watch: Watch) -> None:
-    """Forty rows with noisy labels are learned until the loss of evaluation rises."""
+def overfitted_rows(watch: Watch) -> None:
+    """Forty rows with noisy labels are trained on until the loss of evaluation rises."""
     model = classifier(128)
     optimizer = adam(model, 1e-3)
     batches = list(labelled(120, 1, noise=0.4))
@@ -257,5 +257,5 @@ RUNS: tuple[tuple[Callable[[Watch], None], frozenset[str]], ...] = (
     (unrelated_labels, frozenset({"no-progress"})),
     (warm_up_to_ten, frozenset({"diverged", "collapsed", "non-finite", "spike"})),
     (outputs_cut_at_zero, frozenset({"collapsed", "unchanged-weights", "no-gradient"})),
-    (learned_by_heart, frozenset({"overfitting"})),
+    (overfitted_rows, frozenset({"overfitting"})),
 )
