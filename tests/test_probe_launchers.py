@@ -59,6 +59,12 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
             ("--local_rank=0", "--lr", "1"),
         ),
         ("deepspeed --no_local_rank --module a.train --deepspeed ds.json", None, "a.train", ("--deepspeed", "ds.json")),
+        (
+            "trl dpo --num_processes 2 --config x.yaml --use_fsdp --gpu_ids=0 --lr 1",
+            None,
+            "trl.scripts.dpo",
+            ("--config", "x.yaml", "--lr", "1"),
+        ),
         ("trl sft --config x.yaml --lr 1", None, "trl.scripts.sft", ("--config", "x.yaml", "--lr", "1")),
         ("llamafactory-cli train x.yaml lr=1", None, "llamafactory.cli", ("train", "x.yaml", "lr=1")),
         ("axolotl train x.yaml --lr 1", None, "axolotl.cli.train", ("x.yaml", "--lr", "1")),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -43,6 +43,12 @@ PYTHON_OPTIONS_WITH_VALUE = ("-W", "-X")
 PRECISIONS_ON_CPU = ("no", "bf16")
 TRL_COMMANDS = ("distillation", "dpo", "grpo", "kto", "reward", "rloo", "sft")
 """The commands of `trl` that train (TRL 1.16), each with a module of its name in `trl.scripts`."""
+
+LAUNCH_OPTION = lazy_pattern(
+    r"--(?:accelerate-config|num-(?:processes|machines)|machine-rank|main-process-(?:port|ip)|gpu-ids|zero-stage)"
+)
+LAUNCH_FLAG = lazy_pattern(r"--(?:multi-gpu|use-deepspeed|use-fsdp|same-network)")
+"""Options of accelerate among those of `trl`, with a value and without."""
 
 ASSIGNED = lazy_pattern(r"([A-Za-z_]\w*)=(.*)")
 RUN_BY_PYTHON = (".py", ".pyw", ".ipynb", ".yaml", ".yml", ".json")
@@ -326,19 +332,27 @@ def _trl(words: Sequence[str]) -> Launched:
     command = words[0] if words else ""
     if command not in TRL_COMMANDS:
         raise LaunchError(f"`trl {command}` trains nothing; its commands that do are {', '.join(TRL_COMMANDS)}")
-    configuration = _value(words[1:], "--config")
-    arguments = tuple(words[1:])
-    return Launched(None, f"trl.scripts.{command}", arguments, configuration=configuration, package="trl")
+    given, arguments = _value(words[1:], "--config"), tuple(_without_launch(words[1:]))
+    return Launched(None, f"trl.scripts.{command}", arguments, configuration=given, package="trl")
+
+
+def _without_launch(words: Sequence[str]) -> Iterator[str]:
+    """The words for the script of TRL: those for accelerate, which starts it, may be anywhere among them."""
+    skips = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        takes_value = LAUNCH_OPTION.fullmatch(_hyphened(name)) is not None
+        if not takes_value and not skips and not LAUNCH_FLAG.fullmatch(_hyphened(name)):
+            yield word
+        skips = takes_value and not equals
 
 
 def _tool(program: str, module: str, package: str, words: Sequence[str], *, keeps_command: bool) -> Launched:
     """A tool that trains what a configuration describes: `axolotl train x.yaml`."""
     if list(words[:1]) != ["train"]:
         raise LaunchError(f"`{' '.join([program, *words[:1]])}` trains nothing; `{program} train x.yaml` does")
-    rest = words[1:]
-    configuration = next((word for word in rest if word.endswith((".yaml", ".yml", ".json"))), None)
-    arguments = tuple(words if keeps_command else rest)
-    return Launched(None, module, arguments, configuration=configuration, package=package)
+    given = next((word for word in words[1:] if word.endswith((".yaml", ".yml", ".json"))), None)
+    return Launched(None, module, tuple(words if keeps_command else words[1:]), configuration=given, package=package)
 
 
 def _left_out(launcher: str, options: Sequence[str]) -> tuple[str, ...]:
