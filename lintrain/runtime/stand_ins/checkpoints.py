@@ -159,9 +159,11 @@ def _known_configs(name: str) -> Iterator[Any]:
 def _fit(config: Any, tokenizer: Any, facts: CheckpointFacts | None, marks: dict[str, str]) -> None:
     """Let a configuration and its parts have the vocabulary of a tokenizer, and the positions that are known."""
     for part in _parts(config):
-        if tokenizer is not None and isinstance(getattr(part, "vocab_size", None), int):
+        if tokenizer is None:
+            break
+        if isinstance(getattr(part, "vocab_size", None), int):
             part.vocab_size = len(tokenizer)
-            _set_ids(part, tokenizer, marks)
+        _set_ids(part, tokenizer, marks)
     positions = facts.max_positions if facts else None
     for name in ("max_position_embeddings", "n_positions"):
         if positions is not None and isinstance(vars(config).get(name), int):
@@ -182,9 +184,10 @@ def _set_ids(part: Any, tokenizer: Any, marks: dict[str, str]) -> None:
         if not re.fullmatch(r".*(token_id|token_index)s?", name) or value is None:
             continue
         if name in own:
-            setattr(part, name, own[name])
-        elif name in marks:
-            setattr(part, name, tokenizer.convert_tokens_to_ids(marks[name]))
+            if own[name] is not None or isinstance(getattr(part, "vocab_size", None), int):
+                setattr(part, name, own[name])
+        elif (mark := marks.get(name) or marks.get(name.replace("_index", "_id"))) is not None:
+            setattr(part, name, tokenizer.convert_tokens_to_ids(mark))
         elif name == "decoder_start_token_id":
             start = own["bos_token_id"] if value == getattr(part, "bos_token_id", None) else own["pad_token_id"]
             setattr(part, name, start if start is not None else 0)
