@@ -253,8 +253,8 @@ def _write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> 
         given |= {"chat_template": getattr(tokenizer, "chat_template", None)} if "chat_template" in wanted else {}
         if "vision_feature_select_strategy" in wanted:
             given["vision_feature_select_strategy"] = getattr(config, "vision_feature_select_strategy", "default")
-        if "image_seq_length" in wanted or "num_image_tokens" in wanted:
-            given |= {}
+        if "num_additional_image_tokens" in wanted:
+            given["num_additional_image_tokens"] = 1  # the token of the whole image, which the strategy leaves out
         with suppress(Exception):  # as above
             kind(**given).save_pretrained(folder)
 
