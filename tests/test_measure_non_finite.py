@@ -189,7 +189,7 @@ def test_rows_of_outputs_or_inputs_are_named_where_no_loss_function_is_called() 
 
 
 def test_weights_that_become_zero_or_nan_when_they_are_loaded_are_named() -> None:
-    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8))
+    model: Any = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8))
     nn.init.zeros_(model[2].weight)
     saved = {name: torch.zeros_like(weight) for name, weight in model.state_dict().items()}
     saved["1.weight"] = torch.full((8, 8), torch.nan)
@@ -198,7 +198,7 @@ def test_weights_that_become_zero_or_nan_when_they_are_loaded_are_named() -> Non
 
 
 def test_linear_layers_of_zeros_are_named_but_for_fresh_and_added_ones() -> None:
-    model = nn.ModuleDict({name: nn.Linear(8, 8) for name in ("query", "head", "lora_B", "value")})
+    model: Any = nn.ModuleDict({name: nn.Linear(8, 8) for name in ("query", "head", "lora_B", "value")})
     for name in ("query", "head", "lora_B"):
         nn.init.zeros_(model[name].weight)
     assert zero_layers(model, {"head.weight"}) == ("query.weight",)

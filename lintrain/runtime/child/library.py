@@ -62,6 +62,16 @@ def is_row(value: Any) -> TypeGuard[list[Any] | tuple[Any, ...]]:
     return isinstance(value, list | tuple)
 
 
+def is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:
+    """Whether a value is a tuple: the parts of a row, where a list may be the numbers of one."""
+    return isinstance(value, tuple)
+
+
+def is_dictionary(value: Any) -> TypeGuard[dict[Any, Any]]:
+    """Whether a value is a dictionary itself, not only like one."""
+    return isinstance(value, dict)
+
+
 WAIT_SECONDS = 30.0
 """Seconds that a process waits to be ended after its steps: the others may still need an answer from it."""
 

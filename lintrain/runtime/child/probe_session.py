@@ -56,7 +56,8 @@ class ProbeSession:
         self.rows: list[tuple[str, int]] = [(order, count) for order, count in request.get("rows", ())]
         self.script: str = request["script"]
         self.channel = channel
-        self.processes = 2 if (request.get("timeline") or {}).get("purpose") == "ranks" else 1
+        timeline: dict[str, Any] = request.get("timeline") or {}
+        self.processes = 2 if timeline.get("purpose") == "ranks" else 1
         self.keeper = Keeper(self.temporary, request.get("downloads", ()))
         self.network = Network(request)
         self.thresholds = Thresholds()

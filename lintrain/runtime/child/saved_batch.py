@@ -167,7 +167,8 @@ def _is_alike(one: Any, other: Any) -> bool:
 
 
 def _as_type(kind: type[Any], value: Any) -> Any:
-    if kind in (dict, list, tuple):
+    plain: tuple[Any, ...] = (dict, list, tuple)
+    if kind in plain:
         return kind(value)
     try:
         return kind(*value) if hasattr(kind, "_fields") else kind(value)

@@ -18,7 +18,7 @@ from typing import Any
 from lintrain.evidence.run import ColumnEvidence, SharedRows, SplitEvidence, StageName
 from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import is_mapping, is_row, is_tuple, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
 from lintrain.runtime.measure.arrow import arrow_columns, row_lengths
@@ -153,7 +153,7 @@ def _read_lengths(dataset: Any) -> dict[int, int]:
 
 
 def _row_length(row: Any) -> int:
-    parts = list(row.values()) if is_mapping(row) else list(row) if isinstance(row, tuple) else [row]
+    parts = list(row.values()) if is_mapping(row) else list(row) if is_tuple(row) else [row]
     if is_mapping(row) and "input_ids" in row:
         parts = [row["input_ids"]]
     return next((len(part) for part in parts if hasattr(part, "__len__") and getattr(part, "ndim", 1) != 0), 0)

@@ -110,8 +110,8 @@ class _Attention:
         name = getattr(function, "__name__", "")
         if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             self.calls += 1
-            masks = [kwargs.get("attn_mask"), kwargs.get("key_padding_mask"), *args[3:4]]
-            self.added = self.added or next(filter(None, map(_added, masks)), "")
+            masks: list[Any] = [kwargs.get("attn_mask"), kwargs.get("key_padding_mask"), *args[3:4]]
+            self.added = self.added or next((form for form in map(_added, masks) if form), "")
         elif name == "softmax" and hasattr(result, "shape") and result.ndim > 2 and result.shape[-1] == self.tokens:
             self.calls += 1
 

@@ -171,13 +171,16 @@ def _scored(labels: Any, asked: Asked) -> list[int]:
 def _tagged(tags: Any, labels: Any, row: int, asked: Asked) -> str:
     """The scored tokens with their tags; without ids the tags alone."""
     scored = _scored(labels, asked)
-    beside = asked.ids is not None and asked.ids.shape[1] == len(labels) and asked.decoder is not None
     words = [asked.names.word(int(tags[position])) for position in scored[:MOST_TOKENS]]
-    if beside and asked.decoder is not None:
-        ids: Any = asked.ids
-        pieces = [asked.decoder.text([int(ids[row][position])]).strip() for position in scored[:MOST_TOKENS]]
+    if asked.decoder is not None and _has_ids(asked, labels):
+        pieces = [asked.decoder.text([int(asked.ids[row][position])]).strip() for position in scored[:MOST_TOKENS]]
         words = [f"{piece}/{word}" for piece, word in zip(pieces, words, strict=True)]
     return " ".join(words) + (" …" if len(scored) > MOST_TOKENS else "")
+
+
+def _has_ids(asked: Asked, labels: Any) -> bool:
+    """Whether the ids of the tokens are known, one beside each label."""
+    return asked.ids is not None and bool(asked.ids.shape[1] == len(labels))
 
 
 def _tokens(labels: Any, row: int, asked: Asked) -> RowAnswer | None:
@@ -185,9 +188,7 @@ def _tokens(labels: Any, row: int, asked: Asked) -> RowAnswer | None:
     kept = [int(labels[position]) for position in scored]
     if not kept:
         return None
-    ids: Any = asked.ids
-    is_beside = ids is not None and ids.shape[1] == len(labels)
-    if asked.shifts and is_beside and kept == [int(ids[row][position]) for position in scored]:
+    if asked.shifts and _has_ids(asked, labels) and kept == [int(asked.ids[row][position]) for position in scored]:
         outside = len(labels) - len(scored)
         if not outside or asked.decoder is None or _is_padding(asked, row, scored):
             return None

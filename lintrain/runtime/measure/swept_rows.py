@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, RepeatedRows, RowFault, WrongRows
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import is_mapping, is_row, is_tuple, library
 from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.row_values import IDS, LABEL_NAMES, MASK, Faults, Form, Limits, Values, as_numbers
 from lintrain.runtime.measure.seen import tensors_in
@@ -74,7 +74,7 @@ class RowsSeen:
         """A row."""
         self.rows += 1
         structure = _structure(row)
-        self._has_parts &= is_mapping(row) or isinstance(row, tuple)
+        self._has_parts &= is_mapping(row) or is_tuple(row)
         self._structures[structure] += 1
         first = self._first_of.setdefault(structure, [])
         if len(first) < 3:
@@ -113,7 +113,7 @@ class RowsSeen:
     def _is_label(self, row: Any, name: str) -> bool:
         if is_mapping(row):
             return name in self.label_names
-        return isinstance(row, tuple) and len(row) == 2 and name == "1"
+        return is_tuple(row) and len(row) == 2 and name == "1"
 
     def _compare_mask(self, number: int, row: Any) -> None:
         if not is_mapping(row) or MASK not in row or "input_ids" not in row:
@@ -185,7 +185,7 @@ def _parts(row: Any) -> Mapping[str, Any]:
     if is_mapping(row):
         return {str(name): value for name, value in row.items()}
     # A list may be the numbers of one row; the parts of a row come as a tuple.
-    if isinstance(row, tuple):
+    if is_tuple(row):
         return {str(position): value for position, value in enumerate(row)}
     return {"0": row}
 
@@ -197,7 +197,7 @@ def _is_numbers(value: Any) -> bool:
 def _structure(row: Any) -> Form:
     if is_mapping(row):
         return ("mapping", *sorted(map(str, row)))
-    return ("row", len(row)) if isinstance(row, tuple) else (type(row).__name__,)
+    return ("row", len(row)) if is_tuple(row) else (type(row).__name__,)
 
 
 def _instead(structure: Form, main: Form) -> str:

@@ -211,7 +211,7 @@ def _common(one: int, other: int) -> int:
 def tensors_of_dataset(dataset: Any) -> dict[str, Any] | None:
     """The tensors of a plain `TensorDataset` by position; None for any other."""
     data = loaded("torch.utils.data")
-    is_plain = data is not None and type(dataset).__getitem__ is data.TensorDataset.__getitem__
+    is_plain = data is not None and dataset.__class__.__getitem__ is data.TensorDataset.__getitem__
     tensors = dataset.tensors if is_plain else ()
     usable = all(tensor.layout is library("torch").strided and tensor.device.type == "cpu" for tensor in tensors)
     return {str(position): tensor for position, tensor in enumerate(tensors)} if tensors and usable else None

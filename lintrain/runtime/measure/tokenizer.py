@@ -16,7 +16,7 @@ from lintrain.evidence.run import TokenizerEvidence
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, callers_frame, frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.library import is_dictionary, library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.encodings import Encodings
@@ -122,9 +122,9 @@ def _named_values(dataset: Any) -> Iterator[tuple[str, Any]]:
 
 def _tokens_in(value: Any, sizes: set[int]) -> list[str] | None:
     """The tokens of a dictionary from tokens to ids or back, by their ids; None for anything else."""
-    if not isinstance(value, dict) or len(value) not in sizes or len(value) < LEAST_TOKENS:
+    if not is_dictionary(value) or len(value) not in sizes or len(value) < LEAST_TOKENS:
         return None
-    pairs: dict[Any, Any] = dict(value)
+    pairs = dict(value)
     if all(isinstance(token, str) for token in pairs):
         pairs = {number: token for token, number in pairs.items()}
     ids = range(len(pairs))

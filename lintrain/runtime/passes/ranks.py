@@ -74,7 +74,7 @@ def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
     pairs = list(zip(ranks[0].steps, ranks[1].steps, strict=False))
     rows = [[row for step in timeline.steps for row in step.rows] for timeline in ranks]
     facts = ranks[0].facts
-    contents = [set(timeline.facts.get("contents", ())) for timeline in ranks]
+    contents = [set[str](timeline.facts.get("contents", ())) for timeline in ranks]
     return RanksEvidence(
         processes=len(ranks),
         steps=len(pairs),
@@ -102,7 +102,7 @@ def ranks_evidence(ranks: Sequence[Timeline]) -> RanksEvidence:
         batch_norms=facts.get("batch_norms", 0),
         batch_sizes=tuple(timeline.facts.get("batch_size") for timeline in ranks),
         contents=tuple(len(each) for each in contents),
-        shared_contents=len(set.intersection(*contents)),
+        shared_contents=len(contents[0].intersection(*contents[1:])),
         losses=tuple(tuple(step.loss for step in timeline.steps) for timeline in ranks),
     )
 

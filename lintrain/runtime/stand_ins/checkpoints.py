@@ -17,7 +17,7 @@ from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.data_files import cached_snapshots
 from lintrain.knowledge.stand_in_facts import family_of, holds_chats, scores_with_one_output, table
 from lintrain.knowledge.tables import CheckpointFacts
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_dictionary, library
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
@@ -101,7 +101,7 @@ class Checkpoints:
         facts = checkpoint_facts(name)
         known = next(_known_configs(name), None)
         family = known.model_type if known is not None else self._family(name, auto.CONFIG_MAPPING)
-        kind = auto.CONFIG_MAPPING[family] if known is None else type(known)
+        kind = auto.CONFIG_MAPPING[family] if known is None else known.__class__
         try:
             config = small_config(kind, known)
         except Exception as error:  # noqa: BLE001 - a family whose sizes depend on each other in a way of their own
@@ -166,13 +166,13 @@ def _fit(config: Any, tokenizer: Any, facts: CheckpointFacts | None, marks: dict
         _set_ids(part, tokenizer, marks)
     positions = facts.max_positions if facts else None
     for name in ("max_position_embeddings", "n_positions"):
-        if positions is not None and isinstance(vars(config).get(name), int):
+        if positions is not None and isinstance(config.__dict__.get(name), int):
             setattr(config, name, positions + 2 if any(each in config.model_type for each in OFFSET) else positions)
 
 
 def _parts(config: Any) -> Iterator[Any]:
     yield config
-    for value in list(vars(config).values()):
+    for value in list(config.__dict__.values()):
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
             yield from _parts(value)
 
@@ -180,7 +180,7 @@ def _parts(config: Any) -> Iterator[Any]:
 def _set_ids(part: Any, tokenizer: Any, marks: dict[str, str]) -> None:
     """Numbers of tokens that the vocabulary has; those of a larger one would be out of range."""
     own = {f"{each}_token_id": getattr(tokenizer, f"{each}_token_id", None) for each in ("pad", "bos", "eos", "sep")}
-    for name, value in list(vars(part).items()):
+    for name, value in list(part.__dict__.items()):
         if not re.fullmatch(r".*(token_id|token_index)s?", name) or value is None:
             continue
         if name in own:
@@ -278,7 +278,7 @@ def _classes(module: str, mapping: str, family: str) -> Iterator[Any]:
         names = getattr(library(f"transformers.models.auto.{module}"), mapping).get(family)
     except (ImportError, AttributeError):
         return
-    listed = [names] if isinstance(names, str) else [*names.values()] if isinstance(names, dict) else names or ()
+    listed = [names] if isinstance(names, str) else [*names.values()] if is_dictionary(names) else names or ()
     for each in listed:
         with suppress(Exception):  # the class lacks a library
             if each is not None and (found := getattr(library("transformers"), each, None)) is not None:

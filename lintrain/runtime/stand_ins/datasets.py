@@ -13,7 +13,7 @@ from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.dataset_facts import dataset_facts
 from lintrain.knowledge.stand_in_facts import columns_by_name, columns_of_trainer, kind_of_column
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_dictionary, is_row, library
 from lintrain.runtime.stand_ins.columns import TURN, read_of
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact, read_wave
@@ -46,7 +46,7 @@ def _decode_waves(module: Any) -> None:
 
     @functools.wraps(encode)
     def encode_example(self: Any, value: Any) -> Any:
-        is_file = isinstance(value, dict) and value.get("bytes") is not None
+        is_file = is_dictionary(value) and value.get("bytes") is not None
         return {"bytes": value["bytes"], "path": value.get("path")} if is_file else encode(self, value)
 
     @functools.wraps(decode)
@@ -103,22 +103,30 @@ def _has_its_files(path: Any, given: dict[str, Any]) -> bool:
 def _texts(files: Any) -> Iterator[str]:
     if isinstance(files, str | os.PathLike):
         yield os.fspath(files)
-    elif isinstance(files, dict):
+    elif is_dictionary(files):
         for each in files.values():
             yield from _texts(each)
-    elif isinstance(files, list | tuple):
+    elif is_row(files):
         for each in files:
             yield from _texts(each)
 
 
 def _answer_questions(ledger: Ledger, module: Any) -> None:
     for name, answer in (
-        ("get_dataset_config_names", lambda _: ["default"]),
-        ("get_dataset_split_names", lambda data: [*data.splits()]),
+        ("get_dataset_config_names", _config_names),
+        ("get_dataset_split_names", _split_names),
     ):
         ask = getattr(module, name, None)
         if ask is not None:
             setattr(module, name, _asking(ledger, ask, answer))
+
+
+def _config_names(_: HubData) -> list[str]:
+    return ["default"]
+
+
+def _split_names(data: HubData) -> list[str]:
+    return [*data.splits()]
 
 
 def _asking(ledger: Ledger, ask: Any, answer: Any) -> Any:
@@ -153,7 +161,7 @@ class HubData:
             rows = {name: _length(name) for name in self._known[0]}
         else:
             files = self._given.get("data_files")
-            named = [*files] if isinstance(files, dict) else []
+            named: list[str] = [*files] if is_dictionary(files) else []
             asked = [part for part in str(self._given.get("split") or "").split("+") if part and part != "None"]
             asked = [part.partition("[")[0] for part in asked]
             of_files = ["train"] if self._path in READERS else [*SPLITS, *self._read.splits]
@@ -173,7 +181,7 @@ class HubData:
             return self._known[1]
         if self._path == "text":
             return {"text": "text"}
-        chats = self._read.chats | (PAIR if self._read.chats & PAIR else set())
+        chats = self._read.chats | (PAIR if self._read.chats & PAIR else set[str]())
         found = {name: "chat" if name in chats else kind_of_column(name) for name in self._read.columns}
         found |= {
             name: f"structs {' '.join(fields)}"
@@ -217,7 +225,7 @@ class HubData:
         split = self._given.get("split")
         if split is None:
             found: Any = made
-        elif isinstance(split, list | tuple):
+        elif is_row(split):
             found = [_part(datasets, made, str(each)) for each in split]
         else:
             found = _part(datasets, made, str(split))
@@ -269,7 +277,7 @@ def _row(number: str, percent: str, count: int, otherwise: int) -> int:
 
 
 def _streamed(datasets: Any, made: Any) -> Any:
-    if isinstance(made, list):
+    if is_row(made):
         return [each.to_iterable_dataset() for each in made]
     if isinstance(made, datasets.DatasetDict):
         return datasets.IterableDatasetDict({name: each.to_iterable_dataset() for name, each in made.items()})

@@ -17,7 +17,7 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_dictionary, library
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 GPUS = ("cuda", "xpu", "hpu", "npu", "mps", "musa")
@@ -30,6 +30,18 @@ MOVES = ("to", "cuda", "new_empty", "new_full", "new_ones", "new_tensor", "new_z
 def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Take what asks for a GPU to the CPU, as soon as torch is there."""
     hooks.add("torch", lambda torch: Devices(ledger, torch).install())
+
+
+def _itself(tensor: Any, *_: Any) -> Any:
+    return tensor
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _no_time(*_: Any) -> float:
+    return 0.0
 
 
 class Devices:
@@ -58,7 +70,7 @@ class Devices:
         torch.set_default_device = self._moving(torch.set_default_device)
         torch.load = self._moving(torch.load, names=("map_location",))
         torch.jit.script = _scripting(torch.jit.script)
-        torch.Tensor.pin_memory = lambda tensor, *_: tensor
+        torch.Tensor.pin_memory = _itself
         self._answer_questions(torch.cuda)
         if hasattr(torch, "accelerator"):
             self._answer(torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("cuda"))
@@ -105,7 +117,7 @@ class Devices:
 
     def _here(self, value: Any) -> Any:
         """The CPU for a GPU; numbers of devices are those of GPUs."""
-        if isinstance(value, dict):
+        if is_dictionary(value):
             return {self._here(key): self._here(each) for key, each in value.items()}
         if not self._is_gpu(value) and (isinstance(value, bool) or not isinstance(value, int)):
             return value
@@ -127,12 +139,12 @@ class Devices:
         self._answer(cuda, "get_device_properties", lambda *_: properties)
         self._answer(cuda, "mem_get_info", lambda *_: (MEMORY, MEMORY))
         for name in SILENT:
-            self._answer(cuda, name, lambda *_, **__: None, is_for_all=True)
+            self._answer(cuda, name, _nothing, is_for_all=True)
         for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
             self._answer(cuda, name, lambda *_, **__: 0, is_for_all=True)
-        cuda.Event = type("Event", (), {"__init__": lambda *_, **__: None, "elapsed_time": lambda *_: 0.0})
+        cuda.Event = type("Event", (), {"__init__": _nothing, "elapsed_time": _no_time})
         for name in ("record", "synchronize", "wait"):
-            setattr(cuda.Event, name, lambda *_, **__: None)
+            setattr(cuda.Event, name, _nothing)
 
     def _answer(self, cuda: Any, name: str, answer: Callable[..., Any], *, is_for_all: bool = False) -> None:
         """Let the script's own code get an answer; libraries get the true one, unless it is harmless for them."""

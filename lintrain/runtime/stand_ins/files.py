@@ -14,7 +14,7 @@ from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.stand_in_facts import kind_of_column
 from lintrain.runtime.child.frames import callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.columns import read_of
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.rows import Rows
@@ -57,16 +57,20 @@ def _answer_tables(ledger: Ledger, pandas: Any) -> None:
             setattr(pandas, name, _reading(ledger, pandas, getattr(pandas, name)))
 
 
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
 def _reading(ledger: Ledger, pandas: Any, read: Callable[..., Any]) -> Any:
     @functools.wraps(read)
     def reading(path: Any, *args: Any, **kwargs: Any) -> Any:
-        is_name = isinstance(path, str | os.PathLike)
+        is_name = _is_path(path)
         if not is_name or (is_there(path) and "://" not in str(path)):
             return read(path, *args, **kwargs)
         with ledger.making(str(path)):
             columns = _columns(ledger, str(path))
         names = kwargs.get("names")
-        if isinstance(names, list | tuple):
+        if is_row(names):
             columns = dict(zip(names, columns.values(), strict=False)) | {
                 each: [*range(FEW)] for each in names[len(columns) :]
             }
@@ -82,7 +86,7 @@ def _answer_arrays(ledger: Ledger, numpy: Any) -> None:
 
     class StandInMemmap(original):  # type: ignore[misc, valid-type]
         def __new__(cls, filename: Any, dtype: Any = numpy.uint8, mode: str = "r+", **kwargs: Any) -> Any:
-            if mode != "r" or not isinstance(filename, str | os.PathLike) or is_there(filename):
+            if mode != "r" or not _is_path(filename) or is_there(filename):
                 return original.__new__(original, filename, dtype=dtype, mode=mode, **kwargs)
             _note(ledger, str(filename), f"{TOKENS} numbers below 64")
             shape = kwargs.get("shape")
@@ -133,7 +137,7 @@ def _as_text(ending: str, columns: dict[str, list[Any]], rows: list[dict[str, An
     if ending == "jsonl":
         return "".join(f"{json.dumps(row)}\n" for row in rows)
     if ending == "txt":
-        texts = next((values for values in columns.values() if isinstance(values[0], str)), [])
+        texts = next((values for values in columns.values() if isinstance(values[0], str)), ())
         return "".join(f"{each}\n" for each in texts)
     between = "," if ending == "csv" else "\t"
     return str(library("pandas").DataFrame(columns).to_csv(index=False, sep=between))

@@ -9,7 +9,7 @@ from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 
 Values = dict[str, Any]
@@ -167,7 +167,7 @@ def _words(predictions: Any, references: Any) -> float:
 
 
 def _first(reference: Any) -> str:
-    return str(reference[0]) if isinstance(reference, list | tuple) and reference else str(reference)
+    return str(reference[0]) if is_row(reference) and reference else str(reference)
 
 
 def _common(one: str, other: str) -> float:

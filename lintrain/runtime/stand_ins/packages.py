@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.machinery
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -57,7 +57,7 @@ class EmptyPackages:
 class Empty(ModuleType):
     """A module that has every name."""
 
-    __path__: list[str] = []
+    __path__: MutableSequence[str] = []
     __version__ = "0.0.0"
 
     def __getattr__(self, name: str) -> Any:

@@ -6,7 +6,7 @@ import io
 import random
 import wave
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lintrain.knowledge.stand_in_facts import kind_of_column, table
 from lintrain.knowledge.tables import ColumnFacts
@@ -56,7 +56,7 @@ class Rows:
             return words
         if kind == "tags":
             return [index % max(1, len(self._names.get(name, TAGS))) for index, _ in enumerate(words)]
-        return MAKERS[kind](self, number) if kind in MAKERS else self._text(number)
+        return self._makers[kind](self, number) if kind in self._makers else self._text(number)
 
     def _struct(self, kind: str, number: int) -> dict[str, Any]:
         return {name: self._value(name, kind_of_column(name), number, []) for name in kind.split()[1:]}
@@ -66,7 +66,13 @@ class Rows:
         return f"{' '.join(chosen)} ({number})"
 
     def _chat(self, number: int) -> list[dict[str, str]]:
-        return [*self._turn("user", number), *self._turn("assistant", number)]
+        return [*self._question(number), *self._answer(number)]
+
+    def _question(self, number: int) -> list[dict[str, str]]:
+        return self._turn("user", number)
+
+    def _answer(self, number: int) -> list[dict[str, str]]:
+        return self._turn("assistant", number)
 
     def _turn(self, role: str, number: int) -> list[dict[str, str]]:
         return [{"role": role, "content": self._text(number)}]
@@ -75,6 +81,9 @@ class Rows:
         numpy = library("numpy")
         noise = numpy.random.default_rng(number).integers(0, 256, (SIDE, SIDE, 3), dtype="uint8")
         return library("PIL.Image").fromarray(noise)
+
+    def _images(self, number: int) -> list[Any]:
+        return [self._image(number)]
 
     def _image_file(self, number: int) -> str:
         path = f"{self._folder}/{number}.png"
@@ -126,32 +135,34 @@ class Rows:
         chosen = [int(index == number % 6) for index in range(6)]
         return {"is_selected": chosen, "passage_text": texts, "url": ["" for _ in texts]}
 
+    def _translation(self, number: int) -> dict[str, str]:
+        return {each: self._text(number) for each in self._names["translation"]}
 
-MAKERS: dict[str, Callable[[Rows, int], Any]] = {
-    "chat": Rows._chat,
-    "question": lambda rows, number: rows._turn("user", number),
-    "answer": lambda rows, number: rows._turn("assistant", number),
-    "image": Rows._image,
-    "image-file": Rows._image_file,
-    "images": lambda rows, number: [rows._image(number)],
-    "mask": Rows._mask,
-    "instances": Rows._instances,
-    "audio": Rows._audio,
-    "objects": Rows._objects,
-    "spans": Rows._spans,
-    "image-chat": Rows._image_chat,
-    "image-question": Rows._image_question,
-    "image-answer": Rows._image_answer,
-    "passages": Rows._passages,
-    "translation": lambda rows, number: {each: rows._text(number) for each in rows._names["translation"]},
-    "integer": lambda rows, number: number,
-    "integers": lambda rows, number: [number % 7, number % 5, 3],
-    "float": lambda rows, number: number % 6 / 5,
-    "boolean": lambda rows, number: number % 2 == 0,
-    "booleans": lambda rows, number: [number % 2 == 0, True],
-    "boxes": lambda rows, number: [[0, 0, 10, 10]],
-}
-"""By kind of column: how one value is made."""
+    _makers: ClassVar[Mapping[str, Callable[[Any, int], Any]]] = {
+        "chat": _chat,
+        "question": _question,
+        "answer": _answer,
+        "image": _image,
+        "image-file": _image_file,
+        "images": _images,
+        "mask": _mask,
+        "instances": _instances,
+        "audio": _audio,
+        "objects": _objects,
+        "spans": _spans,
+        "image-chat": _image_chat,
+        "image-question": _image_question,
+        "image-answer": _image_answer,
+        "passages": _passages,
+        "translation": _translation,
+        "integer": lambda _, number: number,
+        "integers": lambda _, number: [number % 7, number % 5, 3],
+        "float": lambda _, number: number % 6 / 5,
+        "boolean": lambda _, number: number % 2 == 0,
+        "booleans": lambda _, number: [number % 2 == 0, True],
+        "boxes": lambda _, number: [[0, 0, 10, 10]],
+    }
+    """By kind of column: how one value is made."""
 
 
 def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
@@ -202,10 +213,10 @@ def read_wave(content: bytes, rate: int | None) -> dict[str, Any]:
     numpy = library("numpy")
     with wave.open(io.BytesIO(content)) as opened:
         own, tone = opened.getframerate(), numpy.frombuffer(opened.readframes(opened.getnframes()), "<i2") / 32768
-    rate = rate or own
-    asked = numpy.arange(int(len(tone) * rate / own)) * own / rate
+    wanted: int = rate or own
+    asked = numpy.arange(int(len(tone) * wanted / own)) * own / wanted
     sound = numpy.interp(asked, numpy.arange(len(tone)), tone).astype("float32")
-    return {"path": None, "array": sound, "sampling_rate": rate}
+    return {"path": None, "array": sound, "sampling_rate": wanted}
 
 
 def kind_of_fact(column: ColumnFacts) -> str | None:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from lintrain.runtime.child.library import is_row
+
 Sizes = dict[str, Any]
 
 HEADS = 2
@@ -54,8 +56,8 @@ DERIVED = ("layer_types", "block_types", "sliding_window_pattern", "no_rope_laye
 
 def _sizes(whole: Any) -> Sizes:
     """The sizes of a configuration that are to be smaller, those of its parts too."""
-    given: Mapping[str, Any] = vars(whole)
-    parts = getattr(type(whole), "sub_configs", None) or {}
+    given: Mapping[str, Any] = whole.__dict__
+    parts: Mapping[str, Any] = getattr(whole.__class__, "sub_configs", None) or {}
     found: Sizes = {}
     for name, value in given.items():
         if name in parts or hasattr(value, "to_dict"):
@@ -76,9 +78,9 @@ def _part(part: Any) -> Sizes:
 def _small(name: str, value: Any, given: Mapping[str, Any]) -> Any:
     if name in OFF and value:
         return OFF[name]
-    if name in FEW and isinstance(value, list | tuple):
+    if name in FEW and is_row(value):
         return type(value)(1 for _ in value)
-    if name in WIDTHS and isinstance(value, list | tuple):
+    if name in WIDTHS and is_row(value):
         return type(value)(max(32, each // 8 // 32 * 32) if isinstance(each, int) else each for each in value)
     if not isinstance(value, int) or isinstance(value, bool):
         return value

@@ -157,11 +157,12 @@ class Follower:
         self.session.finish()
 
     def _send(self, optimizer: Any) -> None:
-        before = {"generators": {}, "weights": {}, "state": {}, "scalers": (), **(self._before or {})}
+        nothing: dict[str, Any] = {"generators": {}, "weights": {}, "state": {}, "scalers": ()}
         # The losses of a trial are compared, not its weights: their digests take longer than a step of a large model.
         named = list(self._named()) if self.purpose != "try" else []
         step = {
-            **before,
+            **nothing,
+            **(self._before or {}),
             "losses": self._losses,
             "batch": digest_of_all(self._inputs),
             "rows": self.rows.of(self._inputs),
