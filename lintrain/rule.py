@@ -242,7 +242,7 @@ class RowsRule(EvidenceRule):
         """Confirmed by rows with such a fault; refuted if all rows were read."""
         splits = [split for split in evidence.splits if split.sweep and finding.subject in (None, split.argument)]
         for split in splits:
-            verdict = self._judged(split)
+            verdict = self._judged(split, self.faults_in(evidence))
             if verdict is not None:
                 return verdict
         rows = sum(split.sweep.rows for split in splits if split.sweep)
@@ -251,9 +251,14 @@ class RowsRule(EvidenceRule):
             return Verdict.refuted(f"all {text}", rows=rows)
         return Verdict.inconclusive(text if splits else evidence.not_reached("dataset"))
 
-    def _judged(self, split: SplitEvidence) -> Verdict | None:
+    def faults_in(self, evidence: Evidence) -> tuple[RowFault, ...]:
+        """Those of the faults that are wrong for what is trained here."""
+        del evidence
+        return self.faults
+
+    def _judged(self, split: SplitEvidence, faults: tuple[RowFault, ...]) -> Verdict | None:
         sweep = split.sweep
-        for wrong in sweep.with_fault(*self.faults) if sweep is not None else ():
+        for wrong in sweep.with_fault(*faults) if sweep is not None else ():
             share = wrong.count / max(1, sweep.rows if sweep is not None else 0)
             if wrong.count >= self.fewest_rows and share >= self.smallest_share:
                 text = wrong.in_words(numbered=sweep is None or sweep.numbered)
