@@ -24,6 +24,8 @@ REFUSAL = lazy_pattern(
 ARGUMENT = lazy_pattern(r"(?:--?)?\w[\w-]*(?=[\s,'\"/)]|\.?\Z)")
 Format = Callable[[Location], str]
 
+UNEXPLAINED = "no rule explains why"
+
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
@@ -31,6 +33,11 @@ class Conclusion:
 
     exit_code: int
     reason: str
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether training fails and no rule says why."""
+        return self.reason.endswith(UNEXPLAINED)
 
 
 def plain_line(location: Location) -> str:
@@ -133,7 +140,7 @@ def _on_stand_ins(run: Evidence, record: Record, shown_as: Format) -> str:
 
 
 def _because(cause: Explanation) -> str:
-    return f": {_likelihood(cause)}{cause.cause}" if cause.kind else ", and no rule explains why"
+    return f": {_likelihood(cause)}{cause.cause}" if cause.kind else f", and {UNEXPLAINED}"
 
 
 def _likely(cause: Explanation) -> str:

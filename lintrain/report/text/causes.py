@@ -9,11 +9,18 @@ from lintrain.evidence.stages import Failure
 from lintrain.evidence.tracebacks import read_traceback
 from lintrain.report.text.style import Style, printable, wrap
 from lintrain.rulebook import load_rules
-from lintrain.verdicts.endings.explaining import explain, kinds
+from lintrain.verdicts.endings.explaining import explain, kinds, raised_by_script
 
 MOST_CAUSES = 4
 FEWEST_WORDS = 4
 """Words of a message that a rule's page has in the same order, for the page to be about it."""
+
+
+ASKING = (
+    "to ask for help or to report a bug of a library, give the whole message and what "
+    "`lintrain probe {script} --export-repro failure` writes: a short script that fails in the same way, its batch and "
+    "the versions"
+)
 
 
 class NotExplainedError(Exception):
@@ -36,6 +43,12 @@ def cause_lines(failure: Failure) -> Iterator[tuple[str, str]]:
         yield "page", f"`lintrain explain {found.page}`"
     if found.bug:
         yield "bug?", f"{found.bug}; a report needs the versions above and what `--export-repro` writes"
+
+
+def asking_for_help(failure: Failure, script: str) -> str:
+    """What a question about an error needs that nothing explains; "" where the script raises it or that was said."""
+    found = explain(failure)
+    return "" if found.kind or found.bug or raised_by_script(failure) else ASKING.format(script=script)
 
 
 def likely_cause(text: str) -> str:

@@ -51,8 +51,19 @@ def judgement_text(judgement: Judgement, style: Style) -> str:
     find_source = judgement.sources.get
     found = full(judgement.judged, find_source, style)
     confirmed = list(islice(found, sum(one.is_confirmed for one in judgement.judged)))
-    blocks = [*_failures(judgement, style), *confirmed, *_run_blocks(judgement, style), *found]
+    runs = [*_run_blocks(judgement, style), *found, *_asking(judgement, style)]
+    blocks = [*_failures(judgement, style), *confirmed, *runs]
     return style.writable("\n\n".join([*blocks, _closing(judgement)])) + "\n"
+
+
+def _asking(judgement: Judgement, style: Style) -> list[str]:
+    """What a question to others needs, where nothing explains why the training fails."""
+    from lintrain.report.text.causes import asking_for_help
+    from lintrain.report.text.stages import note_lines
+
+    error = next((run.failure for run in judgement.record.runs if run.failure), None)
+    text = asking_for_help(error, judgement.record.script) if error and judgement.conclusion.is_unexplained else ""
+    return ["\n".join(note_lines([text], style))] if text else []
 
 
 def _closing(judgement: Judgement) -> str:
