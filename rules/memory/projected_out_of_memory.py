@@ -46,7 +46,8 @@ distribute a model over several devices (FSDP, DeepSpeed), nor quantized weights
 
 ## Fix
 
-None: a smaller batch, gradient accumulation, activation checkpointing and half precision are all reasonable.
+None: a smaller batch with gradient accumulation, activation checkpointing, half precision, an adapter and a smaller
+checkpoint are all reasonable. The help names those that suit what takes the memory.
 
 ## References
 
@@ -94,7 +95,9 @@ class ProjectedOutOfMemory(Rule):
 
 def _help(memory: MemoryEvidence) -> str:
     if memory.largest_batch:
-        return f"use a batch size of {memory.largest_batch} with gradient accumulation, or checkpoint activations"
+        smaller = f"use a batch size of {memory.largest_batch} with gradient accumulation"
+        return f"{smaller}, checkpoint the activations, or train in bfloat16"
     if memory.fixed > (memory.device or 0):
-        return "weights, gradients and optimizer alone do not fit: train an adapter, or use a smaller model"
-    return "checkpoint the activations, or truncate the rows to a shorter length"
+        alone = "weights, gradients and optimizer alone do not fit"
+        return f"{alone}: train an adapter (LoRA), load the weights in lower precision, or use a smaller checkpoint"
+    return "checkpoint the activations, train in bfloat16, truncate the rows, or use a smaller checkpoint"
