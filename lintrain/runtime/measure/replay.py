@@ -148,7 +148,7 @@ def mask_by_endings(ids: Any) -> Any:
     at_end = is_fill.flip(1).int().cumprod(dim=1).flip(1).bool()
     lengths = at_end.sum(dim=1)
     is_whole = bool((lengths == ids.shape[1]).any()) or bool((is_fill & ~at_end).any())
-    # In one row alone, two equal tokens may stand at the end by chance.
+    # One row alone may end with two equal tokens by chance.
     filled = int((lengths >= LEAST_ENDING).sum())
     if is_whole or filled < min(2, len(ids)) or int(lengths.max()) == int(lengths.min()):
         return None
