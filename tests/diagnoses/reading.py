@@ -1,13 +1,15 @@
 """The files of this folder, read.
 
 A file has a title that begins with its number, the command, the script with the mistake under `## Planted: RULE`, and
-its twin under `## Sound`. Lines of a quotation are texts that the report has to contain.
+its twin under `## Sound`. Lines of a quotation are texts that the report has to contain. `also.toml` has the questions
+that pages of rules and reports of one sound script answer.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +56,31 @@ class Diagnosis:
     def checks_text(self) -> bool:
         """Whether the mistake is found in the text, without a run."""
         return self.command[0] == "check"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a user asks for about a part of the training, and the rules and texts with which a command answers."""
+
+    about: str
+    asks: str
+    command: str
+    rules: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """What follows `lintrain` in the command."""
+        return shlex.split(self.command)[1:]
+
+
+def questions() -> list[Question]:
+    """Every entry of `also.toml`, in its order."""
+    entries = tomllib.loads((FOLDER / "also.toml").read_text(encoding="utf-8"))["question"]
+    return [
+        Question(one["about"], one["asks"], one["command"], tuple(one.get("rules", ())), tuple(one.get("texts", ())))
+        for one in entries
+    ]
 
 
 def diagnoses() -> list[Diagnosis]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lintrain.knowledge.tables import COVERED_PACKAGES, covered_versions
 from lintrain.settings.table import KEYS, Choice, Count, Flag, Key, Names, Table
-from tests.diagnoses.reading import Diagnosis, diagnoses
+from tests.diagnoses.reading import Diagnosis, Question, diagnoses, questions
 from tools.site.example import report_of
 from tools.site.rule_pages import rule_tables
 
@@ -114,6 +114,16 @@ def _diagnosis(one: Diagnosis) -> tuple[str, str, str, str]:
     return where, one.title.replace("|", "\\|"), f"`{one.shown_command}`", shows.replace("|", "\\|")
 
 
+def also_shown() -> str:
+    """What users may ask for as well, with the rules and texts that answer."""
+    return _table(("about", "question", "command", "shows"), map(_question, questions()))
+
+
+def _question(one: Question) -> tuple[str, str, str, str]:
+    shows = "; ".join([", ".join(f"`{rule}`" for rule in one.rules), *one.texts] if one.rules else one.texts)
+    return one.about, one.asks.replace("|", "\\|"), f"`{one.command}`", shows.replace("|", "\\|")
+
+
 def settings() -> str:
     """The keys of the configuration that count for files, and those that count for a run."""
     return "\n\n".join(
@@ -146,6 +156,7 @@ def _kind(kind: object) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "also": also_shown,
     "diagnoses": shown_diagnoses,
     "extras": extras,
     "needed": needed,
