@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from lintrain.cli._group import group
+from lintrain.evidence.stages import Failure
+from lintrain.report.text.causes import asking_for_help
 from lintrain.rulebook import RuleFile, load_rules
 from tests.diagnoses.reading import Question, diagnoses, questions
 from tests.support.probing import MENDED, Probed, command, path_for_lintrain, warm_option
@@ -78,3 +80,16 @@ def test_the_texts_are_in_what_is_printed(question: Question, report: Report, mo
     printed = report(question.command)
     text = " ".join((printed.out + printed.err).split())
     assert [each for each in question.texts if each not in text] == [], text
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_said"),
+    [
+        (Failure("RuntimeError", "Invalid number of data points (0) specified", None), True),
+        (Failure("IndexError", "Target 2 is out of bounds.", None), False),
+        (Failure("ValueError", "no rows", None, code='    raise ValueError("no rows")'), False),
+        (Failure("RuntimeError", "INTERNAL ASSERT FAILED at x.cpp", None), False),
+    ],
+)
+def test_asking_for_help_is_said_where_nothing_explains_an_error(failure: Failure, is_said: bool) -> None:
+    assert ("--export-repro" in asking_for_help(failure, "train.py")) == is_said
