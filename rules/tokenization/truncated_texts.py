@@ -24,6 +24,21 @@ model: often the second text of a pair, or the part that the label is about. No 
 Texts longer than what the model reads have to be cut, or become several rows with `return_overflowing_tokens`. A few
 long texts among shorter ones are not reported.
 
+A limit of 512 tokens or more is seldom left over. Models without a table of positions (T5) read any number of tokens,
+and the memory of a step bounds them:
+
+    def encode(rows):
+        articles = [" ".join(texts) * 40 for texts in zip(rows["premise"], rows["hypothesis"], strict=True)]
+        summaries = tokenizer(text_target=rows["hypothesis"], truncation=True, max_length=128)
+        return tokenizer(articles, truncation=True, max_length=512) | {"labels": summaries["input_ids"]}
+
+    tokenizer = AutoTokenizer.from_pretrained("t5-small")
+    model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    long = raw["train"].map(encode, batched=True, remove_columns=raw["train"].column_names)
+    padded = DataCollatorForSeq2Seq(tokenizer, model=model)
+    trainer = Trainer(model, args, train_dataset=long, data_collator=padded)
+    trainer.train()
+
 ## Fix
 
 None: a larger `max_length` takes memory and time.
@@ -45,6 +60,8 @@ if TYPE_CHECKING:
 FEWEST_TEXTS = 8
 MANY, MUCH = 0.5, 0.33
 """Shares of the texts that are cut, and of their tokens that are lost."""
+LONG = 512
+"""So many tokens are a choice: what a step takes in memory, or what the checkpoint was trained with, bounds them."""
 SECOND_LOST = 0.1
 """The share of pairs without their second text."""
 
@@ -75,6 +92,8 @@ class TruncatedTexts(EvidenceRule):
             return Verdict.refuted(text, **numbers)
         if positions is not None and worst.limit >= positions:
             return Verdict.inconclusive(f"{text}, and the model reads {positions}", **numbers)
+        if worst.limit >= LONG:
+            return Verdict.inconclusive(f"{text}, and {worst.limit} are as many as memory may allow", **numbers)
         return Verdict.confirmed(f"{text}, kept are up to {worst.limit}", **numbers)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
