@@ -28,6 +28,15 @@ Labels of two classes need no number:
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")
     trainer = Trainer(model, args, train_dataset=pairs["train"], data_collator=collator)
 
+The targets of the loss may have fewer classes than the labels that they are made of:
+
+    classifier = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(classifier(x), (y == 0).long()).backward()
+        optimizer.step()
+
 ## Fix
 
 Asks first: the labels in the script are likely, but not certainly, all labels.
@@ -63,7 +72,7 @@ from lintrain.rule import (
 )
 
 if TYPE_CHECKING:
-    from lintrain.evidence.run import LossEvidence
+    from lintrain.evidence.run import ColumnEvidence, LossEvidence
 
 CLASSIFIERS = {
     Task.SEQUENCE_CLASSIFICATION,
@@ -81,6 +90,8 @@ LEAVES_SOME_OUT = frozenset({"select", "take", "skip", "filter", "shard"})
 
 DEFAULT_SIZE = 2
 IGNORED = -100
+BY_CHANCE = 0.01
+"""Batches that lack the higher classes less often than this do not hold the labels themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +313,22 @@ def _outputs(evidence: Evidence) -> int | None:
     return loss.input_shape[1] if loss is not None else None
 
 
+def _are_others(loss: LossEvidence, column: ColumnEvidence) -> bool:
+    """Whether the targets of a loss are made of the labels (`y == 0`): they lack classes that are frequent in these."""
+    highest = loss.target_maximum
+    rows = sum(count for _, count in column.counts)
+    if highest is None or not rows:
+        return False
+    share = sum(count for value, count in column.counts if value <= highest) / rows
+    return share ** loss.target_shape[0] < BY_CHANCE
+
+
 def _is_beyond(evidence: Evidence) -> bool:
     """Whether a label is beyond the head, seen in an error or in the rows: the batch with it may come much later."""
     size = _outputs(evidence)
     columns = [split.labels for split in evidence.splits if split.labels is not None]
+    loss = _loss_over_classes(evidence)
+    columns = [column for column in columns if loss is None or not _are_others(loss, column)]
     highest = [column.maximum for column in columns if column.maximum is not None]
     # One output is for a number, not for classes.
     is_seen = size is not None and size > 1 and any(high >= size for high in highest)
