@@ -182,7 +182,7 @@ OTHER_FORMAT = f"but lintrain {__version__} reads format 3; write the report aga
         ('{"probe": [], "format": 1}', f"report format 1, {OTHER_FORMAT}"),
         ('{"summary": {}, "format": 1}', f"report format 1, {OTHER_FORMAT}"),
         ('{"summary": {}, "findings": [], "format": 3}', "`lintrain`: field required"),
-        ('{"schema": 99}', "evidence schema 99 comes from a newer lintrain; this one reads 2; probe the script again"),
+        ('{"schema": 99}', "evidence schema 99 comes from a newer lintrain; this one reads 3; probe the script again"),
     ],
 )
 def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:

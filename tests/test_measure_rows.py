@@ -232,7 +232,7 @@ class StandInRun:
 
     def __init__(self) -> None:
         self.model = torch.nn.Linear(2, 2)
-        self.session = SimpleNamespace(rows=[])
+        self.session = SimpleNamespace(rows=[], tokenizers={})
         self.class_names: dict[Any, Any] = {}
         self.columns: dict[Any, Any] = {}
         self.splits: dict[Any, Any] = {}

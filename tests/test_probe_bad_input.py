@@ -58,7 +58,7 @@ def test_an_evidence_file_in_no_folder_is_refused_before_the_run(tmp_path: Path)
 def test_a_measurement_that_there_is_not_is_refused_by_name(tmp_path: Path) -> None:
     probed = probe(tmp_path, "print('ran')", "--also", "overfit,speed")
     assert probed.code == 2
-    assert probed.err.startswith("lintrain: --also speed: no such measurement; there are overfit")
+    assert probed.err.startswith("lintrain: --also speed: no such measurement; there are rows, overfit")
 
 
 def test_an_interpreter_without_torch_cannot_judge(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_script_that_wants_other_arguments_cannot_be_judged(tmp_path: Path) ->
     script = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--rate')\nparser.parse_args()\n"
     probed = probe(tmp_path, script, "--text", arguments=("--speed", "1"))
     assert probed.code == 3
-    assert "the script ended with exit status 2" in probed.out
+    assert "the script refuses its arguments: unrecognized arguments: --speed 1" in probed.out
     assert "unrecognized arguments: --speed 1" in probed.err
 
 
