@@ -48,6 +48,9 @@ PREPARED = {
     ],
 }
 """What makes the files that a line reads."""
+KEPT_BATCH = "lintrain-batch-"
+"""A file that only a watched run keeps."""
+
 NOT_JUDGED = ("lintrain probe ", "lintrain judge ")
 SCRIPT = """\
 import argparse
@@ -111,6 +114,8 @@ def carried_out(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_a_shell_line_is_carried_out(line: str, project: Path) -> None:
     if reason := NOT_HERE.get(line.split()[0]) or WAITING.get(line):
         pytest.skip(reason)
+    if KEPT_BATCH in line:
+        pytest.skip("needs a batch that a watched run has kept; tests/diagnoses/069-watch-to-the-end.md makes one")
     if line.startswith(NOT_JUDGED) or "evidence.json" in line:
         pytest.importorskip("torch", reason="a probe needs torch")
     for before in (each for begin, lines in PREPARED.items() if line.startswith(begin) for each in lines):

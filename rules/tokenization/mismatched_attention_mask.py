@@ -51,7 +51,13 @@ class MismatchedAttentionMask(EvidenceRule):
     subject = "data_collator"
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        swept = evidence.wrong_rows("mask length", "empty mask")
+        # The mask of a row without a text is zero everywhere, and rightly so.
+        without_text = {rows.first for _, rows in evidence.wrong_rows("only special tokens")}
+        swept = [
+            (split, rows)
+            for split, rows in evidence.wrong_rows("mask length", "empty mask")
+            if rows.fault == "mask length" or rows.first not in without_text
+        ]
         if swept and swept[0][0].argument == "train_dataset":
             rows = swept[0][1]
             return Verdict.confirmed(rows.in_words(), rows=list(rows.first), count=rows.count)

@@ -308,7 +308,10 @@ def _add_batch(counts: TokenCounts, tokenizer: Any | None, ids: Any, mask: Any |
     counts.longest = max(counts.longest or 0, int(attended.sum(dim=1).max()))
     counts.pad_is_eos = pad is not None and pad == getattr(tokenizer, "eos_token_id", None)
     if mask is not None:
-        counts.mask_empty_rows += int((attended.sum(dim=1) == 0).sum())
+        # A row of padding alone is an empty text, and its mask is right.
+        is_masked = attended.sum(dim=1) == 0
+        is_masked = is_masked & (ids != pad).any(dim=1) if pad is not None else is_masked
+        counts.mask_empty_rows += int(is_masked.sum())
         if pad is not None:
             counts.mask_on_padding += int((attended & _outer_padding(ids, pad)).sum())
     _add_unknown(counts, tokenizer, ids[attended])
