@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, def
 from lintrain.evidence.run import Sweep
 from lintrain.runtime.frameworks.loop.loaders import reading_of
 from lintrain.runtime.measure import sweep as sweeping
+from lintrain.runtime.measure import swept_rows
 from lintrain.runtime.measure.row_values import Limits
 from lintrain.runtime.measure.swept_rows import Reading
 
@@ -31,7 +32,8 @@ LIMITS = Limits(embedding=100, positions=16, classes=3, special=(0, 1, 2))
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A run whose model reads 100 ids, 16 positions and three classes."""
     monkeypatch.setattr(sweeping, "limits_of", lambda _: LIMITS)
-    monkeypatch.setattr(sweeping, "mentions", lambda _: False)
+    for module in (sweeping, swept_rows):  # not the words of the tests that ran before in this process
+        monkeypatch.setattr(module, "mentions", lambda _: False)
     # On a busy machine the usual bounds would end a pass before its last row.
     monkeypatch.setattr(sweeping, "SECONDS", (30.0, 30.0))
     monkeypatch.setattr(sweeping, "AT_LEAST_SECONDS", 30.0)
