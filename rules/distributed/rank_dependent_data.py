@@ -169,7 +169,7 @@ class RankDependentData(Rule[Claim]):
         note = "divides the rows among the processes"
         return self.finding(
             location,
-            f"the result of `{name}` differs between the processes without a common seed",
+            f"`{name}` differs between the processes without a common seed",
             related=[Related(divided, note, "loader")] if divided else [],
             help=f"pass `{argument}={value}`",
             claim=Claim(value, argument if is_available else None),
