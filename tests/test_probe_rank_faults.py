@@ -128,10 +128,20 @@ def test_a_gather_with_repeated_rows_a_short_schedule_and_a_changed_replica_are_
     }
 
 
+CACHED = """
+import os, tempfile
+with tempfile.NamedTemporaryFile("w", dir=".", delete=False) as part:
+    part.write("rows")
+os.replace(part.name, "rows.cache")
+"""
+"""As `Dataset.map` puts its cache in place: each process renames a whole file of its own."""
+
+
 def test_their_mended_twin_is_refuted(tmp_path: Path) -> None:
-    script = ACCELERATE.replace("PREPARED", EARLY_LENGTH).replace("GATHER", "gather_for_metrics")
+    script = CACHED + ACCELERATE.replace("PREPARED", EARLY_LENGTH).replace("GATHER", "gather_for_metrics")
     probed = probe(tmp_path, script, "--also", "ranks", "--evidence", EVIDENCE)
     run = probed.run
+    assert [write for write in run["ranks"]["writes"] if write["path"] == "rows.cache"] == []
     assert (probed.code, run["ranks"]["is_joined"], run["ranks"]["batches"]) == (0, True, [20, 20])
     assert (run["ranks"]["apart"], run["ranks"]["shared_rows"], run["ranks"]["same_batches"]) == ([], 0, 0)
     for rule, line in (

@@ -66,5 +66,6 @@ class UnsynchronizedBatchNorm(EvidenceRule):
         sizes = [size for size in ranks.batch_sizes if size]
         if not ranks.is_joined or not sizes:
             return Verdict.inconclusive("the rows of each process in a step are not known")
-        text = f"{ranks.batch_norms} batch norms use {min(sizes)} rows in each of {ranks.processes} processes"
+        uses = "norms use" if ranks.batch_norms > 1 else "norm uses"
+        text = f"{ranks.batch_norms} batch {uses} {min(sizes)} rows in each of {ranks.processes} processes"
         return Verdict.confirmed(text, rows=min(sizes)) if min(sizes) < ENOUGH_ROWS else Verdict.refuted(text)

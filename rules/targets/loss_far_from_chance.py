@@ -18,7 +18,15 @@ contains the label. No error is raised.
 
 A head that was trained with its checkpoint starts below chance level. Class weights, label smoothing and custom losses
 have other initial values, and the features of a frozen body have the scale that it gives them: such runs are not
-checked.
+checked. Neither is a sum of losses, which the script divides by a number of its own:
+
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 4), torch.randint(3, (96,))), batch_size=32):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y, reduction="sum") / 2
+        loss.backward()
+        optimizer.step()
 
 ## Fix
 

@@ -158,7 +158,8 @@ def _ranks(evidence: Evidence) -> Iterator[Line]:
         lines = ", ".join(f"{each.location.path}:{each.location.line}" for each in ranks.prints)
         yield "printed", f"by all processes: {lines}"
     if ranks.batch_norms and ranks.is_joined:
-        yield "norms", f"{ranks.batch_norms} batch norms use the rows of one process each"
+        uses = "norms use" if ranks.batch_norms > 1 else "norm uses"
+        yield "norms", f"{ranks.batch_norms} batch {uses} the rows of one process each"
     for gather in ranks.gathers:
         yield "gathered", f"`{gather.function}` returns {gather.gathered} of {gather.rows} rows"
     for schedule in ranks.schedules:

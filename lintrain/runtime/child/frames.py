@@ -11,7 +11,7 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from types import CodeType, FrameType, TracebackType
@@ -82,6 +82,14 @@ def shown(path: str) -> str:
         return name
     absolute = os.path.abspath(os.path.join(START_FOLDER, path))
     return os.path.relpath(absolute, START_FOLDER) if absolute.startswith(START_FOLDER + os.sep) else absolute
+
+
+def is_called_from(function: Callable[..., Any]) -> bool:
+    """Whether a function is among the callers."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def users_frame(skip: object = None) -> FrameType | None:

@@ -139,8 +139,10 @@ def _divides(loss: Any, result: Any) -> bool:
 
 
 def chance_of(call: LossCall | None) -> float | None:
-    """ln(classes); None for other losses."""
-    if call is None or call.input.ndim < 2 or call.input.shape[1] < 2:
+    """ln(classes); None for other losses, and for a sum, of which the script may divide anything."""
+    if call is None or call.options.get("reduction", "mean") != "mean":
+        return None
+    if call.input.ndim < 2 or call.input.shape[1] < 2:
         return None
     return math.log(call.input.shape[1])
 

@@ -15,13 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import frame_location, users_frame
+from lintrain.runtime.child.frames import frame_location, is_called_from, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import is_mapping, is_row, loaded
 from lintrain.runtime.child.probe_session import ROOT_PROCESS
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.seen import has_rows, tensors_in
+from lintrain.runtime.sandbox.files.calls import Calls
 from lintrain.runtime.sandbox.files.keeper import shown
 from lintrain.runtime.timeline.facts import TimelineFacts, digest
 from lintrain.runtime.timeline.follower import Follower
@@ -54,6 +55,10 @@ def install(follower: Follower, hooks: AfterImport) -> None:
 
 
 def _says_written(follower: Follower, key: str) -> None:
+    # Libraries rename a temporary file of their own to a cache: each process puts a whole file there, and no harm is
+    # done. A temporary file that several processes share has been reported by its own name.
+    if is_called_from(Calls.rename):
+        return
     location = frame_location(users_frame())
     follower.session.channel.send("rank-write", rank=follower.rank, path=shown(key), location=location)
 
