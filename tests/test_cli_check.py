@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -223,6 +224,17 @@ def test_a_notebook_may_come_through_stdin(
         "n.ipynb:cell 1:3:1: error[planted] `mistake()` is planted (file line 22)",
         "n.ipynb:cell 2:1:1: error[undefined-name] `nowhere` is never defined or imported (file line 42)",
     ]
+
+
+def test_timings_have_a_line_for_each_rule(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "t.py").write_text(BAD)
+    for _ in range(2):  # the second time, nothing comes from the cache
+        run(["check", "t.py", "--timings", "--verbose"])
+        rows = re.findall(r"(?m)^ +([\d.]+) s +\d+% +[\d.]+ s  (.+?)(?:  t\.py)?$", capsys.readouterr().err)
+        assert {part for _, part in rows} == {"reader", "parser", "choice of rules", "planted"}
+        seconds = [float(each) for each, _ in rows]
+        assert seconds == sorted(seconds, reverse=True)
+        assert sum(seconds) > 0
 
 
 def test_exit_zero_and_statistics(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Absent, literal, text_of
 from lintrain.pipeline.values.training import LossCall
 from lintrain.source.bounds import Nesting
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -67,16 +68,16 @@ def is_multiplied_by_size(pipeline: Pipeline, location: Location) -> bool:
     """Whether the expression at a location is a factor next to the size of an axis."""
     source = pipeline.source_of(location)
     scope, statement = blocks.scope_of(pipeline, location), blocks.statement_at(pipeline, location)
-    products = (node for node in ast.walk(statement) if isinstance(node, ast.BinOp)) if statement is not None else ()
+    products = (node for node in walk(statement) if isinstance(node, ast.BinOp)) if statement is not None else ()
     around = [node for node in products if isinstance(node.op, ast.Mult) and source.location(node).holds(location)]
     return any(_has_size(source, scope, side) for node in around for side in (node.left, node.right))
 
 
 def _has_size(source: Source, scope: ast.AST, node: ast.expr) -> bool:
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    names = {each.id for each in walk(node) if isinstance(each, ast.Name)}
     assigned = source.once(_assigned, scope)
     values = [node, *(value for name in names for value in assigned.get(name, ()))]
-    parts = [each for value in values for each in ast.walk(value)]
+    parts = [each for value in values for each in walk(value)]
     return any(isinstance(each, ast.Attribute) and each.attr in SIZES for each in parts) or any(
         SIZE.search(name) for name in names
     )
@@ -97,7 +98,7 @@ def _names_of(source: Source, loop: ast.For, statement: ast.stmt, loss: Location
     """The names that a loop gives to a loss and to nothing else."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if _reaches(source, value, set(), loss):
-            stored = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == name]
+            stored = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name]
             count = sum(isinstance(each.ctx, ast.Store) for each in stored)
             return {name} if count == 1 else set()
         case _:
@@ -126,7 +127,7 @@ def _reaches(source: Source, node: ast.expr, names: set[str], loss: Location) ->
 def _additions(loop: ast.For) -> list[tuple[ast.AugAssign | ast.Assign, str]]:
     """The statements of a loop that add to a total, with the code of the total."""
     found: list[tuple[ast.AugAssign | ast.Assign, str]] = []
-    for node in ast.walk(loop):
+    for node in walk(loop):
         match node:
             case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=ast.Add()):
                 found.append((node, ast.unparse(target)))
@@ -147,7 +148,7 @@ def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
 def _divisions(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]]:
     """The divisions in a function by the code of what is divided, with what it is divided by."""
     found: dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]] = {}
-    for node in ast.walk(scope):
+    for node in walk(scope):
         match node:
             case ast.BinOp(left=ast.Name() | ast.Attribute() as left, op=ast.Div(), right=right):
                 found.setdefault(ast.unparse(left), []).append((node, right))
@@ -159,7 +160,7 @@ def _divisions(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssign
 
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:
-    return any(node is inner for node in ast.walk(outer))
+    return any(node is inner for node in walk(outer))
 
 
 def _counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, depth: int = 0) -> bool:
@@ -183,7 +184,7 @@ def _counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, 
 def _assigned(scope: ast.AST) -> dict[str, list[ast.expr]]:
     """The values that a function gives to names, by name."""
     found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(scope):
+    for node in walk(scope):
         for target in node.targets if isinstance(node, ast.Assign) else ():
             if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
                 found.setdefault(target.id, []).append(node.value)
@@ -236,7 +237,7 @@ def _held_by(source: Source, names: set[str]) -> set[int]:
         for node in source.nodes_of(ast.Assign)
         if any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
     )
-    return {id(each) for value in values for each in ast.walk(value) if isinstance(each, ast.BinOp)}
+    return {id(each) for value in values for each in walk(value) if isinstance(each, ast.BinOp)}
 
 
 def _whole_sums(node: ast.Call) -> Iterator[ast.expr]:

@@ -71,7 +71,7 @@ def may_repeat(source: Source) -> bool:
 def may_keep_layers(source: Source) -> bool:
     """Whether a class with a forward pass creates something in a plain list or dictionary that it keeps."""
     networks = (node for node in source.nodes_of(ast.ClassDef) if any(_is_forward(each) for each in node.body))
-    return any(_fills_plain_container(node) for owner in networks for node in ast.walk(owner))
+    return any(_fills_plain_container(node) for owner in networks for node in walk(owner))
 
 
 def _is_forward(node: ast.stmt) -> bool:
@@ -82,7 +82,7 @@ def _fills_plain_container(node: ast.AST) -> bool:
     """Whether a node stores created objects: `self.a = [Layer()]`, `self.a["b"] = Layer()`, `self.a.append(layer)`."""
     match node:
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
-            return isinstance(value, PLAIN) and any(isinstance(each, ast.Call) for each in ast.walk(value))
+            return isinstance(value, PLAIN) and any(isinstance(each, ast.Call) for each in walk(value))
         case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")))], value=ast.Call()):
             return True
         case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="append" | "extend")):
@@ -290,7 +290,7 @@ def _tensors_of(pipeline: Pipeline, node: ast.Call) -> set[str]:
     if not isinstance(function, ast.FunctionDef) or function.name != "forward" or len(function.args.args) < 2:
         return set()
     known = {function.args.args[1].arg}
-    for each in ast.walk(function):
+    for each in walk(function):
         if isinstance(each, ast.Assign) and _is_tensor(each.value, known):
             known |= {target.id for target in each.targets if isinstance(target, ast.Name)}
     return known

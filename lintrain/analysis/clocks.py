@@ -12,6 +12,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -146,7 +147,7 @@ def _differences(
 
     In `total + end - start` that is where `end` was assigned.
     """
-    for node in ast.walk(statement) if isinstance(statement, PLAIN) else ():
+    for node in walk(statement) if isinstance(statement, PLAIN) else ():
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
             continue
         last = node.left.right if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add) else node.left
@@ -177,7 +178,7 @@ def _work_on_moved(source: Source, first: Location, end: Location) -> list[Locat
             continue
         if isinstance(node, ast.Call) and not COMPUTES.search(ast.unparse(node.func)):
             continue
-        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        names = {each.id for each in walk(node) if isinstance(each, ast.Name)}
         if any(_is_moved(source, name, node.lineno) for name in names):
             found.append(source.location(node))
     return found
@@ -192,7 +193,7 @@ def _is_moved(source: Source, name: str, line: int) -> bool:
 
 
 def _targets(node: ast.Assign) -> set[str]:
-    return {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return {each.id for target in node.targets for each in walk(target) if isinstance(each, ast.Name)}
 
 
 def _judged_next(
@@ -232,7 +233,7 @@ def _is_on_gpu(pipeline: Pipeline, first: Location, end: Location) -> bool:
     scope = blocks.scope_of(pipeline, first)
     used = {
         each.id
-        for each in ast.walk(scope)
+        for each in walk(scope)
         if isinstance(each, ast.Name) and first.end_line < each.lineno < end.line and isinstance(each.ctx, ast.Load)
     }
     return _may_be_on_gpu(pipeline.source, scope, used)
@@ -249,10 +250,10 @@ def _may_be_on_gpu(source: Source, scope: ast.AST, used: set[str]) -> bool:
     neutral = script_text.imported_names(source) | set(dir(builtins))
     made: dict[str, list[ast.expr]] = {}
     moved: set[str] = set()
-    for node in ast.walk(scope):
+    for node in walk(scope):
         match node:
             case ast.Assign(targets=targets, value=value):
-                for name in (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)):
+                for name in (each.id for target in targets for each in walk(target) if isinstance(each, ast.Name)):
                     made.setdefault(name, []).append(value)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="to" | "cuda")):
                 moved.add(name)
@@ -268,5 +269,5 @@ def _may_be_on_gpu(source: Source, scope: ast.AST, used: set[str]) -> bool:
             return True
         if any(MOVED.search(ast.unparse(value)) for value in made[name]):
             return True
-        pending.extend(each.id for value in made[name] for each in ast.walk(value) if isinstance(each, ast.Name))
+        pending.extend(each.id for value in made[name] for each in walk(value) if isinstance(each, ast.Name))
     return False

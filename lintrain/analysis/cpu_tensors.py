@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis.plain_tensors import (
     MOVES,
@@ -18,6 +18,7 @@ from lintrain.analysis.plain_tensors import (
     tensors_in,
 )
 from lintrain.model.location import Location
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -58,29 +59,40 @@ def local_tensors(source: Source) -> list[LocalTensor]:
 def _local_tensors(source: Source) -> list[LocalTensor]:
     if source.contains(MOVES_ALL) or (source.contains(TRAINS) and not source.contains(MAY_MOVE)):
         return []
-    owners = {method: node for node in networks_of(source) for method in node.body}
+    layers = {node: _layers_with_weights(node) for node in networks_of(source)}
+    owners = {method: node for node in layers for method in node.body}
     found: list[LocalTensor] = []
     for function in source.nodes_of(ast.FunctionDef):
-        owner = owners.get(function)
-        if function.name != "__init__":
-            found.extend(_of_function(source, function, owner))
+        if function.name != "__init__" and _may_make_tensor(source.code(source.location(function))):
+            owner = owners.get(function)
+            found.extend(_of_function(source, function, layers.get(owner) if owner else None))
     return found
 
 
-def _of_function(source: Source, function: ast.FunctionDef, owner: ast.ClassDef | None) -> Iterator[LocalTensor]:
-    code = source.code(source.location(function))
-    if ".numpy()" in code and ".cpu()" not in code:  # tensors of a GPU would raise an error there
+def _may_make_tensor(code: str) -> bool:
+    """Whether a function may make a tensor that stays on the CPU: one of a GPU would raise an error at `numpy()`."""
+    return "torch" in code and (".numpy()" not in code or ".cpu()" in code)
+
+
+def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[str] | None) -> Iterator[LocalTensor]:
+    """`layers` are those with weights of the network that the function is a method of; None if it is no method."""
+    nodes = walk(function)
+    made = _made_on_cpu(nodes)
+    met = [
+        (use, sides)
+        for use, sides in _meetings(nodes, layers or frozenset())
+        if any(_cpu_tensor(each, made) for each in sides)
+    ]
+    if not met:
         return
-    given = _batch_names(function) | (inputs_of(function) if owner is not None else set[str]())
-    first = _moved_names(function)
-    made = _made_on_cpu(function)
-    layers = _layers_with_weights(owner) if owner is not None else frozenset[str]()
-    for use, sides in _meetings(function, layers):
+    given = _batch_names(function) | (inputs_of(function) if layers is not None else set[str]())
+    first = _moved_names(nodes)
+    for use, sides in met:
         moved = given | {name for name, line in first.items() if line < use.lineno}
         for side in sides:
             tensor = _cpu_tensor(side, made)
             others = [each for each in sides if each is not side]
-            is_layer = isinstance(use, ast.Call) and ast.unparse(use.func) in layers
+            is_layer = layers is not None and isinstance(use, ast.Call) and ast.unparse(use.func) in layers
             if tensor is not None and (is_layer or any(_is_moved_tensor(each, moved, made) for each in others)):
                 by = ast.unparse(use.func) if isinstance(use, ast.Call) else ""
                 yield LocalTensor(source.location(tensor), ast.unparse(tensor), source.location(use), by)
@@ -103,15 +115,14 @@ def _cpu_tensor(node: ast.expr, made: Mapping[str, ast.expr]) -> ast.expr | None
             return None
 
 
-def _made_on_cpu(function: ast.FunctionDef) -> dict[str, ast.expr]:
+def _made_on_cpu(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
     """The names that a function binds once, to a tensor on the CPU that no code moves, with what makes it."""
-    nodes = list(ast.walk(function))
     stores = Counter(each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
     handled = {
         part.id
         for each in nodes
         if isinstance(each, ast.Attribute) and each.attr in MOVES
-        for part in ast.walk(each.value)
+        for part in walk(each.value)
         if isinstance(part, ast.Name)
     }
     made: dict[str, ast.expr] = {}
@@ -125,15 +136,15 @@ def _made_on_cpu(function: ast.FunctionDef) -> dict[str, ast.expr]:
     return made
 
 
-def _meetings(function: ast.FunctionDef, layers: frozenset[str]) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+def _meetings(nodes: Sequence[ast.AST], layers: frozenset[str]) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
     """The operations of a function that need all their operands on one device."""
-    for node in ast.walk(function):
+    for node in nodes:
         match node:
             case ast.BinOp(left=left, right=right):
                 yield node, [left, right]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=given) if attr in MEETS:
                 yield node, [part for each in given for part in _parts(each)]
-            case ast.Call(func=ast.Attribute() as func, args=given) if ast.unparse(func) in layers:
+            case ast.Call(func=ast.Attribute() as func, args=given) if layers and ast.unparse(func) in layers:
                 yield node, [part for each in given for part in _parts(each)]
             case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=given) if attr in SAME_DEVICE:
                 yield node, [owner, *given]
@@ -170,10 +181,10 @@ def _counts(node: ast.expr) -> bool:
             return False
 
 
-def _moved_names(function: ast.FunctionDef) -> dict[str, int]:
+def _moved_names(nodes: Sequence[ast.AST]) -> dict[str, int]:
     """The names that a function binds to something that it moves, each with the first line that does."""
     found: dict[str, int] = {}
-    for node in (each for each in ast.walk(function) if isinstance(each, ast.Assign)):
+    for node in (each for each in nodes if isinstance(each, ast.Assign)):
         for name, value in (pair for target in node.targets for pair in _pairs(target, node.value)):
             if _moves_to_device(value):
                 found[name] = min(found.get(name, node.lineno), node.lineno)
@@ -216,10 +227,10 @@ def _batch_names(function: ast.FunctionDef) -> set[str]:
     if function.name not in BATCH_METHODS:
         return set()
     known = {each.arg for each in function.args.args if each.arg in {"batch", "inputs"}}
-    for node in ast.walk(function):
+    for node in walk(function):
         match node:
             case ast.Assign(targets=[target], value=value) if tensors_in(value) & known or _is_part_of_batch(value):
-                known |= {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+                known |= {part.id for part in walk(target) if isinstance(part, ast.Name)}
             case _:
                 pass
     return known
@@ -231,7 +242,7 @@ def _is_part_of_batch(node: ast.expr) -> bool:
 
 def _layers_with_weights(owner: ast.ClassDef) -> frozenset[str]:
     """The code of a network's attributes that are layers with weights."""
-    assigned = (node for node in ast.walk(owner) if isinstance(node, ast.Assign))
+    assigned = (node for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
     return frozenset(
         ast.unparse(target)
         for node in assigned

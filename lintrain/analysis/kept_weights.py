@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -148,11 +149,11 @@ def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> as
     loop = _loop_around(scope, node, TRAINS)
     if loop is None or _binds(loop, name):
         return None
-    tests = [each for each in ast.walk(loop) if isinstance(each, ast.If) and any(part is node for part in each.body)]
+    tests = [each for each in walk(loop) if isinstance(each, ast.If) and any(part is node for part in each.body)]
     if not any(_compares(test.test) for test in tests):
         return None
-    inside = {part for test in tests for part in ast.walk(test)}
-    calls = (each for each in ast.walk(scope) if isinstance(each, ast.Call) and each.args and each not in inside)
+    inside = {part for test in tests for part in walk(test)}
+    calls = (each for each in walk(scope) if isinstance(each, ast.Call) and each.args and each not in inside)
     return next(
         (each for each in calls if _saves(each, name) or (_loads(each, entry) and each.lineno > node.lineno)), None
     )
@@ -161,7 +162,7 @@ def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> as
 def _compares(test: ast.expr) -> bool:
     """Whether a test asks which of two numbers is larger, rather than for every tenth epoch."""
     orders = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
-    compared = [each for each in ast.walk(test) if isinstance(each, ast.Compare)]
+    compared = [each for each in walk(test) if isinstance(each, ast.Compare)]
     return any(isinstance(each.ops[0], orders) and "%" not in ast.unparse(each) for each in compared)
 
 
@@ -214,7 +215,7 @@ COMPARES = frozenset({"equal", "allclose", "isclose", "eq", "array_equal", "dist
 
 def _compared_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, weights: str) -> ast.expr | None:
     """The expression that compares what was kept of a parameter with the parameter, after a step."""
-    for each in ast.walk(scope):
+    for each in walk(scope):
         match each:
             case ast.BinOp(left=left, op=ast.Sub(), right=right) | ast.Compare(left=left, comparators=[right]):
                 sides = (left, right)
@@ -233,9 +234,7 @@ def _kept_as(scope: ast.AST, side: str, name: str) -> str:
     """The code of the weights that another name was given, `after = net.fc.weight`."""
     if not side.isidentifier() or side == name:
         return ""
-    assigned = [
-        each for each in ast.walk(scope) if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == side
-    ]
+    assigned = [each for each in walk(scope) if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == side]
     return _weights_in(assigned[-1].value) if assigned else ""
 
 
@@ -253,11 +252,11 @@ def _is_list_of_weights(node: ast.expr) -> bool:
 
 def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str) -> ast.expr | None:
     """Where what was kept of a model is compared with the model, after it trained."""
-    for each in ast.walk(scope):
+    for each in walk(scope):
         if not _reads(each, name) or not isinstance(each, ast.Name) or each.lineno <= node.lineno:
             continue
         lines = source.lines[(node.end_lineno or node.lineno) : each.lineno - 1]
-        around = [loop for loop in ast.walk(scope) if isinstance(loop, Loop) and loop.lineno <= each.lineno]
+        around = [loop for loop in walk(scope) if isinstance(loop, Loop) and loop.lineno <= each.lineno]
         code = "\n".join(ast.unparse(loop) for loop in around if each.lineno <= (loop.end_lineno or 0))
         is_used = (
             COMPARED.search(code)
@@ -285,7 +284,7 @@ def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, o
     """The call that loads the weights into the same model after it trained, if nothing else is done with them."""
     loads: list[ast.Call] = []
     known: set[ast.expr] = set()
-    for each in ast.walk(scope):
+    for each in walk(scope):
         match each:
             case ast.Call(func=ast.Attribute(value=loaded, attr="load_state_dict"), args=[ast.Name(id=given), *_]) if (
                 given == name
@@ -299,7 +298,7 @@ def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, o
                 known.add(each.left)
             case _:
                 pass
-    reads = {each for each in ast.walk(scope) if _reads(each, name)}
+    reads = {each for each in walk(scope) if _reads(each, name)}
     if reads - known or _is_bound_again(scope, owner):
         return None
     return next((load for load in loads if _trains_between(source, scope, node, load)), None)
@@ -313,7 +312,7 @@ def _is_bound_again(scope: ast.AST, owner: str) -> bool:
     """Whether a scope gives the model's name to several models, of which one may be the one that was kept."""
     bound = [
         each
-        for each in ast.walk(scope)
+        for each in walk(scope)
         if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store) and ast.unparse(each) == owner
     ]
     return len(bound) > 1
@@ -332,9 +331,7 @@ def _trains_between(source: Source, scope: ast.AST, node: ast.Assign, load: ast.
 
 def _loop_around(scope: ast.AST, node: ast.stmt, trains: re.Pattern[str]) -> Loop | None:
     """The innermost loop of a scope around a statement, if it trains."""
-    loops = [
-        each for each in ast.walk(scope) if isinstance(each, Loop) and any(part is node for part in ast.walk(each))
-    ]
+    loops = [each for each in walk(scope) if isinstance(each, Loop) and any(part is node for part in walk(each))]
     loop = min(loops, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
     return loop if loop is not None and trains.search(ast.unparse(loop)) else None
 
@@ -347,15 +344,15 @@ def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str) -
     is_model = re.search(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(", source.text)
     if loop is None or is_model is None or _binds(loop, model):
         return None
-    tests = [each for each in ast.walk(loop) if isinstance(each, ast.If) and node in ast.walk(each)]
-    if not tests or any(isinstance(each, ast.Break | ast.Return) for test in tests for each in ast.walk(test)):
+    tests = [each for each in walk(loop) if isinstance(each, ast.If) and node in walk(each)]
+    if not tests or any(isinstance(each, ast.Break | ast.Return) for test in tests for each in walk(test)):
         return None
     end = loop.end_lineno or loop.lineno
     return next((each for each in _names(scope) if _reads(each, name) and each.lineno > end), None)
 
 
 def _names(scope: ast.AST) -> Iterator[ast.Name]:
-    return (each for each in ast.walk(scope) if isinstance(each, ast.Name))
+    return (each for each in walk(scope) if isinstance(each, ast.Name))
 
 
 def _binds(loop: Loop, name: str) -> bool:

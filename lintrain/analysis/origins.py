@@ -14,7 +14,7 @@ from typing import cast
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import BLOCKS, walk
+from lintrain.source.nodes import BLOCKS, WITH_BLOCKS, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -123,7 +123,7 @@ def _as_list(value: object) -> list[object]:
 def _blocks(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
     """The block of each statement, and what the block belongs to."""
     found: dict[ast.stmt, tuple[list[ast.stmt], ast.AST]] = {}
-    for node in (source.tree, *source.nodes):
+    for node in (source.tree, *source.nodes_of(*WITH_BLOCKS)):
         for name in BLOCKS:
             held = getattr(node, name, None)
             parts = cast("list[object]", held) if isinstance(held, list) else []

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from lintrain.model.location import Location
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -70,7 +71,7 @@ def _networks_of(source: Source) -> list[ast.ClassDef]:
 
 def _plain_parts(source: Source) -> list[ast.ClassDef]:
     """The classes without a base that a network of the file makes an attribute of, and calls."""
-    inside = [node for network in networks_of(source) for node in ast.walk(network)]
+    inside = [node for network in networks_of(source) for node in walk(network)]
     made = {
         ast.unparse(node.value.func)
         for node in inside
@@ -121,14 +122,14 @@ def _judged(
     """The attribute if the network uses it as it is, and no code handles it in another way."""
     code, needs_grad = ast.unparse(statement.value), _needs_grad(statement.value)
     uses = [each for each in source.nodes_of(ast.Attribute) if each.attr == name]
-    inside = {each for each in ast.walk(owner) if isinstance(each, ast.Attribute)}
+    inside = {each for each in walk(owner) if isinstance(each, ast.Attribute)}
     stored = [each for each in uses if isinstance(each.ctx, ast.Store)]
     outside = [each for each in uses if each not in inside]
     if len(stored) != 1 or (needs_grad and outside):
         return None
     if any(isinstance(each.value, ast.Attribute) and each.value.attr == name for each in _moving(source)):
         return None
-    if any(isinstance(each, ast.Constant) and each.value == name for each in ast.walk(owner)):
+    if any(isinstance(each, ast.Constant) and each.value == name for each in walk(owner)):
         return None
     used = next((use for method in methods for use in _met_by_inputs(owner, method, name)), None)
     if used is None or any(_handles_device(method, name) for method in methods):
@@ -186,7 +187,7 @@ def is_moved(node: ast.expr) -> bool:
     return any(
         (isinstance(each, ast.Attribute) and each.attr in MOVES)
         or (isinstance(each, ast.keyword) and each.arg == "device")
-        for each in ast.walk(node)
+        for each in walk(node)
     )
 
 
@@ -196,28 +197,28 @@ def _needs_grad(node: ast.expr) -> bool:
         and each.arg == "requires_grad"
         and isinstance(each.value, ast.Constant)
         and each.value.value is True
-        for each in ast.walk(node)
+        for each in walk(node)
     )
 
 
 def _handles_device(method: ast.FunctionDef, name: str) -> bool:
     """Whether a statement of a method that mentions the attribute also moves something."""
-    statements = (each for each in ast.walk(method) if isinstance(each, ast.Assign | ast.Return | ast.Expr | ast.If))
+    statements = (each for each in walk(method) if isinstance(each, ast.Assign | ast.Return | ast.Expr | ast.If))
     return any(_mentions(each, name) and _is_moved_in(each) for each in statements)
 
 
 def _is_moved_in(statement: ast.stmt) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in ast.walk(statement))
+    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in walk(statement))
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in walk(node))
 
 
 def _met_by_inputs(owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
     """The operations in a method that get the attribute together with one of its inputs, or with weights."""
     inputs, names = inputs_of(method), _names_for(method, name)
-    for node in ast.walk(method):
+    for node in walk(method):
         match node:
             case ast.BinOp(left=left, right=right):
                 sides = [left, right]
@@ -264,7 +265,7 @@ def _given(call: ast.Call) -> list[ast.expr]:
 def _layers_of(owner: ast.ClassDef) -> set[str]:
     """The attributes of a network that are layers of torch with weights."""
     found: set[str] = set()
-    for node in ast.walk(owner):
+    for node in walk(owner):
         match node:
             case ast.Assign(
                 targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
@@ -279,7 +280,7 @@ def _layers_of(owner: ast.ClassDef) -> set[str]:
 def _names_for(method: ast.FunctionDef, name: str) -> set[str]:
     """The local names that a method gives the attribute: `mask = self.mask[:length]`."""
     found: set[str] = set()
-    for node in ast.walk(method):
+    for node in walk(method):
         match node:
             case ast.Assign(targets=[ast.Name(id=local)], value=value):
                 if _is_the_tensor(value, name, found):
@@ -320,9 +321,9 @@ def inputs_of(method: ast.FunctionDef) -> set[str]:
     known = set(parameters[:1]) if method.name in {"forward", "__call__"} else set[str]()
     if not known:
         known = {each for each in parameters if each in {"x", "input", "inputs", "hidden", "features", "z", "h"}}
-    for node in ast.walk(method):
+    for node in walk(method):
         if isinstance(node, ast.Assign) and tensors_in(node.value) & known:
-            names = (part for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name))
+            names = (part for target in node.targets for part in walk(target) if isinstance(part, ast.Name))
             known |= {part.id for part in names}
     return known
 

@@ -17,6 +17,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function
 from lintrain.source import fragments
+from lintrain.source.nodes import walk
 from lintrain.source.parsing import expression_of
 from lintrain.source.source import Node, Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -194,7 +195,7 @@ def is_used_after_init(cls: Class, attribute: str) -> bool:
 
 def _own_calls(method: ast.FunctionDef) -> Iterator[str]:
     """The names of the methods of its own object that a method calls."""
-    for node in ast.walk(method):
+    for node in walk(method):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
                 yield name
@@ -203,11 +204,11 @@ def _own_calls(method: ast.FunctionDef) -> Iterator[str]:
 
 
 def _mentions(node: ast.AST, attribute: str) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in walk(node))
 
 
 def _bound_names(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Attribute):
             yield each.attr
         elif isinstance(each, ast.Name):
@@ -235,7 +236,7 @@ def keys_always_read(pipeline: Pipeline, function: Function, name: str) -> Itera
     source = pipeline.source_of(function.origin) if function.origin else pipeline.source
     body = function.node.body
     for statement in body if isinstance(body, list) else ():
-        for node in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
+        for node in walk(statement) if isinstance(statement, ast.Assign) else ():
             key = _key(node, name)
             if key is not None and isinstance(node, ast.expr):
                 yield key, source.location(node)
@@ -330,7 +331,7 @@ def calls_in_method(pipeline: Pipeline, cls: Class, method: str) -> Iterator[Exp
     )
     source = pipeline.source_of(cls.origin) if cls.origin else pipeline.source
     for statement in body:
-        for node in ast.walk(statement) if not isinstance(statement, ast.If | ast.Try) else ():
+        for node in walk(statement) if not isinstance(statement, ast.If | ast.Try) else ():
             if isinstance(node, ast.Call):
                 yield Expression(source, node)
 
@@ -346,5 +347,5 @@ def only_argument_in(code: str, name: str) -> str | None:
 
 def keywords_in(code: str) -> frozenset[str]:
     """The names of the keyword arguments of all calls in an expression, which may have several lines."""
-    names = (node.arg for node in ast.walk(expression_of(f"({code})")) if isinstance(node, ast.keyword))
+    names = (node.arg for node in walk(expression_of(f"({code})")) if isinstance(node, ast.keyword))
     return frozenset(name for name in names if name is not None)

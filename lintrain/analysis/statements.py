@@ -16,6 +16,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import parsing
+from lintrain.source.nodes import children
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -217,7 +218,7 @@ class UsedAgain:
 
 def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
     """The iterators of parameters that a function, or the module, assigns once and reads more than once."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)) if "parameters(" in source.text else ():
         found = list(_assigned_iterators(scope))
         for target, value in found:
             uses = list(_uses_of(scope, target, value)) if _is_assigned_once(scope, target) else []
@@ -234,12 +235,12 @@ def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
 
 def _own_statements(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a scope without those of functions inside it."""
-    pending = list(ast.iter_child_nodes(scope))
+    pending = children(scope)
     while pending:
         node = pending.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
 
 
 def _assigned_iterators(scope: ast.AST) -> Iterator[tuple[str, ast.expr]]:

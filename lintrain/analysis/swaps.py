@@ -249,7 +249,7 @@ def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
         return
     inside: set[ast.AST] = set()
     for owner in networks_of(source):
-        inside.update(ast.walk(owner))
+        inside.update(walk(owner))
         if "loss" not in owner.name.lower():  # what a loss averages in the end has no axis anyway
             yield from _squeezes_in_network(source, owner)
     if not source.contains(r"\bdrop_last\s*=\s*True"):
@@ -260,7 +260,7 @@ def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
 
 def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[Location, str]]:
     methods = [each for each in owner.body if isinstance(each, ast.FunctionDef)]
-    forward = [node for each in methods if each.name == "forward" for node in ast.walk(each)]
+    forward = [node for each in methods if each.name == "forward" for node in walk(each)]
     called = {ast.unparse(each.func) for each in forward if isinstance(each, ast.Call)}
     for method in methods:
         if not FOR_ONE_ROW.search(method.name):
@@ -274,8 +274,8 @@ LOSS = lazy_pattern(r"loss|crit|bce|entropy", re.IGNORECASE)
 
 def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location, str]]:
     """The predictions that a training loop squeezes and gives to a loss, next to labels that keep all axes."""
-    batch = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
-    nodes = list(ast.walk(loop))
+    batch = {each.id for each in walk(loop.target) if isinstance(each, ast.Name)}
+    nodes = list(walk(loop))
     if not any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in nodes):
         return
     squeezed = {
@@ -297,14 +297,14 @@ def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
     """The squeeze of what a model gives for a batch: `model(x).squeeze()`."""
     match _squeezed(node):
         case ast.Call(func=func, args=[first, *_]) if MODEL.search(ast.unparse(func)):
-            names = {each.id for each in ast.walk(first) if isinstance(each, ast.Name)}
+            names = {each.id for each in walk(first) if isinstance(each, ast.Name)}
             return node if names & batch else None
         case _:
             return None
 
 
 def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iterator[tuple[Location, str]]:
-    nodes = list(ast.walk(method))
+    nodes = list(walk(method))
     if method.name == "__init__" or not (squeezes := [(each, of) for each in nodes if (of := _squeezed(each))]):
         return
     rows = _names_with_rows(method, is_part)
@@ -334,9 +334,9 @@ def _squeezed(node: ast.AST) -> ast.expr | None:
 def _names_with_rows(method: ast.FunctionDef, is_part: bool) -> set[str]:
     """The inputs of a method of the forward pass, and the names that are computed from them or by layers."""
     known = {each.arg for each in method.args.args[1:]} if is_part else set[str]()
-    for node in ast.walk(method):
+    for node in walk(method):
         if isinstance(node, ast.Assign) and _has_rows(node.value, known):
-            known |= {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            known |= {part.id for target in node.targets for part in walk(target) if isinstance(part, ast.Name)}
     return known
 
 

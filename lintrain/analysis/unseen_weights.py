@@ -10,6 +10,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -46,6 +47,8 @@ def overwritten(pipeline: Pipeline) -> Iterator[Overwritten]:
 def only_read_detached(source: Source) -> Iterator[tuple[Location, str]]:
     """The parameters of networks whose `forward` reads nothing but their `.data`: where, and the name."""
     for cls in source.nodes_of(ast.ClassDef):
+        if "Parameter(" not in source.code(source.location(cls)):
+            continue
         code = ast.unparse(cls)
         names = set(re.findall(r"self\.(\w+) = (?:\w+\.)*Parameter\(", code))
         methods = [each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name != "__init__"]
@@ -53,7 +56,7 @@ def only_read_detached(source: Source) -> Iterator[tuple[Location, str]]:
             uses = [
                 (node, parent)
                 for method in methods
-                for parent in ast.walk(method)
+                for parent in walk(method)
                 for node in ast.iter_child_nodes(parent)
                 if isinstance(node, ast.Attribute) and node.attr == name and ast.unparse(node.value) == "self"
             ]
@@ -100,7 +103,7 @@ def _lost_output(pipeline: Pipeline, scope: ast.AST, target: ast.expr, node: ast
         value = value.func if isinstance(value, ast.Call) else value.value
     if not isinstance(target, ast.Name) or not isinstance(value, ast.Name):
         return ""
-    made = [each for each in ast.walk(scope) if isinstance(each, ast.Assign) and each.lineno < node.lineno]
+    made = [each for each in walk(scope) if isinstance(each, ast.Assign) and each.lineno < node.lineno]
     leaf = [each.value for each in made if ast.unparse(each.targets[0]) == target.id]
     given = [each.value for each in made if ast.unparse(each.targets[0]) == value.id]
     passes = {event.location for event in pipeline.acts(Act.FORWARD) if not event.without_grad}

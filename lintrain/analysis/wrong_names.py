@@ -14,6 +14,7 @@ from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import LibraryObject, options_of
 from lintrain.pipeline.values.training import LossCall
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -59,13 +60,13 @@ def _stale_labels(source: Source) -> list[StaleLabel]:
 
 def _names_in(target: ast.expr) -> list[str]:
     """The names of a loop's target, in order."""
-    return [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
+    return [each.id for each in walk(target) if isinstance(each, ast.Name)]
 
 
 def _stale_in(
     source: Source, loop: ast.For, own: str, names: set[str], bound_by: dict[str, list[ast.For]]
 ) -> Iterator[StaleLabel]:
-    nodes = list(ast.walk(loop))
+    nodes = list(walk(loop))
     inside = {id(node) for node in nodes}
     stored = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
 
@@ -94,7 +95,7 @@ def _stale_in(
 
 
 def _loaded(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _is_used(pipeline: Pipeline, source: Source, target: ast.Name | ast.Attribut
         attributes = (each for each in source.nodes_of(ast.Attribute) if each.attr == target.attr)
         return any(isinstance(each.ctx, ast.Load) and id(each) not in inside for each in attributes)
     scope = blocks.scope_of(pipeline, source.location(target))
-    names = (each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == target.id)
+    names = (each for each in walk(scope) if isinstance(each, ast.Name) and each.id == target.id)
     return any(isinstance(each.ctx, ast.Load) and id(each) not in inside for each in names)
 
 
@@ -202,7 +203,7 @@ def _rounded_names(scope: ast.AST) -> tuple[dict[str, list[ast.expr]], set[str]]
     """The names that a function rounds or compares with 0.5, and those that it gives probabilities."""
     rounded: dict[str, list[ast.expr]] = {}
     squashed: set[str] = set()
-    for node in ast.walk(scope):
+    for node in walk(scope):
         if isinstance(node, ast.Assign) and "sigmoid" in ast.unparse(node.value):
             squashed |= {name for target in node.targets for name in _names_in(target)}
         if isinstance(node, ast.expr) and (name := _name_of(_rounded(node))):
@@ -267,7 +268,7 @@ def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
                     yield Overwritten(location, name, train, first)
             case _:
                 pass
-        for each in (part for target in node.targets for part in ast.walk(target)):
+        for each in (part for target in node.targets for part in walk(target)):
             if isinstance(each, ast.Name):
                 bound.setdefault((scope, each.id), (location, node.value))
 

@@ -155,6 +155,7 @@ class CheckRun:
             reading.is_exhausted,
             training=reading.training,
             unjudged=tuple(one for one in reading.unjudged if one.rule in selected),
+            seconds=file.reading.seconds,
         )
 
     def _settle_module(self, path: str, source: Source, reading: Reading) -> FileOutcome:

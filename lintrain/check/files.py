@@ -91,7 +91,9 @@ class FileReader:
         find_targets = partial(self._targets_of, source, notes)
 
         def read(find: Callable[[], TargetVersions]) -> Reading:
-            return check_source(source, rules, find, self.project, self.request.check_cancelled)
+            return check_source(
+                source, rules, find, self.project, self.request.check_cancelled, is_timed=self.request.is_timed
+            )
 
         may_have_copies = source.notebook is not None and len(self.request.files) > 1 and not self.request.given
         reading = self.copies.reading_of(source, names, find_targets, read) if may_have_copies else read(find_targets)

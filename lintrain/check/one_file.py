@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from lintrain.source.source import Source
 
 READER = "reader"
+PARSER, CHOICE = "parser", "choice of rules"
+"""What takes time besides the reader and the rules."""
 
 SECONDS = 6.0
 """CPU time that the interpreter, the rules and their fixes share on one file."""
@@ -53,7 +56,7 @@ class Reading:
     """The findings of one source, before suppressions are applied.
 
     `modules` are the other files that were read for it, by path; findings may be in them. `training` are the
-    places where training starts, in whichever file.
+    places where training starts, in whichever file. `seconds` are the CPU seconds of each part, if they are measured.
     """
 
     reported: tuple[Reported, ...] = ()
@@ -63,6 +66,7 @@ class Reading:
     modules: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
     training: tuple[Location, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def rules_ran(self) -> bool:
@@ -76,15 +80,18 @@ def check_source(
     find_targets: Callable[[], TargetVersions],
     project: Project | None = None,
     check_cancelled: Callable[[], None] = lambda: None,
+    *,
+    is_timed: bool = False,
 ) -> Reading:
     """The findings of one source and of the modules read for it; one that does not parse gives its syntax error.
 
-    Without a project its imports are not followed. `check_cancelled` is called regularly, and may raise to end
-    the check; not an Exception, because those count as faults of the reader or of a rule.
+    Without a project its imports are not followed. With `is_timed` the time of each rule is measured.
+    `check_cancelled` is called regularly, and may raise to end the check; not an Exception, because those count as
+    faults of the reader or of a rule.
     """
     if source.is_too_large:
         return _unjudged(source, rules, TOO_LARGE)
-    sofar = _SoFar(source)
+    sofar = _SoFar(source, {} if is_timed else None)
     with suppress(TimeSpentError), Clock(SECONDS) as sofar.clock:
         sofar.check(rules, find_targets, project, check_cancelled)
     return sofar.reading()
@@ -95,6 +102,8 @@ class _SoFar:
     """The findings of a source so far, and the rules that have not yet judged it."""
 
     source: Source
+    seconds: dict[str, float] | None = None
+    """The CPU seconds of each part; None if they are not measured."""
     reported: list[Reported] = field(default_factory=list[Reported])
     crashes: list[Crash] = field(default_factory=list[Crash])
     left: list[RuleFile] = field(default_factory=list["RuleFile"])
@@ -118,7 +127,8 @@ class _SoFar:
         """Run every rule; TimeSpentError may be raised at any moment."""
         self.left = [rule for rule in rules if rule.reads_text][::-1]
         try:
-            broken = parse_problem(self.source)
+            with self._timed(PARSER):
+                broken = parse_problem(self.source)
         except NewerGrammarError:
             self.spent, self.is_broken = NOT_READ, True
             return
@@ -126,10 +136,13 @@ class _SoFar:
             self.reported, self.is_broken, self.left = [Reported(broken)], True, []
             return
         self.reported.extend(Reported(flaw) for flaw in flaws_of(self.source))
-        self.left = list(rules_concerned(self.left[::-1], self.source, project, find_targets))[::-1]
+        with self._timed(CHOICE):
+            self.left = list(rules_concerned(self.left[::-1], self.source, project, find_targets))[::-1]
         if not self.left:
             return
-        if (pipeline := self._read(find_targets(), project, check_cancelled)) is None:
+        with self._timed(READER):
+            pipeline = self._read(find_targets(), project, check_cancelled)
+        if pipeline is None:
             return
         try:
             self._ask(pipeline, check_cancelled)
@@ -164,7 +177,8 @@ class _SoFar:
             check_cancelled()
             rule = self.left[-1]
             try:
-                self._ask_one(rule, pipeline)
+                with self._timed(rule.name):
+                    self._ask_one(rule, pipeline)
             except StepsSpentError:
                 self.spent = NO_STEPS
                 return
@@ -188,6 +202,18 @@ class _SoFar:
             clock.begin_part()
             self.stopped.append(rule)
 
+    @contextmanager
+    def _timed(self, part: str) -> Generator[None]:
+        """Count the CPU time of the block as that of a part."""
+        if self.seconds is None:
+            yield
+            return
+        started = time.thread_time()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.thread_time() - started
+
     def reading(self) -> Reading:
         """The result so far."""
         return Reading(
@@ -201,6 +227,7 @@ class _SoFar:
                 *(Unjudged(self.source.path, rule.name, NO_RULE_TIME) for rule in self.stopped),
                 *(Unjudged(self.source.path, rule.name, self.spent) for rule in reversed(self.left)),
             ),
+            seconds=dict(self.seconds or {}),
         )
 
 

@@ -133,6 +133,8 @@ class FileOutcome:
     known: tuple[Reported, ...] = ()
     training: tuple[Location, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The CPU seconds of each rule, the reader and the parser, if they are measured."""
 
     @property
     def suppressed(self) -> int:

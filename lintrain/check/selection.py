@@ -301,8 +301,8 @@ class CheckRequest:
     `packages` reads installed packages that no table covers; without it, nothing is known about them. `search_names`
     looks for undefined names, given the files and the contents of those that are not on the disk; None starts ruff.
     `by_folder` has the settings of files with a configuration nearer than that of the run; without it, `selection`
-    counts for all. `on_progress` is called after each file, with the number of files that were read and that are to be
-    read.
+    counts for all. With `is_timed` the CPU time of each rule is measured. `on_progress` is called after each file, with
+    the number of files that were read and that are to be read.
     """
 
     files: Sequence[str]
@@ -320,6 +320,7 @@ class CheckRequest:
     packages: Packages | None = None
     search_names: Callable[[Sequence[str], Mapping[str, bytes]], NameSearch] | None = None
     by_folder: NearestSettings | None = None
+    is_timed: bool = False
     on_progress: Callable[[int, int], None] = _no_progress
 
     def selection_of(self, path: str) -> Selection:

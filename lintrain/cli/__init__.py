@@ -20,7 +20,7 @@ def main() -> None:
 
 def run_or_repeat(arguments: list[str]) -> int:
     """Repeat the cached output of a command if nothing has changed, else run it; returns the exit code."""
-    if arguments[:1] != ["check"] or "--no-cache" in arguments:
+    if arguments[:1] != ["check"] or not {"--no-cache", "--timings"}.isdisjoint(arguments):
         return run(arguments)
     from lintrain._version import __version__
     from lintrain.cache.runs import kept_answer, key_of, write_again

@@ -161,6 +161,11 @@ def _close(
         for remark in remarks(request, options, outcome):
             say(f"lintrain: {remark}")
     _write_remarks(options, outcome, time.perf_counter() - started)
+    if options.timings:
+        from lintrain.report.text.frame import timings
+
+        for line in timings({file.path: file.seconds for file in outcome.files}, request.rules, every=options.verbose):
+            say(line)
     if options.verbose and request.packages and request.packages.seconds:
         say(f"read installed packages in {request.packages.seconds:.2f} s of it")
     is_failed = not options.exit_zero and fails(outcome.reported, settings)

@@ -52,6 +52,7 @@ class CheckOptions:
     hide_suppressed: bool = False
     statistics: bool = False
     statistics_by: str | None = None
+    timings: bool = False
     fix: bool = False
     fix_only: bool = False
     unsafe_fixes: bool = False
@@ -120,6 +121,8 @@ def check_consistency(options: CheckOptions) -> None:
     if options.changed_since and options.reads_stdin:
         raise UsageError("--changed-since selects files and cannot be combined with standard input")
     _check_writing_options(options)
+    if options.timings and options.quiet:
+        raise UsageError("--timings and --quiet cannot be combined")
     if options.cache_dir is not None and options.no_cache:
         raise UsageError("--cache-dir and --no-cache cannot be combined")
     if options.isolated and options.config:

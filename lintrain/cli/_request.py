@@ -100,9 +100,10 @@ def request_of(
         shows_verdicts=not options.no_cache,
         baseline=baseline_of(options, settings),
         jobs=options.jobs or min(settings.jobs or processors(), processors()),
-        store=store_of(options, settings) if len(files) > 1 and not options.no_cache else None,
+        store=store_of(options, settings) if len(files) > 1 and not (options.no_cache or options.timings) else None,
         packages=Packages(None if options.no_cache else store_folder("packages", options.cache_dir)),
         by_folder=by_folder,
+        is_timed=options.timings,
     )
 
 

@@ -57,6 +57,7 @@ def _rules_option(name: str, text: str) -> Callable[[Callable[..., Any]], Callab
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Also exit with 1 if a file was fixed.")
 @click.option("--add-ignores", metavar="REASON", help="Suppress each finding by a comment with this reason.")
 @click.option("--statistics", is_flag=True, help="Show only the number of findings per rule.")
+@click.option("--timings", is_flag=True, help="Also show the CPU time of each rule; without cached results.")
 @click.option("--statistics-by", type=click.Choice(STATISTICS), help="Show only the number of findings by this.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Paths to skip; replaces the configured patterns.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Paths to skip, in addition to --exclude.")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
@@ -20,6 +21,9 @@ LARGEST = 64 * 1024
 MOST_NODES = 20_000
 DEEPEST = 40
 """Aliases can make a small text a large tree."""
+
+MOST_KEPT = 64
+"""Texts that stay read: the search for files reads each configuration, and its check soon afterwards again."""
 
 NULL = {"", "~", "null", "Null", "NULL"}
 TRUE = {each(word) for word in ("yes", "true", "on") for each in (str.lower, str.upper, str.capitalize)}
@@ -127,6 +131,7 @@ def read_document(path: str, text: str, *, numbers_without_point: bool = True) -
     return _Conversion(path, numbers_without_point).node(root, 0)
 
 
+@lru_cache(maxsize=MOST_KEPT)
 def _composed(text: str) -> Any:  # Any: ruamel's nodes have no types
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -145,6 +150,29 @@ def _composed(text: str) -> Any:  # Any: ruamel's nodes have no types
         raise NotReadError(str(error.problem or error.context or "not YAML"), line) from marked
     except (YAMLError, ValueError, RecursionError, AttributeError) as failed:
         raise NotReadError(str(failed).partition("\n")[0] or type(failed).__name__) from failed
+
+
+def outline(text: str) -> Node | None:
+    """The keys and values of a JSON file, all at the same location; None if it is not JSON.
+
+    This takes a hundredth of the time of `read_document`: enough to tell what kind of file it is.
+    """
+    import json
+
+    try:
+        content: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return _outlined(content, Location("", 1, 1, 1, 1))
+
+
+def _outlined(content: object, at: Location) -> Node:
+    if isinstance(content, dict):
+        entries = cast("dict[str, object]", content).items()
+        return Section(tuple(Entry(key, at, _outlined(value, at)) for key, value in entries), at)
+    if isinstance(content, list):
+        return Items(tuple(_outlined(each, at) for each in cast("list[object]", content)), at)
+    return Scalar(content, at, str(content), is_plain=not isinstance(content, str))
 
 
 class _Conversion:

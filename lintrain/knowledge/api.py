@@ -142,9 +142,10 @@ def _gone_names(module: str, versions: tuple[Version, ...]) -> frozenset[str]:
     module = _ALIAS.sub("lightning.pytorch", module)
     package = module.partition(".")[0]
     targets = {package: Target(versions, "", "")}
-    return frozenset(
-        name for name in tables.lives_of(package, module) if name_state(module, name, targets).state == "gone"
-    )
+    wanted = _bits(_locations(package, targets[package]))
+    # Most names live on: what one of the wanted versions has needs no closer look.
+    left = [name for name, spans in tables.lives_of(package, module).items() if not tables.among(spans) & wanted]
+    return frozenset(name for name in left if name_state(module, name, targets).state == "gone")
 
 
 def covered_names(module: str, targets: Targets) -> frozenset[str]:
@@ -153,9 +154,9 @@ def covered_names(module: str, targets: Targets) -> frozenset[str]:
     package = module.split(".")[0]
     if (target := targets.get(package)) is None:
         return frozenset()
-    every = _locations(package, target)
+    every = _bits(_locations(package, target))
     lives = tables.lives_of(package, module)
-    return frozenset(name for name, spans in lives.items() if all(tables.holds(spans, location) for location in every))
+    return frozenset(name for name, spans in lives.items() if not every & ~tables.among(spans))
 
 
 def installed_facts(name: str, targets: Targets) -> Facts | None:
@@ -277,19 +278,22 @@ def _judged(package: str, having: Sequence[int], wanted: Sequence[int]) -> Known
 
 def _is_open(package: str, module: str, name: str, wanted: Sequence[int]) -> bool:
     """Whether one of the versions does not list the name in a module, but may create it on access."""
-    lives = tables.lives_of(package, module).get(name, "")
+    missing = _bits(wanted) & ~tables.among(tables.lives_of(package, module).get(name, ""))
     table = tables.names_of(package)
     endings = (spans for ending, spans in table["open_endings"].items() if name.endswith(ending))
-    spans = [table["open"].get(module, ""), *endings]
-    missing = [location for location in wanted if not tables.holds(lives, location)]
-    return any(tables.holds(each, location) for each in spans for location in missing)
+    return any(tables.among(spans) & missing for spans in (table["open"].get(module, ""), *endings))
 
 
 def _lives_behind_hook(module: str, wanted: Sequence[int], targets: Targets) -> bool:
     """Whether a module has no file anymore, but its package still mentions it: an import hook may provide it."""
     exists = tables.names_of(module.split(".")[0])["exists"][module]
-    missing = any(not tables.holds(exists, location) for location in wanted)
-    return missing and "." in module and module_state(module, targets).state != "gone"
+    missing = _bits(wanted) & ~tables.among(exists)
+    return bool(missing) and "." in module and module_state(module, targets).state != "gone"
+
+
+def _bits(locations: Sequence[int]) -> int:
+    """The same versions as the bits of a number, which `tables.among` makes of spans."""
+    return sum(1 << location for location in set(locations))
 
 
 def _locations(package: str, target: Target) -> list[int]:

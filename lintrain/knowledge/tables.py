@@ -118,7 +118,13 @@ def callable_names(package: str) -> frozenset[str]:
 
 def holds(spans: str, position: int) -> bool:
     """Whether the index of a version is inside spans such as `"0-18,20-21"`."""
-    return any(int(since) <= position < int(until) for since, until in _parts(spans))
+    return bool(among(spans) >> position & 1)
+
+
+@cache
+def among(spans: str) -> int:
+    """The versions inside spans as the bits of a number: thousands of names share a few hundred spans."""
+    return sum(1 << location for location in locations(spans))
 
 
 def locations(spans: str) -> list[int]:

@@ -21,6 +21,7 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
 )
+from lintrain.source.nodes import walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MODULE = "torch.nn.Module"
@@ -168,7 +169,7 @@ def _speaks_of_modes(node: ast.ClassDef) -> bool:
 
 
 def _names_in(node: ast.ClassDef) -> Iterator[str]:
-    return (part.attr if isinstance(part, ast.Attribute) else part.id for part in ast.walk(node) if _is_name(part))
+    return (part.attr if isinstance(part, ast.Attribute) else part.id for part in walk(node) if _is_name(part))
 
 
 def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:

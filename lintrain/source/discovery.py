@@ -167,7 +167,8 @@ class Discovery:
 
 def _is_configuration(path: str) -> bool:
     """Whether a YAML or JSON file is a training configuration; the keys of most tell without parsing them."""
-    from lintrain.configurations.kinds import may_configure
+    from lintrain.configurations.document import outline
+    from lintrain.configurations.kinds import may_configure, parts_of
     from lintrain.source.reading import UnreadableError, read_bytes, read_start
 
     try:
@@ -177,6 +178,9 @@ def _is_configuration(path: str) -> bool:
         source = read_bytes(path, raw)
     except (OSError, UnreadableError):
         return False
+    known = outline(source.text) if path.endswith(".json") else None
+    if known is not None:
+        return bool(parts_of(known))
     from lintrain.source.configuration import Configuration
 
     return isinstance(source, Configuration) and bool(source.parts)

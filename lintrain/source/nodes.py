@@ -32,6 +32,12 @@ GAPS = frozenset({"keys", "kw_defaults"})
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 """Fields that hold statements, or the parts of a statement that do."""
 
+WITH_BLOCKS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While, ast.If, ast.With),
+    *(ast.AsyncWith, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.match_case),
+)
+"""The kinds of nodes that have such a field, without the module."""
+
 
 class _Fields(dict[type, tuple[str, ...]]):
     """The fields of each kind of node that hold nodes: asked about at every node, so that a look-up must do."""

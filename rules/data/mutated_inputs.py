@@ -136,16 +136,16 @@ def _writer_of(function: ast.FunctionDef) -> Writer | None:
     """How a function changes a parameter in place and returns it, if it binds its name to nothing else before."""
     names = [each.arg for each in function.args.args]
     is_method = bool(names) and names[0] in {"self", "cls"}
+    returns = [each.value for each in function.body if isinstance(each, ast.Return) and each.value is not None]
     for index, name in enumerate(names[is_method:]):
-        uses = [each for each in function.body if _mentions(each, name)]
-        writes = [each for each in uses if _writes_into(each, name)]
-        returns = [each.value for each in function.body if isinstance(each, ast.Return) and each.value is not None]
+        writes = [each for each in function.body if _writes_into(each, name)]
         if not writes or len(returns) != 1 or any(_binds(each, name) for each in function.body):
             continue
         positions = [at for at, part in enumerate(_parts(returns[0])) if isinstance(part, ast.Name) and part.id == name]
         if len(positions) == 1:
             alone = not isinstance(returns[0], ast.Tuple)
-            return Writer(name, index, None if alone else positions[0], uses[0], writes[0])
+            first = next(each for each in function.body if _mentions(each, name))
+            return Writer(name, index, None if alone else positions[0], first, writes[0])
     return None
 
 

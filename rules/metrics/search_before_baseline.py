@@ -92,10 +92,11 @@ class SearchBeforeBaseline(Rule):
     keywords = "optimize|hyperparameter_search|num_samples|wandb|keras_tuner|SearchCV"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if any(searches.knows_baseline(source) for source in pipeline.sources.values()):
+        many = [search for search in searches.searches(pipeline.source) if search.runs >= MANY]
+        if not many or any(searches.knows_baseline(source) for source in pipeline.sources.values()):
             return
-        for search in searches.searches(pipeline.source):
-            if search.runs >= MANY and not searches.scores_before(pipeline.source, search):
+        for search in many:
+            if not searches.scores_before(pipeline.source, search):
                 yield self.finding(
                     search.location,
                     f"`{search.called}` begins {search.runs} runs, and the script has no score to compare them with",

@@ -87,7 +87,7 @@ from lintrain.analysis import iterations, script_text, training_loops
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Constant, Library, Value
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes, lazy_pattern
 
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 AUTOCASTS = OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
@@ -151,12 +151,17 @@ def _modules(pipeline: Pipeline) -> set[str]:
     return {each.module for each in imports if each.name is None and each.alias is None}
 
 
+SCALES = lazy_pattern("scal|set_autocast", re.IGNORECASE)
+
+
 def _mentions_scaling(pipeline: Pipeline) -> bool:
     """Whether a name in the script may refer to a scaler, or set the format elsewhere."""
-    tree = pipeline.source.nodes
+    source = pipeline.source
+    if not SCALES.search(source.text):
+        return False
     # A function may get the scaler as a parameter, whose name a call may spell out.
-    names = (getattr(node, field, "") for node in tree for field in ("attr", "id", "name", "arg"))
-    return any(isinstance(name, str) and re.search("scal|set_autocast", name, re.IGNORECASE) for name in names)
+    names = (getattr(node, field, "") for node in source.nodes for field in ("attr", "id", "name", "arg"))
+    return any(isinstance(name, str) and SCALES.search(name) for name in names)
 
 
 def _casts_forward(pipeline: Pipeline, training: training_loops.TrainingLoop, call: LibraryCall) -> bool:

@@ -18,12 +18,16 @@ from lintrain.text import shown
 if TYPE_CHECKING:
     from lintrain.check.result import Reported
     from lintrain.model.finding import Finding
+    from lintrain.rulebook import RuleFile
 
 
 LEAST_CODE = 28
 """Columns that code needs next to a note; with less room the note goes below it."""
 
 GAP = 3
+
+LEAST_SHOWN = 0.001
+"""CPU seconds that a rule needs for a line of its own among the timings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +215,27 @@ def shown_fixes(fixed: Mapping[tuple[str, str], int]) -> Iterator[str]:
 def count(number: int, thing: str) -> str:
     """A number and a noun, in the plural unless the number is 1."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def timings(by_file: Mapping[str, Mapping[str, float]], rules: Sequence[RuleFile], *, every: bool) -> Iterator[str]:
+    """A line for each part of a check with its CPU time in all and in its slowest file; the slowest part first.
+
+    Rules that took less than a millisecond share a line, unless `every` one is asked for.
+    """
+    from lintrain.check.one_file import RULE_SECONDS, SECONDS
+
+    parts: dict[str, list[tuple[float, str]]] = {rule.name: [] for rule in rules if rule.reads_text}
+    for path, seconds in by_file.items():
+        for part, spent in seconds.items():
+            parts.setdefault(part, []).append((spent, path))
+    totals = {part: sum(spent for spent, _ in found) for part, found in parts.items()}
+    whole = sum(totals.values())
+    yield f"{count(len(by_file), 'file')} took {whole:.2f} s of CPU time; a rule may take {RULE_SECONDS:g} s of the"
+    yield f"{SECONDS:g} s of a file. In all, its share, and in the slowest file:"
+    listed = [part for part, total in totals.items() if every or total >= LEAST_SHOWN]
+    for part in sorted(listed, key=lambda each: (-totals[each], each)):
+        slowest, path = max(parts[part], default=(0.0, ""))
+        share = totals[part] / whole if whole else 0.0
+        yield f"{totals[part]:8.3f} s {share:4.0%} {slowest:7.3f} s  {part}{f'  {shown(path)}' if path else ''}"
+    if quick := len(totals) - len(listed):
+        yield f"{count(quick, 'other rule')} took less than a millisecond each; `--verbose` lists all"
