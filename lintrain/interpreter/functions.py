@@ -6,7 +6,7 @@ Questions about classes of the script: where their attributes, fields and constr
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch
@@ -96,7 +96,10 @@ def hands_all_on(node: ast.AST) -> bool:
     """Whether a function does nothing with its `**kwargs` but give them to calls as they came."""
     arguments = node.args if isinstance(node, FUNCTIONS) else None
     name = arguments.kwarg.arg if arguments is not None and arguments.kwarg is not None else ""
-    return all(used.id != name for used in _other_names(walk(node)))
+    nodes = walk(node)
+    names = [each for each in nodes if isinstance(each, ast.Name)]
+    keywords = [each for each in nodes if isinstance(each, ast.keyword)]
+    return all(used.id != name for used in _other_names(names, keywords))
 
 
 def dictionaries_of(source: Source) -> dict[str, ast.Dict]:
@@ -107,15 +110,15 @@ def dictionaries_of(source: Source) -> dict[str, ast.Dict]:
         if isinstance(node.value, ast.Dict) and isinstance(node.targets[0], ast.Name)
     }
     uses: dict[str, int] = {}
-    for node in _other_names(source.nodes) if made else ():
+    for node in _other_names(source.nodes_of(ast.Name), source.nodes_of(ast.keyword)) if made else ():
         uses[node.id] = uses.get(node.id, 0) + 1
     return {name: dictionary for name, dictionary in made.items() if uses.get(name) == 1}
 
 
-def _other_names(nodes: Collection[ast.AST]) -> list[ast.Name]:
-    """Every name, but for `**name` in a call."""
-    expanded = {id(node.value) for node in nodes if isinstance(node, ast.keyword) and node.arg is None}
-    return [node for node in nodes if isinstance(node, ast.Name) and id(node) not in expanded]
+def _other_names(names: Iterable[ast.Name], keywords: Iterable[ast.keyword]) -> list[ast.Name]:
+    """The names of some code, but for `**name` in a call."""
+    expanded = {id(node.value) for node in keywords if node.arg is None}
+    return [node for node in names if id(node) not in expanded]
 
 
 def is_generator(node: ast.FunctionDef) -> bool:

@@ -36,7 +36,8 @@ def scope_of(pipeline: Pipeline, location: Location) -> ast.AST:
 
 
 def _functions(source: Source) -> Nesting[ast.expr | ast.stmt]:
-    return Nesting((source.location(node), node) for node in source.nodes if isinstance(node, FUNCTIONS))
+    found: Sequence[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda] = source.nodes_of(*FUNCTIONS)
+    return Nesting((source.location(node), node) for node in found)
 
 
 def call_leading_to(pipeline: Pipeline, event: Event, other: Event) -> Location | None:
