@@ -5,17 +5,11 @@ belong, and layers that are built several times.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
-from lintrain.interpreter.layer_shapes import argument_of
-from lintrain.interpreter.shapes import integer
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall, Pipeline
-from lintrain.pipeline.values.model import Module, Tensor
-from lintrain.pipeline.values.python import Value
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -124,81 +118,30 @@ def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
             yield found
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """A weight that gets numbers of another shape or type than its layer has: both as text."""
-
-    location: Location
-    weight: str
-    has: str
-    gets: str
-
-
-DOUBLES = re.compile(r"\bnp\.(?:linspace|logspace|zeros|ones|eye|full|random\.\w+|concatenate|array|asarray)\(")
-SINGLES = re.compile(r"dtype|float\(\)|float32|half|astype|\.(?:Float)?Tensor\(|\.to\(|type\(")
-"""Calls of NumPy that give float64, and code that chooses another type."""
-
-
-def misfits(pipeline: Pipeline) -> Iterator[Misfit]:
-    """The weights of layers of torch that are replaced by numbers that do not fit."""
-    for event in pipeline.acts(Act.REPLACE):
-        layer, source = event.subject, pipeline.source_of(event.location)
-        if not isinstance(layer, Module) or layer.path or len(layer.parts) != 1:
-            continue
-        statement = blocks.statement_at(pipeline, event.location)
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            continue
-        code = ast.unparse(statement.targets[0]).removesuffix(".data")
-        found = _misfit_of(layer.parts[0], code.rpartition(".")[2], event.details["value"], statement.value)
-        if found is not None and code.endswith((".weight", ".bias")):
-            yield Misfit(source.location(statement), code, *found)
-
-
-def _misfit_of(layer: Value, part: str, given: Value, code: ast.expr) -> tuple[str, str] | None:
-    """What a weight has and gets, as text, where that differs."""
-    expected = _shape_of_weight(layer, part) if isinstance(layer, Module) else ()
-    sizes = given.shape.sizes if isinstance(given, Tensor) and not given.shape.is_open else ()
-    if expected and sizes and None not in sizes and (len(sizes) != len(expected) or _differ(expected, sizes)):
-        return f"shape {_shown(expected)}", _shown(sizes)
-    if isinstance(given, Tensor) and given.kind == "int":
-        return "floating-point numbers", "integers"
-    text = ast.unparse(code)
-    is_double = "torch.tensor(" in text or "from_numpy(" in text
-    return ("float32", "float64") if is_double and DOUBLES.search(text) and not SINGLES.search(text) else None
-
-
-def _differ(expected: tuple[int | None, ...], sizes: tuple[int | None, ...]) -> bool:
-    return any(one is not None and one != other for one, other in zip(expected, sizes, strict=True))
-
-
-def _shown(sizes: tuple[int | None, ...]) -> str:
-    names = ["*" if size is None else str(size) for size in sizes]
-    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
-
-
-def _shape_of_weight(layer: Module, part: str) -> tuple[int | None, ...]:
-    """The sizes of a layer's weight or bias, as far as they are written; empty for a layer that is not known."""
-    if layer.path not in {"torch.nn.Linear", "torch.nn.Embedding"}:
-        return ()
-    names = ("in_features", "out_features") if layer.name == "Linear" else ("num_embeddings", "embedding_dim")
-    first, second = (integer(argument_of(layer, name, index)) for index, name in enumerate(names))
-    if layer.name == "Embedding":
-        return (first, second) if part == "weight" else ()
-    return (second, first) if part == "weight" else (second,)
-
-
 def may_discard(source: Source) -> bool:
     """Whether a file has a statement that only calls something with the name of a class."""
     return any(_last_name(node.func)[:1].isupper() for node in source.cached(_statements).values())
 
 
 def discarded(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
-    """The layers and losses of torch that a statement builds and drops: the class, and where."""
+    """The layers, losses and parts of networks that a statement builds and drops: the class, and where."""
     statements = pipeline.source.cached(_statements)
     for call, _ in _own_calls(pipeline, "torch.nn."):
         name = call.path.removeprefix("torch.nn.")
         if call.location in statements and name[:1].isupper() and "." not in name:
             yield name, call.location
+    networks = pipeline.source.cached(_own_networks)
+    for location, node in statements.items() if networks else ():
+        # Outside of a network, `Net()` may be built to see whether it can be.
+        inside = [cls for cls, around in networks.items() if around.holds(location)]
+        if inside and (name := _last_name(node.func)) in networks and isinstance(node.func, ast.Name):
+            yield name, location
+
+
+def _own_networks(source: Source) -> dict[str, Location]:
+    """The classes of a file whose base is `nn.Module`."""
+    classes = source.nodes_of(ast.ClassDef)
+    return {cls.name: source.location(cls) for cls in classes if "Module" in map(_last_name, cls.bases)}
 
 
 def _statements(source: Source) -> dict[Location, ast.Call]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import gradients
 from lintrain.analysis.expressions import parts_shared
-from lintrain.analysis.training_loops import TrainingLoop, events_in, may_hide, training_loops, trains_by_hand
-from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.analysis.training_loops import (
+    TrainingLoop,
+    events_in,
+    may_hide,
+    text_of_event,
+    training_loops,
+    trains_by_hand,
+)
+from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
@@ -96,6 +104,28 @@ def covers_all(pipeline: Pipeline, subject: Value, trained: Sequence[Value]) -> 
 
 def _find_inside(_: Pipeline, module: Value) -> frozenset[int]:
     return frozenset(id(part) for part in modules_in(module))
+
+
+def clears_each(pipeline: Pipeline, event: Event, backward: Event, step: Event) -> bool:
+    """Whether a loop over all parameters in the loop of a backward call clears each gradient of a step."""
+    optimizer, depth = step.subject, len(backward.loops)
+    if event.loops[:depth] != backward.loops or len(event.loops) == depth or not isinstance(optimizer, Optimizer):
+        return False
+    around, over = event.loops[-1], event.loops[-1].over
+    conditions = [each for each in event.conditions if each not in backward.conditions]
+    # `if p.grad is not None:` leaves out only what has no gradient.
+    is_each = all(GUARDS_GRADIENT.search(each.code) for each in conditions)
+    if not is_each or CHOOSES_PARAMETERS.search(pipeline.code(around.location)):
+        return False
+    if len(event.loops) == depth + 1 and isinstance(over, Parameters):
+        return bool(optimizer.trains) and covers_all(pipeline, over, optimizer.trains) is True
+    groups = text_of_event(step) + ".param_groups"
+    return len(event.loops) == depth + 2 and event.loops[depth].header == groups and "params" in around.header
+
+
+GUARDS_GRADIENT = lazy_pattern(r"^\w+(?:\[\d\])?\.grad(?: is not None)?$")
+CHOOSES_PARAMETERS = lazy_pattern(r"\b(?:continue|break|while)\b| in name")
+"""A test whether a parameter has a gradient, and code that may leave some parameters out."""
 
 
 def passes_of(pipeline: Pipeline, backward: Event) -> Sequence[Event]:
@@ -225,7 +255,7 @@ ACCUMULATES = re.compile(
 """Conditions of a step that is made after several batches."""
 
 
-def accumulated_step(training: TrainingLoop) -> Event | None:
+def accumulated_step(pipeline: Pipeline, training: TrainingLoop) -> Event | None:
     """The step of a loop that is made only after several batches, each with its own backward pass.
 
     None where the loop steps several optimizers, of which one may just be used less often.
@@ -240,11 +270,21 @@ def accumulated_step(training: TrainingLoop) -> Event | None:
     first = steps[0]
     conditions = [each for step in steps for each in step.conditions if each not in training.backward.conditions]
     are_periodic = all(_is_rarer(step, training.backward, loop) for step in steps)
-    if not are_periodic or not any(ACCUMULATES.search(each.code) for each in conditions):
+    code = pipeline.code(loop.location)
+    if not are_periodic or not any(ACCUMULATES.search(each.code) or _counts(each, code) for each in conditions):
         return None
     backwards = (event for event in training.inside if event.act is Act.BACKWARD)
     is_own = any(event.conditions == first.conditions for event in backwards)
     return None if is_own else first
+
+
+def _counts(condition: Condition, code: str) -> bool:
+    """Whether a test is that of a counter, which the code of its loop increases in each iteration and sets back."""
+    match condition.test:
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq() | ast.GtE()]) if not condition.is_else:
+            return all(re.search(rf"\b{name} *{end}", code) for end in (r"(?:\+= *1|= *\w+ *\+ *1)\b", r"= *0\b"))
+        case _:
+            return False
 
 
 def _is_rarer(step: Event, backward: Event, loop: Loop) -> bool:

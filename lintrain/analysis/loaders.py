@@ -214,17 +214,39 @@ def _batch_names(target: ast.expr) -> tuple[str, ...]:
 
 
 def _fixed_names(pipeline: Pipeline, forward: Event, loop: ast.For) -> tuple[str, ...]:
-    """The arguments of a pass, if all of them are names that nothing in the loop binds or writes to."""
+    """The arguments of a pass, if all of them are names or attributes that nothing in the loop binds or writes to."""
     call = pipeline.source.cached(_calls).get(forward.location)
-    if call is None or call.keywords or not all(isinstance(each, ast.Name) for each in call.args):
+    given = [_unmoved(each) for each in call.args] if call is not None and not call.keywords else [None]
+    names = tuple(ast.unparse(each) for each in given if each is not None)
+    if len(names) < len(given):
         return ()
-    names = tuple(each.id for each in call.args if isinstance(each, ast.Name))
     body = "\n".join(ast.unparse(statement) for statement in loop.body)
-    for node in walk(loop):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names:
-            return ()
-    changed = any(re.search(rf"\b{name}(?:\.\w+_\(|\[[^\]]*\] =|\.\w+ =)", body) for name in names)
-    return () if changed else names
+    stored = {ast.unparse(node) for node in walk(loop) if isinstance(getattr(node, "ctx", None), ast.Store)}
+    # A method that is not seen here may load a batch into an attribute.
+    attributes = [name for name in names if "." in name]
+    may_load = bool(attributes) and LOADS.search(body) is not None
+    changed = any(re.search(rf"(?<!\.)\b{re.escape(name)}(?:\.\w+_\(|\[[^\]]*\] =|\.\w+ =)", body) for name in names)
+    return () if changed or may_load or stored & set(names) else names
+
+
+LOADS = lazy_pattern(r"\b(?:self|\w*batch\w*)\.\w*(?:next|load|input|batch|data|feed|sample|fetch|prepare|set_)\w*\(")
+"""Methods that may put other rows into the attributes of an object."""
+
+UNCHANGED = frozenset(
+    {"to", "cuda", "cpu", "float", "long", "double", "half", "unsqueeze", "squeeze", "view", "reshape"}
+)
+"""Methods that give the same numbers elsewhere, or in another form."""
+
+
+def _unmoved(given: ast.expr) -> ast.Name | ast.Attribute | None:
+    """The name behind `x`, `self.x` and `x.to(device)`; None for other code."""
+    match given:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in UNCHANGED:
+            return _unmoved(owner)
+        case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
+            return given
+        case _:
+            return None
 
 
 def _calls(source: Source) -> dict[Location, ast.Call]:

@@ -8,7 +8,7 @@ script does with its arguments is not followed here; the reader's values show th
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 from lintrain.model.location import Location
@@ -197,6 +197,26 @@ class _Search:
             self.wanted |= _names_in(value)
 
 
+def names_bound_by(source: Source, location: Location) -> frozenset[str]:
+    """The names that the statement at a location binds, in its blocks too: for a loop, those that it changes."""
+    return source.cached(_bound_at).get(location, frozenset())
+
+
+def _bound_at(source: Source) -> dict[Location, frozenset[str]]:
+    return {source.location(each): names for each, names in source.cached(_bound_names).items()}
+
+
+def names_in(expressions: Iterable[ast.expr]) -> Iterator[ast.Name | ast.Attribute]:
+    """The names in expressions, and attributes like `self.codes`."""
+    for expression in expressions:
+        yield from (node for node in walk(expression) if isinstance(node, ast.Name | ast.Attribute))
+
+
+def text_of(node: ast.Name | ast.Attribute) -> str:
+    """The code of a name."""
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+
+
 def _pairs(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tuple[ast.expr, ast.expr | None]]:
     """Each target with what it gets: of `a, b = f(), g()` each its own part."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -211,15 +231,11 @@ def _pairs(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tu
 def _stored(target: ast.expr | ast.stmt) -> set[str]:
     """The names that a target or a statement binds: `loss`, `self.loss`; not that of a container with a new entry."""
     return {
-        _name_of(each)
+        text_of(each)
         for each in walk(target)
         if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store)
     }
 
 
 def _names_in(expression: ast.expr) -> set[str]:
-    return {_name_of(each) for each in walk(expression) if isinstance(each, ast.Name | ast.Attribute)}
-
-
-def _name_of(node: ast.Name | ast.Attribute) -> str:
-    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    return {text_of(each) for each in names_in([expression])}

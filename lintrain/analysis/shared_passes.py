@@ -8,11 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis import gradients, origins
 from lintrain.analysis.iterations import covers_all
-from lintrain.analysis.training_loops import training_loops
+from lintrain.analysis.training_loops import TrainingLoop, is_left_after, training_loops
 from lintrain.model.location import Location
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
-from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.model import Optimizer, Tensor
+from lintrain.source.bounds import Nesting
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -122,37 +126,143 @@ class Copied:
     step: Event
 
 
+def outer_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """Backward calls whose loss uses a forward pass from before their loop, whose graph the first iteration frees."""
+    for backward in _first_backwards(pipeline):
+        loss = backward.details.get("loss")
+        loop = backward.loops[-1] if backward.loops else None
+        if loop is None or not isinstance(loss, Tensor) or loss is not backward.subject:
+            continue
+        before = [pipeline.events[order] for order in sorted(loss.graph)]
+        outside = {each.location for each in before if _is_outside(each, backward)}
+        if outside and not _may_run_once(pipeline, backward, loop):
+            for each in before:
+                if each.location in outside and _is_kept_by(pipeline, loop, backward, each):
+                    yield each, backward
+                    break
+
+
+def _is_kept_by(pipeline: Pipeline, loop: Loop, backward: Event, forward: Event) -> bool:
+    """Whether the loss of each iteration certainly uses a pass from before the loop, by a name that the loop keeps."""
+    source, loss = pipeline.source_of(backward.location), origins.loss_of(pipeline, backward)
+    found = origins.origins(source, loss, stays_on_graph) if loss is not None else ()
+    inside = [each.expression for each in found if loop.location.holds(source.location(each.expression))]
+    bound = origins.names_bound_by(source, loop.location)
+    return any(
+        each.is_certain and source.location(each.expression).holds(forward.location)
+        for name in origins.names_in(inside)
+        if origins.text_of(name) not in bound
+        for each in origins.origins(source, name, stays_on_graph)
+    )
+
+
+def _is_outside(forward: Event, backward: Event) -> bool:
+    """Whether a pass certainly runs before the loop of a backward call, in the same run of the same function."""
+    around = backward.loops[:-1]
+    is_same = (forward.reading, forward.uncalled) == (backward.reading, backward.uncalled)
+    is_always = forward.conditions == backward.conditions[: len(forward.conditions)]
+    return is_same and is_always and forward.loops == around and not forward.without_grad
+
+
+def _may_run_once(pipeline: Pipeline, backward: Event, loop: Loop) -> bool:
+    """Whether the loop may have one iteration with a backward call, or the call may keep the graph."""
+    keeps = RETAINS.search(pipeline.code(backward.location)) is not None
+    is_rare = backward.is_conditional_in(loop) or is_left_after(pipeline, backward, loop)
+    freezes = any(pipeline.acts(Act.FREEZE))
+    return keeps or is_rare or freezes or FEW.search(loop.header) is not None
+
+
+FEW = lazy_pattern(r"range\(\s*1\s*\)|\[:1\]")
+"""Loops with one iteration."""
+
+
 def trains_on_copies(pipeline: Pipeline) -> Iterator[Copied]:
-    """The loops whose gradients end in a copy that the iteration makes, and that nothing else uses."""
+    """The loops whose gradients end in a copy of the model that nothing else uses."""
     for training in training_loops(pipeline):
         inside, loop = training.inside, training.loop
         makes_optimizer = any(event.act is Act.OPTIMIZER for event in inside)
         if makes_optimizer or any(gradients.handles(pipeline, event) for event in inside):
             continue
         source = pipeline.source_of(loop.location)
-        for statement in source.nodes_of(ast.Assign):
-            copied = _deep_copy(statement) if loop.location.holds(source.location(statement)) else None
-            if copied is None:
+        for statement in source.cached(_deep_copies):
+            here, copied = source.location(statement), _deep_copy(statement)
+            if copied is None or not (
+                loop.location.holds(here) or _is_for_loop(pipeline, statement, copied[0], training)
+            ):
                 continue
             forwards = [event for event in inside if _is_called(pipeline, event, copied[0])]
-            code = pipeline.code(loop.location)
-            if forwards and not re.search(
-                rf"\b{copied[0]}\.(?!train\(|eval\(|forward\(|zero_grad\(|to\(|cuda\()", code
-            ):
-                yield Copied(source.location(statement), *copied, forwards[0], training.steps[0])
+            shares = loop.location.holds(here) and _is_touched(copied[0], pipeline.code(loop.location))
+            if forwards and not shares and _gets_gradients(pipeline, copied[0], training):
+                yield Copied(here, *copied, forwards[0], training.steps[0])
+                break
+
+
+def _is_touched(name: str, code: str) -> bool:
+    """Whether code does more with a copy than run it, set its mode, and move it."""
+    plain = r"train\(|eval\(|forward\(|zero_grad\(|to\(|cuda\(|state_dict\("
+    return re.search(rf"\b{re.escape(name)}\.(?!{plain})", code) is not None
+
+
+def _is_for_loop(pipeline: Pipeline, statement: ast.Assign, name: str, training: TrainingLoop) -> bool:
+    """Whether a copy from before a loop stays as it is until the loop, whose optimizer was made without it."""
+    source, loop = pipeline.source_of(training.loop.location), training.loop.location
+    optimizer = training.steps[0].subject
+    if not isinstance(optimizer, Optimizer) or not optimizer.trains or len(training.steps) != 1:
+        return False
+    here, is_attribute = source.location(statement), "." in name
+    scope: ast.AST | None = source.cached(_classes).innermost(here) if is_attribute else blocks.scope_of(pipeline, here)
+    if scope is None or (isinstance(scope, ast.stmt) and not source.location(scope).holds(loop)):
+        return False
+    others = (node for node in walk(scope) if isinstance(node, ast.stmt) and node is not statement)
+    after = [node for node in others if is_attribute or source.location(node) > here]
+    return (is_attribute or here < loop) and not any(_is_used(name, _own_code(node)) for node in after)
+
+
+def _classes(source: Source) -> Nesting[ast.ClassDef]:
+    return Nesting((source.location(node), node) for node in source.nodes_of(ast.ClassDef))
+
+
+def _own_code(statement: ast.stmt) -> str:
+    """The code of a statement without its blocks."""
+    if not hasattr(statement, "body"):
+        return ast.unparse(statement)
+    return "\n".join(ast.unparse(each) for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr))
+
+
+def _is_used(name: str, code: str) -> bool:
+    """Whether code passes a copy on, binds its name again, or does more with it than run it."""
+    given = rf"[(,=\[]\s*{re.escape(name)}\b(?!\s*[(.])|\b{re.escape(name)}\s*=(?!=)"
+    return name in code and (_is_touched(name, code) or re.search(given, code) is not None)
+
+
+def _gets_gradients(pipeline: Pipeline, name: str, training: TrainingLoop) -> bool:
+    """Whether every pass of the loop in the graph of its loss is one of the copy."""
+    loss = training.backward.details.get("loss")
+    passes = [pipeline.events[order] for order in loss.graph] if isinstance(loss, Tensor) else []
+    inside = passes or [
+        event
+        for event in training.inside
+        if event.act is Act.FORWARD and event.order < training.backward.order and not event.without_grad
+    ]
+    return bool(inside) and all(_is_called(pipeline, event, name) for event in inside)
+
+
+def _deep_copies(source: Source) -> list[ast.Assign]:
+    return [node for node in source.nodes_of(ast.Assign) if _deep_copy(node) is not None]
 
 
 def _deep_copy(statement: ast.Assign) -> tuple[str, str] | None:
     """The names in `mine = copy.deepcopy(model)`."""
     match statement:
         case ast.Assign(
-            targets=[ast.Name(id=name)],
+            targets=[ast.Name() | ast.Attribute(value=ast.Name(id="self")) as target],
             value=ast.Call(func=ast.Attribute(attr="deepcopy") | ast.Name(id="deepcopy"), args=[model]),
         ):
-            return name, ast.unparse(model)
+            return ast.unparse(target), ast.unparse(model)
         case _:
             return None
 
 
 def _is_called(pipeline: Pipeline, event: Event, name: str) -> bool:
-    return event.act is Act.FORWARD and re.match(rf"{name}(?:\.forward)?\(", pipeline.code(event.location)) is not None
+    code = pipeline.code(event.location)
+    return event.act is Act.FORWARD and re.match(rf"{re.escape(name)}(?:\.forward)?\(", code) is not None

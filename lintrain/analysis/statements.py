@@ -46,6 +46,12 @@ def are_in_one_function(pipeline: Pipeline, one: Location, other: Location) -> b
     return isinstance(scope, ast.FunctionDef) and blocks.scope_of(pipeline, other) is scope
 
 
+def name_of_scope(pipeline: Pipeline, location: Location) -> str:
+    """The name of the function around a location; empty outside of functions."""
+    scope = blocks.scope_of(pipeline, location)
+    return scope.name if isinstance(scope, ast.FunctionDef) else ""
+
+
 def entered_names(source: Source, names: Collection[str]) -> list[tuple[str, Location]]:
     """What `with` statements of a file enter without a call: attributes and names of torch that are called so."""
     entered = [item.context_expr for node in source.nodes_of(ast.With) for item in node.items]
@@ -217,9 +223,12 @@ class UsedAgain:
 
 
 def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
-    """The iterators of parameters that a function, or the module, assigns once and reads more than once."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)) if "parameters(" in source.text else ():
-        found = list(_assigned_iterators(scope))
+    """The iterators of parameters that a function, a class or the module assigns once and reads more than once."""
+    if "parameters(" not in source.text:
+        return
+    makers = source.cached(_iterator_makers)
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.ClassDef)):
+        found = list(_assigned_iterators(scope, makers))
         for target, value in found:
             uses = list(_uses_of(scope, target, value)) if _is_assigned_once(scope, target) else []
             first = next((use for use in uses if not use.leaves), None)
@@ -243,17 +252,45 @@ def _own_statements(scope: ast.AST) -> Iterator[ast.AST]:
             pending.extend(children(node))
 
 
-def _assigned_iterators(scope: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    for node in _own_statements(scope):
+def _assigned_iterators(scope: ast.AST, makers: Collection[str]) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a scope gives iterators; of a class, the attributes that its methods give them."""
+    is_class = isinstance(scope, ast.ClassDef)
+    for node in ast.walk(scope) if is_class else _own_statements(scope):
         match node:
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as value):
-                if "parameters(" in (code := ast.unparse(value)) and MAKES_ITERATOR.search(code):
-                    yield ast.unparse(target), value
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.GeneratorExp() as value):
-                if "parameters(" in ast.unparse(value):
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+                # Methods of one object share its attributes, so those are looked at in the whole class.
+                if is_class == ast.unparse(target).startswith("self.") and _gives_iterator(value, makers):
                     yield ast.unparse(target), value
             case _:
                 pass
+
+
+def _gives_iterator(value: ast.expr, makers: Collection[str]) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id=name)) if name in makers:
+            return True
+        case ast.Call():
+            return "parameters(" in (code := ast.unparse(value)) and MAKES_ITERATOR.search(code) is not None
+        case ast.GeneratorExp():
+            return "parameters(" in ast.unparse(value)
+        case _:
+            return False
+
+
+def _iterator_makers(source: Source) -> frozenset[str]:
+    """The functions of a file that return an iterator of parameters each time, or that yield them."""
+    return frozenset(name for name, node in source.cached(_own_functions).items() if _returns_iterator(node))
+
+
+def _returns_iterator(function: ast.FunctionDef) -> bool:
+    nodes = list(_own_statements(function))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
+        loops = [node for node in nodes if isinstance(node, ast.For) and "parameters(" in ast.unparse(node.iter)]
+        given = [node.value for node in nodes if isinstance(node, ast.YieldFrom)]
+        yields = any(isinstance(each, ast.Yield) for loop in loops for each in ast.walk(loop))
+        return yields or any("parameters(" in ast.unparse(value) for value in given)
+    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    return bool(returned) and all(value is not None and _gives_iterator(value, ()) for value in returned)
 
 
 def _is_assigned_once(scope: ast.AST, target: str) -> bool:
@@ -290,7 +327,9 @@ def _uses_of(scope: ast.AST, target: str, value: ast.expr) -> Iterator[_Use]:
     while pending:
         node, sides, repeats, leaves = pending.pop()
         read = _read_at(node, target)
-        if read is not None and read.lineno > (value.end_lineno or 0):
+        # In a class another method may be written before the one that sets the attribute, and runs after it.
+        is_after = read is not None and (read.lineno > (value.end_lineno or 0) or isinstance(scope, ast.ClassDef))
+        if read is not None and is_after:
             yield _Use(read, sides, repeats, leaves)
         leaves = leaves or isinstance(node, ast.Return | ast.Raise)
         inside: list[tuple[ast.AST, tuple[tuple[int, str], ...], bool, bool]] = []

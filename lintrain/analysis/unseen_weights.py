@@ -1,4 +1,4 @@
-"""Computations on weights that autograd does not see: written through `.data`, or read from it."""
+"""Weights that code writes: computations that autograd does not see, through `.data`, and numbers that do not fit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import origins
+from lintrain.interpreter.layer_shapes import OPEN, argument_of
+from lintrain.interpreter.shapes import integer
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.modules import weight_of
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Module, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Absent, LibraryObject, Value, text_of
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +116,100 @@ def _lost_output(pipeline: Pipeline, scope: ast.AST, target: ast.expr, node: ast
     passes = {event.location for event in pipeline.acts(Act.FORWARD) if not event.without_grad}
     is_output = bool(given) and source.location(given[-1]) in passes
     return value.id if is_output and leaf and "requires_grad=True" in ast.unparse(leaf[-1]) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A weight that gets numbers of another shape or type than its layer has: both as text."""
+
+    location: Location
+    weight: str
+    has: str
+    gets: str
+
+
+DOUBLES = re.compile(r"\bnp\.(?:linspace|logspace|zeros|ones|eye|full|random\.\w+|concatenate|array|asarray)\(")
+SINGLES = re.compile(r"dtype|float\(\)|float32|half|astype|\.(?:Float)?Tensor\(|\.to\(|type\(")
+"""Calls of NumPy that give float64, and code that chooses another type."""
+
+
+def misfits(pipeline: Pipeline) -> Iterator[Misfit]:
+    """The weights of layers of torch that are replaced by numbers that do not fit."""
+    for event in pipeline.acts(Act.REPLACE):
+        source, weight = pipeline.source_of(event.location), _weight_in(event)
+        statement = blocks.statement_at(pipeline, event.location)
+        if weight is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        given, code = _numbers_in(event.details["value"], statement.value)
+        found = _misfit_of(pipeline, *weight, given, code)
+        if found is not None:
+            target = ast.unparse(statement.targets[0]).removesuffix(".data")
+            yield Misfit(source.location(statement), target, *found)
+
+
+def _weight_in(event: Event) -> tuple[Module, str] | None:
+    """The layer and the name of the weight that `layer.weight = …` or `layer.weight.data = …` sets."""
+    name, owner = text_of(event.details["name"]) or "", event.subject
+    if not isinstance(owner, Module):
+        return None
+    if name == "data":
+        return weight_of(owner)
+    return (owner, name) if owner.path.startswith("torch.nn.") and name in {"weight", "bias"} else None
+
+
+def _numbers_in(value: Value, code: ast.expr) -> tuple[Value, ast.expr]:
+    """What a parameter is made of: `nn.Parameter(numbers)` with its code."""
+    if not isinstance(value, LibraryObject) or not value.path.endswith(".Parameter"):
+        return value, code
+    inner = code.args[0] if isinstance(code, ast.Call) and code.args else code
+    return value.arguments.get("0", value.arguments.get("data", UNKNOWN)), inner
+
+
+def _misfit_of(pipeline: Pipeline, layer: Module, part: str, given: Value, code: ast.expr) -> tuple[str, str] | None:
+    """What a weight has and gets, as text, where that differs."""
+    expected = _shape_of_weight(layer, part)
+    sizes = given.shape.sizes if isinstance(given, Tensor) and not given.shape.is_open else ()
+    if expected and sizes and None not in sizes and (len(sizes) != len(expected) or _differ(expected, sizes)):
+        return f"shape {_shown(expected)}", _shown(sizes)
+    if isinstance(given, Tensor) and given.kind == "int":
+        return "floating-point numbers", "integers"
+    text = "\n".join(ast.unparse(each.expression) for each in origins.origins(pipeline.source, code) if each.is_certain)
+    is_double = "torch.tensor(" in text or "from_numpy(" in text
+    is_other = SINGLES.search(text) or pipeline.source.contains(WIDENS)
+    return ("float32", "float64") if is_double and DOUBLES.search(text) and not is_other else None
+
+
+WIDENS = lazy_pattern(r"\.double\(|set_default_(?:dtype|tensor_type)")
+"""Code that computes in float64."""
+
+
+def _differ(expected: tuple[int | None, ...], sizes: tuple[int | None, ...]) -> bool:
+    return any(one is not None and one != other for one, other in zip(expected, sizes, strict=True))
+
+
+def _shown(sizes: tuple[int | None, ...]) -> str:
+    names = ["*" if size is None else str(size) for size in sizes]
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+def _shape_of_weight(layer: Module, part: str) -> tuple[int | None, ...]:
+    """The sizes of a layer's weight or bias, as far as they are written; empty for a layer that is not known."""
+    match layer.name:
+        case "Embedding":
+            rows, width = (integer(argument_of(layer, name, at)) for at, name in enumerate(EMBEDDING))
+            return (rows, width) if part == "weight" else ()
+        case "Linear":
+            narrow, wide = (integer(argument_of(layer, name, at)) for at, name in enumerate(LINEAR))
+            return (wide, narrow) if part == "weight" else (wide,)
+        case "Conv1d" | "Conv2d" | "Conv3d":
+            narrow, wide = (integer(argument_of(layer, name, at)) for at, name in enumerate(CONVOLUTION))
+            kernel = (None,) * int(layer.name[4])
+            is_grouped = not isinstance(argument_of(layer, "groups", 6), Absent) or OPEN in layer.arguments
+            return (wide,) if part == "bias" else (wide, None if is_grouped else narrow, *kernel)
+        case _:
+            return ()
+
+
+EMBEDDING = ("num_embeddings", "embedding_dim")
+LINEAR = ("in_features", "out_features")
+CONVOLUTION = ("in_channels", "out_channels")

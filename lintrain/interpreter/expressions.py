@@ -16,12 +16,13 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Dataset, DatasetDict
-from lintrain.pipeline.values.model import Optimizer, Parameters, Tensor
+from lintrain.pipeline.values.model import Module, Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
     Class,
     Constant,
+    Instance,
     Library,
     Literal,
     Mapping,
@@ -61,8 +62,18 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
     record, options = reader.record, options_of(value)
     if all(isinstance(option, Dataset | DatasetDict) for option in options):
         record.discards.append(_discard(reader, node, call.func, scope, value))
-    elif all(isinstance(option, Tensor | Derived) for option in options):
+    elif all(isinstance(option, Tensor | Derived) for option in options) or _is_layer(call.func, scope):
         record.lost_tensors.append(_discard(reader, node, call.func, scope, value))
+
+
+def _is_layer(called: ast.Attribute, scope: Scope) -> bool:
+    """Whether `self.dropout(x)` calls a layer of torch."""
+    match called:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            network = scope.lookup("self")
+            return isinstance(network, Instance) and isinstance(network.attributes.get(name), Module)
+        case _:
+            return False
 
 
 def _discard(reader: Reader, node: ast.Expr, method: ast.Attribute, scope: Scope, value: Value) -> Discard:

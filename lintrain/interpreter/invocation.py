@@ -18,10 +18,10 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.functions import sole_base, transfer_of
-from lintrain.interpreter.tracing import is_without_grad
+from lintrain.interpreter.tracing import CHANGES, is_without_grad, note_change
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.record import LibraryCall, Misuse
+from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.model import Model, Module, Optimizer
@@ -43,7 +43,6 @@ from lintrain.pipeline.values.python import (
     Value,
     join,
 )
-from lintrain.pipeline.values.tensors import CHANGED_IN_PLACE
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -95,32 +94,13 @@ def _invoke_library(call: Call, called: Library) -> Value:
     return LibraryObject(called.path, call.values(), origin=call.location)
 
 
-PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
-CHANGES = frozenset(
-    {
-        *("add_", "addcdiv_", "addcmul_", "bernoulli_", "clamp_", "clip_", "copy_", "div_", "exp_", "fill_", "lerp_"),
-        *("log_", "mul_", "neg_", "normal_", "pow_", "random_", "sub_", "uniform_", "zero_"),
-    }
-)
-"""Methods of tensors that change their numbers."""
-
-
-def note_change(call: Call, value: Value, text: str) -> None:
-    """Note that a call changes a parameter in place, where autograd refuses that."""
-    if not isinstance(value, LibraryObject) or call.reader.without_grad or call.reader.grad_switches:
-        return
-    learns = value.arguments.get("requires_grad", value.arguments.get("1", Constant(True)))
-    if value.path in PARAMETERS and isinstance(learns, Constant) and learns.value is True:
-        call.reader.record.misuses.append(Misuse(call.location, value, CHANGED_IN_PLACE, text))
-
-
 def record_call(call: Call) -> None:
     """Note a library call for the rules about arguments and names."""
     if call.node is None or call.path.startswith("builtins."):
         return
     reader = call.reader
     if (changed := call.argument("out")) is not None:
-        note_change(call, changed.value, changed.text)
+        note_change(reader, changed.value, call.location, changed.text)
     guarded = reader.guards > 0
     callee = reader.code(reader.source.location(call.node.func))
     # Fixes that remove a call's argument need a call that is certainly made: one under `if` may be for
@@ -151,7 +131,7 @@ def _invoke_method(call: Call, called: Bound) -> Value:
         made = called.receiver.receiver if isinstance(called.receiver, Super) else called.receiver
         record_construction(call, made.cls if isinstance(made, Instance) else None)
     if called.name in CHANGES:
-        note_change(call, called.receiver, call.receiver_text)
+        note_change(call.reader, called.receiver, call.location, call.receiver_text)
     call.path = f"{type(called.receiver).__name__}.{called.name}"
     transfer = method_of(called.receiver, called.name)
     if transfer is None and isinstance(called.receiver, Instance):

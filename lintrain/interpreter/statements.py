@@ -16,7 +16,7 @@ from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.core.storing import assign
 from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.layer_shapes import OPEN
-from lintrain.interpreter.tracing import switches_grad, turns_grad_off
+from lintrain.interpreter.tracing import note_change, switches_grad, turns_grad_off
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.loading import OpenFile
@@ -64,6 +64,7 @@ def _augmented_assign(reader: Reader, node: ast.AugAssign, scope: Scope) -> Flow
     added = dispatch.evaluate(reader, node.value, scope)
     if isinstance(node.op, ast.Add):
         retention.note_sum(reader, node.target, node.value, added, scope)
+    note_change(reader, before, reader.source.location(node), reader.code(reader.source.location(node.target)))
     result = expressions.computed(reader, node, before, added, (node.target, node.value))
     # `step += 1` in a loop is another number in each iteration, and one that is known would decide tests
     # about it.

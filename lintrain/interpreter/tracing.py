@@ -1,6 +1,7 @@
 """Following tensors: what each operation leaves of shape, kind of number, last operation and autograd's graph.
 
-Where autograd is off, or may be: inside context managers, and in functions that are decorated with them.
+Where autograd is off, or may be: inside context managers, and in functions that are decorated with them. Parameters
+that code changes in place where it is on.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import replace
 from lintrain.interpreter.core import operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
+from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied, undivided
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
+from lintrain.pipeline.modules import weight_of
 from lintrain.pipeline.record import Misuse, ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.model import Parameter, Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -36,7 +39,8 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.pipeline.values.tensors import Derived, Operation, Shape, Whole, root_of, shape_of
+from lintrain.pipeline.values.tensors import CHANGED_IN_PLACE, Derived, Operation, Shape, Whole, root_of, shape_of
+from lintrain.source.parsing import expression_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ACTIVATIONS = frozenset(
@@ -342,3 +346,43 @@ def _decorates_off(decorator: Value) -> bool:
             return SPEAKS_OF_GRAD.search(decorator.name) is not None
         case _:
             return turns_grad_off(decorator)
+
+
+PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+CHANGES = frozenset(
+    {
+        *("add_", "addcdiv_", "addcmul_", "bernoulli_", "clamp_", "clip_", "copy_", "div_", "exp_", "fill_", "lerp_"),
+        *("log_", "mul_", "neg_", "normal_", "pow_", "random_", "sub_", "uniform_", "zero_"),
+    }
+)
+"""Methods of tensors that change their numbers."""
+
+
+def note_change(reader: Reader, value: Value, location: Location, text: str) -> None:
+    """Note that code changes a parameter in place, where autograd refuses that."""
+    if not reader.without_grad and not reader.grad_switches and _is_leaf(value):
+        reader.record.misuses.append(Misuse(location, value, CHANGED_IN_PLACE, text))
+
+
+def _is_leaf(value: Value) -> bool:
+    """Whether a value is a parameter, or a tensor that was made to require gradients."""
+    match value:
+        case LibraryObject(path=path, arguments=arguments):
+            learns = arguments.get("requires_grad", arguments.get("1", Constant(True)))
+            return path in PARAMETERS and isinstance(learns, Constant) and learns.value is True
+        case Parameter(of=modules):
+            return bool(modules) and not any(isinstance(module, Unknown) for module in modules)
+        case Tensor(made=None, text=text):
+            return "requires_grad" in text and _makes_leaf(text)
+        case _:
+            return weight_of(value) is not None
+
+
+def _makes_leaf(text: str) -> bool:
+    """Whether code is one call of torch that makes a tensor of its own which requires gradients."""
+    match expression_of(text):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")) | ast.Name(id="Variable"), keywords=keywords):
+            given = (each.value for each in keywords if each.arg == "requires_grad")
+            return any(isinstance(each, ast.Constant) and each.value is True for each in given)
+        case _:
+            return False

@@ -210,6 +210,33 @@ def _part_differs(part: Value) -> bool:
             return False
 
 
+def only_computes(layer: Module) -> bool:
+    """Whether calling a layer of torch certainly does nothing but give a result, and leaves its input as it is."""
+    inplace = layer.arguments.get("inplace", Constant(False))
+    switches = [value for value in layer.arguments.values() if isinstance(value, Constant) and value.value is True]
+    is_known = layer.name.startswith("Dropout") or CALM.fullmatch(layer.name) is not None
+    holds_others = layer.name in {"Sequential", "ModuleList", "ModuleDict"} or layer.name.endswith("Loss")
+    is_copy = isinstance(inplace, Constant) and not switches
+    return layer.path.startswith("torch.nn.") and is_known and is_copy and not holds_others
+
+
+WEIGHT = "part"
+"""Under what a weight that is read from a layer holds its name, among the arguments of a module without a path."""
+
+
+def weight_of(value: Value) -> tuple[Module, str] | None:
+    """The layer of torch and the name of its `weight` or `bias`, for a value that is one or an item of one."""
+    while isinstance(value, Module) and not value.path and len(value.parts) == 1:
+        layer, name = value.parts[0], value.arguments.get(WEIGHT)
+        if isinstance(name, Constant):
+            is_weight = isinstance(name.value, str) and name.value in {"weight", "bias"}
+            if is_weight and isinstance(layer, Module) and WITH_PARAMETERS.fullmatch(layer.path):
+                return layer, str(name.value)
+            return None
+        value = layer
+    return None
+
+
 def has_parameters(value: Value) -> bool:
     """Whether a value is certainly a module with weights of its own."""
     if not is_module(value):

@@ -66,7 +66,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class ClearedAccumulation(Rule):
     level = Level.ERROR
-    keywords = "zero_grad & backward"
+    keywords = "zero_grad|.grad & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline) or script_text.runs_by_launcher(pipeline):
@@ -74,7 +74,7 @@ class ClearedAccumulation(Rule):
         yield from one_per_location(
             self._report(clear, step)
             for training in training_loops.training_loops(pipeline)
-            if (step := iterations.accumulated_step(training)) is not None
+            if (step := iterations.accumulated_step(pipeline, training)) is not None
             for clear in _cleared_always(pipeline, training, step)
         )
         yield from one_per_location(
@@ -127,8 +127,10 @@ def _stepped_after(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
 def _cleared_always(pipeline: Pipeline, training: training_loops.TrainingLoop, step: Event) -> Iterator[Event]:
     """The calls that clear the gradients of a step in each iteration of its loop."""
     for event in training.inside:
-        if event.act is not Act.ZERO_GRAD or not training_loops.always_with(event, training.backward):
+        if event.act is not Act.ZERO_GRAD:
             continue
-        is_same = event.subject is step.subject or iterations.concerns(pipeline, event, step.subject)
-        if is_same and event.loops == training.backward.loops:
+        if event.loops == training.backward.loops and training_loops.always_with(event, training.backward):
+            if event.subject is step.subject or iterations.concerns(pipeline, event, step.subject):
+                yield event
+        elif iterations.clears_each(pipeline, event, training.backward, step):
             yield event

@@ -1,7 +1,8 @@
-"""The result of a tensor's method is discarded.
+"""The result of a tensor's method, or of a layer, is discarded.
 
 Methods of a module such as `to` change the module, those of a tensor return another tensor. A tensor that is moved,
-converted or reshaped in a statement of its own stays as it was: on its old device, with its old type and shape.
+converted or reshaped in a statement of its own stays as it was: on its old device, with its old type and shape. A
+layer that is called as a statement in `forward` has no effect either.
 
 ## Bad
 
@@ -72,10 +73,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
+from lintrain.analysis import script_text, statements
+from lintrain.pipeline import modules
 from lintrain.pipeline.record import Discard
-from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import options_of
+from lintrain.pipeline.values.model import Module, Tensor
+from lintrain.pipeline.values.python import Instance, options_of
 from lintrain.pipeline.values.tensors import root_of
 from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, one_per_location
 
@@ -108,8 +110,22 @@ class DiscardedTensor(Rule[Claim]):
     keywords = "torch"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        lost = (each for each in pipeline.lost_tensors if each.method in CHANGING and not each.is_displayed)
-        yield from one_per_location(self._report(pipeline, each) for each in lost if _is_tensor(pipeline, each))
+        lost = [each for each in pipeline.lost_tensors if not each.is_displayed]
+        changed = [each for each in lost if each.method in CHANGING and _is_tensor(pipeline, each)]
+        yield from one_per_location(self._report(pipeline, each) for each in changed)
+        yield from one_per_location(
+            self._report_layer(each, pipeline.code(each.location)) for each in lost if _is_layer(pipeline, each)
+        )
+
+    def _report_layer(self, lost: Discard, code: str) -> Finding[Claim]:
+        called = code.partition("(")[0]
+        return self.finding(
+            lost.location,
+            f"`{called}` has no effect: its result is discarded"
+            if len(called) < 40
+            else "the result of this layer is discarded",
+            help="assign the result, and use it",
+        )
 
     def _report(self, pipeline: Pipeline, lost: Discard) -> Finding[Claim]:
         name = lost.receiver_text
@@ -127,6 +143,23 @@ class DiscardedTensor(Rule[Claim]):
         if finding.claim is None:
             return None
         return fixes.Fix.of("keep the result", fixes.Replace(finding.location, finding.claim.assignment), safe=False)
+
+
+FUNCTIONS = frozenset({"dropout", "relu", "leaky_relu", "elu", "gelu", "softmax", "log_softmax", "sigmoid", "tanh"})
+"""Functions of torch that give a new tensor."""
+
+TORCH = frozenset({"F", "torch", "nn.functional", "torch.nn.functional"})
+
+
+def _is_layer(pipeline: Pipeline, lost: Discard) -> bool:
+    """Whether a statement in a `forward` only calls a layer of its network, or a function of torch like `F.relu`."""
+    code = pipeline.code(lost.location)
+    if "inplace" in code or statements.name_of_scope(pipeline, lost.location) != "forward":
+        return False
+    layer = lost.receiver.attributes.get(lost.method) if isinstance(lost.receiver, Instance) else None
+    if isinstance(layer, Module):
+        return modules.only_computes(layer)
+    return lost.receiver_text in TORCH and lost.method in FUNCTIONS
 
 
 def _is_tensor(pipeline: Pipeline, lost: Discard) -> bool:

@@ -1,7 +1,8 @@
 """A second `backward` goes through a graph that the first one has freed.
 
 `backward` frees the graph that it goes through. If two losses of an iteration use the output of the same forward pass,
-the second call raises an error: *Trying to backward through the graph a second time*.
+or each iteration that of one before the loop, the second call raises an error: *Trying to backward through the graph a
+second time*.
 
 ## Bad
 
@@ -90,7 +91,20 @@ class FreedGraph(Rule):
             for first, forward in _freed_by(pipeline, second)
         )
         by_text = ((first, second, forward) for forward, first, second in shared_passes.shared_passes(pipeline))
-        yield from one_per_location(self._report(*each) for each in chain(known, by_text))
+        yield from one_per_location(
+            chain(
+                (self._report(*each) for each in chain(known, by_text)),
+                (self._report_outer(*each) for each in shared_passes.outer_passes(pipeline)),
+            )
+        )
+
+    def _report_outer(self, forward: Event, backward: Event) -> Finding:
+        return self.finding(
+            backward.location,
+            "each iteration goes through the graph that the first one has freed",
+            related=[Related(forward.location, "runs once, before the loop", "forward")],
+            help="run this forward pass in the loop",
+        )
 
     def _report(self, first: Event, second: Event, forward: Event) -> Finding:
         return self.finding(

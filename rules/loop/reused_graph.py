@@ -285,12 +285,23 @@ def _summed_losses(pipeline: Pipeline) -> Iterator[tuple[str, Event, Location]]:
         loop = backward.loops[-1]
         if not name.isidentifier() or backward.is_conditional_in(loop) or not loop.location.holds(backward.location):
             continue
-        sums = pipeline.source_of(loop.location).nodes_of(ast.AugAssign)
-        added = [each for each in sums if isinstance(each.op, ast.Add) and ast.unparse(each.target) == name]
-        here = [pipeline.source.location(each) for each in added]
+        source = pipeline.source_of(loop.location)
+        here = [source.location(each) for each in source.nodes_of(ast.AugAssign, ast.Assign) if _adds_to(each, name)]
         inside = [at for at in here if loop.location.holds(at) and at < backward.location]
-        if inside and not re.search(rf"\b{name}\s*=(?!=)|\b{name}\.detach_|del {name}\b", pipeline.code(loop.location)):
+        resets = rf"\b{name}\s*=(?!=|\s*{name}\s*\+)|\b{name}\.detach_|del {name}\b"
+        if inside and not re.search(resets, pipeline.code(loop.location)):
             yield name, backward, inside[0]
+
+
+def _adds_to(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement is `total += loss` or `total = total + loss`."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=target), op=ast.Add()):
+            return target == name
+        case ast.Assign(targets=[ast.Name(id=target)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add())):
+            return target == left == name
+        case _:
+            return False
 
 
 HIDDEN = re.compile(r"hid|^h$|^h_?n$|^h_?0$|^hc$|state")

@@ -1,8 +1,8 @@
 """A parameter is changed in place where autograd records it.
 
-A parameter that requires gradients is a leaf of the graph. Outside `torch.no_grad()`, `uniform_`, `mul_`, `copy_` and
-an `out=` on it raise an error: *a leaf Variable that requires grad is being used in an in-place operation*. In
-`__init__` the error appears as soon as the network is created.
+A parameter that requires gradients is a leaf of the graph. Outside `torch.no_grad()`, `uniform_`, `mul_`, `copy_`,
+`+=`, a stored item and an `out=` on it raise an error: *a leaf Variable that requires grad is being used in an
+in-place operation*. In `__init__` the error appears as soon as the network is created.
 
 ## Bad
 
@@ -83,15 +83,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import overlap, weight_of
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Parameter, Tensor
+from lintrain.pipeline.values.python import LibraryObject, Unknown
 from lintrain.pipeline.values.tensors import CHANGED_IN_PLACE
 from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, Targets, lazy_pattern, one_per_location
 
-CHANGES = lazy_pattern(r"\.[a-z]\w*_\(|\bout\s*=")
+CHANGES = lazy_pattern(r"\.[a-z]\w*_\(|\bout\s*=|[-+*/]=|\]\s*=[^=]")
 
 
 class InPlaceOnLeaf(Rule):
     level = Level.ERROR
-    keywords = "Parameter("
+    keywords = "Parameter(|parameters(|weight|bias|requires_grad"
     needs_training = False
     judges_networks = True
 
@@ -101,9 +106,9 @@ class InPlaceOnLeaf(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if script_text.mentions(pipeline, r"set_grad_enabled|set_default_device\(.meta"):
             return
-        changed = (misuse for misuse in pipeline.misuses if misuse.use == CHANGED_IN_PLACE)
+        changed = [misuse for misuse in pipeline.misuses if misuse.use == CHANGED_IN_PLACE]
         yield from one_per_location(
-            self._report(each.location, each.text) for each in changed if not _is_switched_off(pipeline, each.location)
+            self._report(each.location, each.text) for each in changed if not _may_be_frozen(pipeline, each)
         )
 
     def _report(self, location: Location, text: str) -> Finding:
@@ -115,7 +120,17 @@ class InPlaceOnLeaf(Rule):
         )
 
 
-def _is_switched_off(pipeline: Pipeline, location: Location) -> bool:
-    """Whether code shortly before may have switched the gradients of the parameter off."""
-    lines = pipeline.source_of(location).lines[max(location.line - 8, 0) : location.line - 1]
-    return any("requires_grad" in line for line in lines)
+def _may_be_frozen(pipeline: Pipeline, misuse: Misuse) -> bool:
+    """Whether code may have switched the gradients of a parameter off, or moved a tensor off its leaf."""
+    source, here = pipeline.source_of(misuse.location), misuse.location
+    if any("requires_grad" in line for line in source.lines[max(here.line - 8, 0) : here.line - 1]):
+        # A tensor that is made to require gradients says so in the line that makes it.
+        made = misuse.value.origin
+        return made is None or made.line < here.line - 8 or not isinstance(misuse.value, Tensor)
+    if isinstance(misuse.value, Tensor | LibraryObject):
+        return False
+    layer = weight_of(misuse.value)
+    modules = misuse.value.of if isinstance(misuse.value, Parameter) else (layer[0],) if layer is not None else ()
+    frozen = [event.subject for event in pipeline.acts(Act.FREEZE)]
+    shares = any(isinstance(one, Unknown) or overlap(one, module) for one in frozen for module in modules)
+    return shares or script_text.mentions(pipeline, r"\.detach_\(")

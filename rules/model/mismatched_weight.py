@@ -1,8 +1,8 @@
 """A weight of a layer is replaced by numbers of another shape or type.
 
-Nothing checks what is assigned to `weight.data`. The next forward pass raises an error about shapes or about types, or
-the layer computes something else than it was built for. `nn.Linear(in, out)` has a weight of shape `(out, in)`, and
-NumPy computes in float64 where torch has float32.
+Nothing checks what is assigned to `weight.data`, or put into a new `nn.Parameter`. The next forward pass raises an
+error about shapes or about types, or the layer computes something else than it was built for. `nn.Linear(in, out)` has
+a weight of shape `(out, in)`, and NumPy computes in float64 where torch has float32.
 
 ## Bad
 
@@ -67,7 +67,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import built_layers
+from lintrain.analysis import unseen_weights
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -96,9 +96,9 @@ class MismatchedWeight(Rule):
         return source.contains(REPLACES)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(self._report(each) for each in built_layers.misfits(pipeline))
+        yield from one_per_location(self._report(each) for each in unseen_weights.misfits(pipeline))
 
-    def _report(self, found: built_layers.Misfit) -> Finding:
+    def _report(self, found: unseen_weights.Misfit) -> Finding:
         name = found.weight if len(found.weight) <= 30 else "the weight"
         return self.finding(
             found.location,

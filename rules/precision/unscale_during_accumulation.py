@@ -79,7 +79,7 @@ class UnscaleDuringAccumulation(Rule):
                 help="call `unscale_` directly before the step, under its condition",
             )
             for training in training_loops.training_loops(pipeline)
-            if (step := iterations.accumulated_step(training)) is not None
+            if (step := iterations.accumulated_step(pipeline, training)) is not None
             for event in training.inside
             if event.act is Act.UNSCALE and not event.is_conditional_in(training.loop)
         )

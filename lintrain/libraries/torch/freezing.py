@@ -7,9 +7,10 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
+from lintrain.interpreter.tracing import note_change
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
-from lintrain.pipeline.modules import MODULE, is_module
+from lintrain.pipeline.modules import MODULE, is_module, weight_of
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Mode, Model, ModelPart, Module, Parameter, Parameters
 from lintrain.pipeline.values.python import (
@@ -19,6 +20,7 @@ from lintrain.pipeline.values.python import (
     Constant,
     Instance,
     Library,
+    LibraryObject,
     Sequence,
     Unknown,
     Value,
@@ -60,7 +62,10 @@ def note_module_attribute(reader: Reader, owner: Value, name: str, value: Value,
 @stored_item_of(Module)
 @stored_item_of(ModelPart)
 def _store_item(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
-    """`model.classifier[6] = …` is a new part, whose parameters learn."""
+    """`model.classifier[6] = …` is a new part, whose parameters learn; `layer.weight[0] = …` changes a weight."""
+    if weight_of(owner) is not None:
+        note_change(reader, owner, location, reader.code(location))
+        return
     if isinstance(owner, Module) and owner.path == SEQUENTIAL:
         position = literal(key)
         is_known = isinstance(position, int) and -len(owner.parts) <= position < len(owner.parts)
@@ -69,6 +74,12 @@ def _store_item(reader: Reader, owner: Value, key: Value, value: Value, location
         else:
             owner.arguments[OPEN] = UNKNOWN
     reader.act(Act.REPLACE, location, owner, name=key, value=value)
+
+
+@stored_item_of(LibraryObject)
+@stored_item_of(Parameter)
+def _store_in_parameter(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
+    note_change(reader, owner, location, reader.code(location))
 
 
 @element_of(Parameters)

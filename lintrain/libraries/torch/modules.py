@@ -20,14 +20,14 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
-from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
+from lintrain.interpreter.tracing import ACTIVATIONS, CHANGES, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import cast, mode_of, note_module_attribute
 from lintrain.libraries.torch.layers import function_loss, module_loss, through
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.modules import is_module
+from lintrain.pipeline.modules import WEIGHT, is_module, weight_of
 from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -189,16 +189,17 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
         return value.attributes[name]
     if name == "training":
         return mode_of(reader, value)
-    if method_of(value, name) is not None:
+    # `layer.weight.data.copy_(…)` is no pass through the layer.
+    if method_of(value, name) is not None and (name not in CHANGES or not value.path):
         return Bound(value, name)
-    return _inner(value)
+    return _inner(value, name)
 
 
-def _inner(module: Module) -> Module:
+def _inner(module: Module, name: str = "") -> Module:
     """A part that is not known more closely."""
     # It has an empty path, and the whole as its part: `model.layer1` overlaps with the model without being
     # all of it.
-    return Module("", [module], origin=module.origin)
+    return Module("", [module], {WEIGHT: Constant(name)} if name else {}, origin=module.origin)
 
 
 @stored_attribute_of(Module)
@@ -210,7 +211,7 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
 
 @subscript_of(Module)
 def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
-    position = literal(key)
+    position = literal(key) if weight_of(value) is None else None
     if isinstance(value, Module) and isinstance(position, int) and -len(value.parts) <= position < len(value.parts):
         return value.parts[position]
     return _inner(value) if isinstance(value, Module) else UNKNOWN
@@ -240,6 +241,12 @@ def _append(call: Call) -> Value:
         if call.path.endswith((".insert", ".update")) or call.reader.conditions or call.reader.loops:
             call.receiver.arguments[OPEN] = UNKNOWN
     call.reader.act(Act.REPLACE, call.location, call.receiver, name=UNKNOWN, value=UNKNOWN)
+    return call.receiver
+
+
+@method(Module, *CHANGES)
+def _change(call: Call) -> Value:
+    """A weight whose numbers a method changes."""
     return call.receiver
 
 

@@ -138,8 +138,14 @@ def _is_part(parameters: Value) -> bool:
 
 def _whole_groups(parameters: Value) -> list[Parameters]:
     """The groups that are all the parameters of some modules: `{"params": encoder.parameters()}`."""
-    groups = parameters.items if isinstance(parameters, Sequence) else []
-    given = [group.entries.get("params", ABSENT) for group in groups if isinstance(group, Mapping)]
+    match parameters:
+        case Sequence(items=items):
+            groups = [group for group in items if isinstance(group, Mapping)]
+            given = [group.entries.get("params", ABSENT) for group in groups]
+        case Mapping(entries=entries):
+            given = [entries.get("params", ABSENT)]
+        case _:
+            given = [parameters]
     return [each for each in given if isinstance(each, Parameters) and not each.is_part and not each.is_named]
 
 
@@ -223,7 +229,9 @@ def _look(call: Call) -> Value:
 def _changed(call: Call) -> Value:
     """Rates and parameters may be others from here on."""
     if isinstance(call.receiver, Optimizer):
-        call.receiver.is_extended = call.receiver.is_extended or call.path.endswith("add_param_group")
+        if call.path.endswith("add_param_group"):
+            call.receiver.is_extended = True
+            call.receiver.groups = (*call.receiver.groups, *_whole_groups(call.value("param_group", 0)))
         call.receiver.has_groups = True
         call.receiver.is_part = True
     return UNKNOWN
