@@ -48,11 +48,11 @@ def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
         return
     scope = blocks.scope_of(pipeline, loss.location)
     names = _names_of(source, loop, statement, loss.location)
-    for addition, total in source.once(_additions, loop):
+    for addition, total in source.once(additions_in, loop):
         if _reaches(source, _added(addition), names, loss.location):
             for division, rows in source.once(_divisions, scope).get(total, ()):
-                is_of_rows = not _holds(division, addition) and _counts_rows(source, scope, loop, rows)
-                if is_of_rows and not _has_single_rows(pipeline, source.location(loop)):
+                is_of_rows = not _holds(division, addition) and counts_rows(source, scope, loop, rows)
+                if is_of_rows and not has_single_rows(pipeline, source.location(loop)):
                     yield RowAverage(source.location(division), source.location(addition), total, ast.unparse(rows))
 
 
@@ -83,7 +83,7 @@ def _has_size(source: Source, scope: ast.AST, node: ast.expr) -> bool:
     )
 
 
-def _has_single_rows(pipeline: Pipeline, location: Location) -> bool:
+def has_single_rows(pipeline: Pipeline, location: Location) -> bool:
     """Whether a batch of the loop at a location is one row, whose mean is its sum."""
     around = [loop.over for loop in pipeline.loops if loop.location == location]
     sizes = [over.value("batch_size") for over in around if isinstance(over, Loader)]
@@ -124,7 +124,7 @@ def _reaches(source: Source, node: ast.expr, names: set[str], loss: Location) ->
             return False
 
 
-def _additions(loop: ast.For) -> list[tuple[ast.AugAssign | ast.Assign, str]]:
+def additions_in(loop: ast.For) -> list[tuple[ast.AugAssign | ast.Assign, str]]:
     """The statements of a loop that add to a total, with the code of the total."""
     found: list[tuple[ast.AugAssign | ast.Assign, str]] = []
     for node in walk(loop):
@@ -163,20 +163,20 @@ def _holds(outer: ast.AST, inner: ast.AST) -> bool:
     return any(node is inner for node in walk(outer))
 
 
-def _counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, depth: int = 0) -> bool:
+def counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, depth: int = 0) -> bool:
     """Whether an expression is the number of rows that a loop goes through."""
     match node:
         case ast.Call(func=ast.Name(id="len"), args=[ast.Attribute(attr="dataset" | "sampler")]):
             return True
         case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
-            return _counts_rows(source, scope, loop, inner, depth)
+            return counts_rows(source, scope, loop, inner, depth)
         case ast.Name(id=name) if depth == 0:
-            added = [_added(each) for each, total in source.once(_additions, loop) if total == name]
+            added = [_added(each) for each, total in source.once(additions_in, loop) if total == name]
             assigned = source.once(_assigned, scope).get(name, ())
             given = [value for value in assigned if not isinstance(value, ast.Constant)]
             if added:
                 return all(_is_batch_size(each) for each in added)
-            return len(given) == 1 and _counts_rows(source, scope, loop, given[0], depth + 1)
+            return len(given) == 1 and counts_rows(source, scope, loop, given[0], depth + 1)
         case _:
             return False
 

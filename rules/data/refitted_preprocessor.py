@@ -73,7 +73,7 @@ class Claim:
 
 class RefittedPreprocessor(Rule[Claim]):
     level = Level.WARNING
-    keywords = "fit_transform"
+    keywords = "fit_transform|scale("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for refit in leaks.refitted(pipeline):
@@ -83,7 +83,7 @@ class RefittedPreprocessor(Rule[Claim]):
                 f"{shown} is fitted again, on the test rows",
                 related=[Related(refit.first, "fitted on the training rows here", "fit")],
                 help="only `transform` the test rows",
-                claim=Claim(refit.callee, f"{refit.learner}.transform"),
+                claim=Claim(refit.callee, f"{refit.learner}.transform") if refit.callee is not None else None,
             )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:

@@ -188,7 +188,7 @@ class UnsteppedScheduler(Rule[Claim]):
                 f"`{name}` is never stepped, so the learning rate does not change",
                 related=[step],
                 help=f"call `{name}.step()` after the optimizer step",
-                claim=Claim(f"{name}.step()" if _counts_steps(pipeline, scheduler, step) else None),
+                claim=Claim(f"{name}.step()" if "…" not in name and _counts_steps(pipeline, scheduler, step) else None),
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -246,7 +246,7 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     """The name of a schedule, if all files only read or prepare it."""
     names = {binding.name for binding in pipeline.names_of(scheduler)}
     if not names:
-        return _only_attribute(pipeline, scheduler)
+        return _only_attribute(pipeline, scheduler) or _only_key(pipeline, scheduler)
     if len(names) != 1:
         return None
     (name,) = names
@@ -297,6 +297,27 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
             case _:
                 continue
     return f"self.{name}"
+
+
+def _only_key(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
+    """The key under which a dictionary holds a schedule, if no file names it again or goes through dictionaries."""
+    if scheduler.origin is None or script_text.mentions(pipeline, r"\.(?:values|items)\(|\*\*\w|\bvars\(|asdict"):
+        return None
+    source = pipeline.source_of(scheduler.origin)
+    found: str | None = None
+    for node in source.nodes_of(ast.Assign, ast.Dict):
+        match node:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name() as held, slice=key)], value=made):
+                pairs, held_by = [(key, made)], held.id
+            case ast.Dict(keys=keys, values=values):
+                pairs, held_by = [(key, made) for key, made in zip(keys, values, strict=True) if key is not None], "…"
+            case _:
+                continue
+        for key, made in pairs:
+            if source.location(made) == scheduler.origin and isinstance(key, ast.Constant):
+                named = [each for each in script_text.nodes_of_kind(pipeline, ast.Constant) if each.value == key.value]
+                found = f"{held_by}[{key.value!r}]".replace("'", '"') if len(named) == 1 else None
+    return found
 
 
 def _held_by_class(pipeline: Pipeline, scheduler: Scheduler) -> tuple[ast.ClassDef, str] | None:

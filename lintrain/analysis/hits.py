@@ -1,0 +1,266 @@
+"""Hits that an evaluation counts batch by batch: divided by the number of batches, or those of the last batch only."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+SAME_NUMBER = frozenset({"item", "cpu", "detach", "numpy", "tolist", "data", "float", "int", "long", "double"})
+"""Methods and attributes that leave a count what it is."""
+
+WRAPS = frozenset({"enumerate", "tqdm", "track", "iter"})
+"""Functions that give the batches of a loader."""
+
+LOADER = lazy_pattern(r"loader|_dl$|^dl$|batches$", re.IGNORECASE)
+"""Names of what gives batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Hits that are judged wrongly: where, the code of the count, where it is counted, and what it is divided by."""
+
+    location: Location
+    total: str
+    counted: Location
+    divisor: str = ""
+
+
+def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
+    """The sums of hits of all batches that are divided by the number of batches."""
+    source = pipeline.source
+    for loop, loader in source.cached(_loops_over_loaders):
+        scope, added = blocks.scope_of(pipeline, source.location(loop)), dict[str, ast.stmt]()
+        for statement, total in additions_in(loop):
+            if _is_hits(_added(statement), loop):
+                added[total] = statement
+        if not added or has_single_rows(pipeline, source.location(loop)):
+            continue
+        counts = _counts_of_batches(loop, loader)
+        for division, total, divisor in source.once(_plain_divisions, scope):
+            if total in added and divisor in counts and not _holds(added[total], division):
+                yield Hits(source.location(division), total, source.location(added[total]), divisor)
+
+
+def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
+    """The counts that each batch sets, and that are divided by the number of rows after the loop."""
+    source = pipeline.source
+    for loop, _ in source.cached(_loops_over_loaders):
+        scope = blocks.scope_of(pipeline, source.location(loop))
+        for statement in walk(loop):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_hits(value, loop):
+                    pass
+                case _:
+                    continue
+            reads = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name]
+            if len(reads) > 1 or _leaves(loop):
+                continue
+            for division, total, divisor in source.once(_plain_divisions, scope):
+                is_after = source.location(division).line > (loop.end_lineno or 0)
+                rows = ast.parse(divisor, mode="eval").body
+                if total == name and is_after and counts_rows(source, scope, loop, rows):
+                    yield Hits(source.location(division), name, source.location(statement), divisor)
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """A metric that is computed after a loop from what the last batch left: where, its name, and the loop's names."""
+
+    location: Location
+    metric: str
+    names: tuple[str, ...]
+    loop: Location
+
+
+METRICS = frozenset(
+    {
+        *("accuracy_score", "balanced_accuracy_score", "f1_score", "precision_score", "recall_score", "roc_auc_score"),
+        *("classification_report", "confusion_matrix", "mean_squared_error", "mean_absolute_error", "r2_score"),
+    }
+)
+"""Functions of scikit-learn that compare targets with predictions."""
+
+
+def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
+    """The metrics after a loop over batches whose targets and predictions are those of its last iteration."""
+    source = pipeline.source
+    for call in source.nodes_of(ast.Call):
+        names = [each.id for each in call.args[:2] if isinstance(each, ast.Name)]
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name not in METRICS or len(names) < 2:
+            continue
+        here = source.location(call)
+        scope = blocks.scope_of(pipeline, here)
+        for loop, _ in source.cached(_loops_over_loaders):
+            at = source.location(loop)
+            is_before = blocks.scope_of(pipeline, at) is scope and (loop.end_lineno or 0) < here.line
+            if is_before and not _leaves(loop) and _bound_anew(source, scope, loop, names):
+                yield LastBatch(here, name, tuple(names), at)
+                break
+
+
+def _bound_anew(source: Source, scope: ast.AST, loop: ast.For, names: Sequence[str]) -> bool:
+    """Whether only a loop binds names, each iteration anew and not from what they were."""
+    inside = {id(node) for node in walk(loop)}
+    for name in names:
+        stored = [
+            node
+            for node in walk(scope)
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        ]
+        if not stored or any(id(node) not in inside for node in stored):
+            return False
+        values = [node.value for node in walk(loop) if isinstance(node, ast.Assign) and _binds(node, name)]
+        if any(isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name for node in walk(loop)):
+            return False
+        if any(isinstance(each, ast.List | ast.Dict | ast.ListComp) or _names(each) & {name} for each in values):
+            # `y = y.cpu()` takes the same batch to another place.
+            if not all(_is_same(each, name) for each in values if name in _names(each)):
+                return False
+    return True
+
+
+def _is_same(value: ast.expr, name: str) -> bool:
+    """Whether a value is what a name held, in another place or of another type."""
+    while True:
+        match value:
+            case ast.Call(func=ast.Attribute(value=owner)):
+                value = owner
+            case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+                value = owner
+            case ast.Name(id=found):
+                return found == name
+            case _:
+                return False
+
+
+def _binds(statement: ast.Assign, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for target in statement.targets for node in walk(target))
+
+
+def _names(expression: ast.expr) -> set[str]:
+    return {node.id for node in walk(expression) if isinstance(node, ast.Name)}
+
+
+def _leaves(loop: ast.For) -> bool:
+    """Whether a loop may end after a batch, on purpose."""
+    return any(isinstance(node, ast.Break | ast.Return | ast.Yield) for node in walk(loop))
+
+
+def _loops_over_loaders(source: Source) -> list[tuple[ast.For, str]]:
+    """The loops over the batches of a loader, with the code of the loader."""
+    found = [(loop, _loader_in(loop.iter)) for loop in source.nodes_of(ast.For)]
+    return [(loop, loader) for loop, loader in found if loader]
+
+
+def _loader_in(over: ast.expr) -> str:
+    match over:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[inner, *_]) if name in WRAPS:
+            return _loader_in(inner)
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return ast.unparse(over) if LOADER.search(ast.unparse(over)) else ""
+        case _:
+            return ""
+
+
+def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
+    value = addition.value
+    return value.right if isinstance(addition, ast.Assign) and isinstance(value, ast.BinOp) else value
+
+
+def _is_hits(node: ast.expr, loop: ast.For, depth: int = 0) -> bool:
+    """Whether an expression is the number of rows of a batch whose prediction is right."""
+    match _number(node):
+        case ast.Name(id=name) if depth == 0:
+            given = [each.value for each in walk(loop) if isinstance(each, ast.Assign) and _binds(each, name)]
+            return len(given) == 1 and _is_hits(given[0], loop, 1)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np"), attr="sum"), args=[inner], keywords=[]):
+            return _is_comparison(inner)
+        case ast.Call(func=ast.Name(id="sum"), args=[inner], keywords=[]):
+            return _is_comparison(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="sum"), args=[], keywords=[]):
+            return _is_comparison(inner)
+        case _:
+            return False
+
+
+def _number(node: ast.expr) -> ast.expr:
+    """What `.item()`, `float(…)` and the like give as a number."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[]) if attr in SAME_NUMBER:
+            return _number(owner)
+        case ast.Attribute(value=owner, attr="data"):
+            return _number(owner)
+        case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
+            return _number(inner)
+        case _:
+            return node
+
+
+def _is_comparison(node: ast.expr) -> bool:
+    match _number(node):
+        case ast.Compare(ops=[ast.Eq()]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="eq")):
+            return True
+        case _:
+            return False
+
+
+def _counts_of_batches(loop: ast.For, loader: str) -> set[str]:
+    """The code of what counts the iterations of a loop."""
+    counts = {f"len({loader})"}
+    match loop:
+        case ast.For(target=ast.Tuple(elts=[ast.Name(id=index), _]), iter=ast.Call(func=ast.Name(id="enumerate"))):
+            counts |= {f"{index} + 1"}
+        case _:
+            pass
+    for statement, total in additions_in(loop):
+        if isinstance(_added(statement), ast.Constant) and getattr(_added(statement), "value", None) == 1:
+            counts.add(total)
+    return counts
+
+
+def _plain_divisions(scope: ast.AST) -> list[tuple[ast.BinOp, str, str]]:
+    """The divisions of a name, perhaps times a constant, whose result is not scaled further: name and divisor as code."""
+    operations = [node for node in walk(scope) if isinstance(node, ast.BinOp)]
+    scaled = {
+        id(part)
+        for node in operations
+        if isinstance(node.op, ast.Mult | ast.Div)
+        for part, other in ((node.left, node.right), (node.right, node.left))
+        if not isinstance(other, ast.Constant)
+    }
+    found: list[tuple[ast.BinOp, str, str]] = []
+    for node in operations:
+        name = _only_name(node.left) if isinstance(node.op, ast.Div) and id(node) not in scaled else ""
+        if name:
+            found.append((node, name, ast.unparse(_number(node.right))))
+    return found
+
+
+def _only_name(node: ast.expr) -> str:
+    """The name in `hits`, `100 * hits` and `hits.item()`; empty for other code."""
+    match _number(node):
+        case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=inner):
+            return _only_name(inner)
+        case ast.BinOp(left=inner, op=ast.Mult(), right=ast.Constant()):
+            return _only_name(inner)
+        case ast.Name() | ast.Attribute() as name:
+            return ast.unparse(name)
+        case _:
+            return ""
+
+
+def _holds(outer: ast.AST, inner: ast.AST) -> bool:
+    return any(node is inner for node in walk(outer))

@@ -1,0 +1,92 @@
+"""A metric of the whole evaluation is computed from its last batch.
+
+What a loop binds is bound again by each batch. After the loop the names hold the last batch, so the metric says nothing
+about the rows before, and hits that were not added up are divided by the rows of all batches.
+
+## Bad
+
+    with torch.no_grad():
+        for x, y in eval_loader:
+            predicted = net(x).argmax(dim=1)
+    accuracy = accuracy_score(y, predicted)  # <- last-batch-metric
+
+Hits that are not added up:
+
+    with torch.no_grad():
+        for x, y in eval_loader:
+            hits = (net(x).argmax(dim=1) == y).sum().item()
+    accuracy = hits / len(eval_loader.dataset)  # <- last-batch-metric
+
+## Good
+
+    labels, predictions = [], []
+    with torch.no_grad():
+        for x, y in eval_loader:
+            predictions.extend(net(x).argmax(dim=1).tolist())
+            labels.extend(y.tolist())
+    accuracy = accuracy_score(labels, predictions)
+
+and
+
+    hits = 0
+    with torch.no_grad():
+        for x, y in eval_loader:
+            hits += (net(x).argmax(dim=1) == y).sum().item()
+    accuracy = hits / len(eval_loader.dataset)
+
+## When it is fine
+
+A metric inside the loop, and a loop that ends after one batch:
+
+    for x, y in eval_loader:
+        predicted = net(x).argmax(dim=1)
+        print(accuracy_score(y, predicted))
+
+    for x, y in eval_loader:
+        predicted = net(x).argmax(dim=1)
+        break
+    accuracy = accuracy_score(y, predicted)
+
+## Fix
+
+None: the metric may belong into the loop, or needs the rows of all batches.
+
+## References
+
+scikit-learn documentation, `sklearn.metrics.accuracy_score`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from lintrain.analysis import hits
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+
+
+class LastBatchMetric(Rule):
+    level = Level.WARNING
+    keywords = "_score|_report|_matrix|_error|sum( & for"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        metrics = (self._report_metric(found) for found in hits.metrics_of_last_batch(pipeline))
+        yield from one_per_location(chain(metrics, map(self._report, hits.of_last_batch(pipeline))))
+
+    def _report(self, found: hits.Hits) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.total}` holds the hits of the last batch only"
+            if len(found.total) <= 40
+            else "this count holds the hits of the last batch only",
+            related=[Related(found.counted, "set again by each batch", "count")],
+            help="add the hits of all batches up: `+=`",
+        )
+
+    def _report_metric(self, found: hits.LastBatch) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.metric}` gets the last batch only",
+            related=[Related(found.loop, "binds what the metric gets, again in each iteration", "loop")],
+            help="collect the predictions and labels of all batches in lists",
+        )
