@@ -121,13 +121,16 @@ def _bound_anew(source: Source, scope: ast.AST, loop: ast.For, names: Sequence[s
         if not stored or any(id(node) not in inside for node in stored):
             return False
         values = [node.value for node in walk(loop) if isinstance(node, ast.Assign) and _binds(node, name)]
-        if any(isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name for node in walk(loop)):
+        is_sum = any(isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name for node in walk(loop))
+        if is_sum or any(_keeps(value, name) for value in values):
             return False
-        if any(isinstance(each, ast.List | ast.Dict | ast.ListComp) or _names(each) & {name} for each in values):
-            # `y = y.cpu()` takes the same batch to another place.
-            if not all(_is_same(each, name) for each in values if name in _names(each)):
-                return False
     return True
+
+
+def _keeps(value: ast.expr, name: str) -> bool:
+    """Whether a value may hold more than one batch; `y = y.cpu()` takes the same one to another place."""
+    is_more = name in _names(value) and not _is_same(value, name)
+    return is_more or isinstance(value, ast.List | ast.Dict | ast.ListComp)
 
 
 def _is_same(value: ast.expr, name: str) -> bool:
@@ -232,7 +235,7 @@ def _counts_of_batches(loop: ast.For, loader: str) -> set[str]:
 
 
 def _plain_divisions(scope: ast.AST) -> list[tuple[ast.BinOp, str, str]]:
-    """The divisions of a name, perhaps times a constant, whose result is not scaled further: name and divisor as code."""
+    """The divisions of a name, perhaps times a constant, that nothing scales further: with name and divisor as code."""
     operations = [node for node in walk(scope) if isinstance(node, ast.BinOp)]
     scaled = {
         id(part)

@@ -372,7 +372,7 @@ def _is_leaf(value: Value) -> bool:
             return path in PARAMETERS and isinstance(learns, Constant) and learns.value is True
         case Parameter(of=modules):
             return bool(modules) and not any(isinstance(module, Unknown) for module in modules)
-        case Tensor(made=None, text=text):
+        case Tensor(made=None, cut=None, text=text):
             return "requires_grad" in text and _makes_leaf(text)
         case _:
             return weight_of(value) is not None
