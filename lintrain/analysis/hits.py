@@ -104,13 +104,13 @@ def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
         for loop, _ in source.cached(_loops_over_loaders):
             at = source.location(loop)
             is_before = blocks.scope_of(pipeline, at) is scope and (loop.end_lineno or 0) < here.line
-            if is_before and not _leaves(loop) and _bound_anew(source, scope, loop, names):
+            if is_before and not _leaves(loop) and _bound_by_each_batch(source, scope, loop, names):
                 yield LastBatch(here, name, tuple(names), at)
                 break
 
 
-def _bound_anew(source: Source, scope: ast.AST, loop: ast.For, names: Sequence[str]) -> bool:
-    """Whether only a loop binds names, each iteration anew and not from what they were."""
+def _bound_by_each_batch(source: Source, scope: ast.AST, loop: ast.For, names: Sequence[str]) -> bool:
+    """Whether only a loop binds names, in each iteration to something else."""
     inside = {id(node) for node in walk(loop)}
     for name in names:
         stored = [
