@@ -1,0 +1,138 @@
+"""Each epoch creates a new optimizer for the same model.
+
+Adam and SGD with momentum keep averages of the gradients. A new optimizer starts without them, so the first steps of
+each epoch are those of an untrained average, and a schedule of the old optimizer has no effect. No error is raised.
+
+## Bad
+
+    for epoch in range(3):
+        optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)  # <- recreated-optimizer
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+## Good
+
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+## When it is fine
+
+A new model for each fold, a rate that depends on the epoch, and an optimizer that keeps nothing:
+
+    for fold in range(2):
+        head = nn.Linear(8, 3)
+        optimizer = torch.optim.Adam(head.parameters(), lr=1e-3)
+        for epoch in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(head(x), y).backward()
+                optimizer.step()
+
+    for epoch in range(2):
+        optimizer = torch.optim.Adam(net.parameters(), lr=1e-3 / (epoch + 1))
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+    for epoch in range(2):
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+## Fix
+
+None: the statement has to move in front of the loop, or of the function that the loop calls.
+
+## References
+
+PyTorch documentation, `torch.optim.Adam`; Kingma and Ba, "Adam: A Method for Stochastic Optimization", section 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis import training_loops
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.model import Module, Optimizer
+from lintrain.pipeline.values.python import Constant, Instance
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, lazy_pattern, one_per_location
+
+KEEPS_AVERAGES = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"})
+
+EPOCHS = lazy_pattern(r"epoch", re.IGNORECASE)
+OF_OTHERS = lazy_pattern(
+    r"fed|client|meta|maml|inner|fold|trial|task|seed|stage|phase|restart|reset|round", re.IGNORECASE
+)
+"""Words of loops and functions that start again on purpose."""
+
+STARTS_AGAIN = frozenset({Act.FREEZE, Act.REPLACE, Act.ADAPT, Act.NEW_PART})
+
+
+class RecreatedOptimizer(Rule):
+    level = Level.WARNING
+    keywords = "optim|Adam & epoch & backward"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not training_loops.trains_by_hand(pipeline):
+            return
+        yield from one_per_location(
+            self._report(pipeline, created, loop)
+            for created in pipeline.acts(Act.OPTIMIZER)
+            if (loop := _repeated_by(pipeline, created)) is not None
+        )
+
+    def _report(self, pipeline: Pipeline, created: Event, loop: Loop) -> Finding:
+        name = getattr(created.subject, "name", "optimizer")
+        return self.finding(
+            created.location,
+            f"each epoch creates a new `{name}`, which has lost its averages",
+            related=[Related(loop.location, "repeats it for the same model", "loop", loop.header)],
+            help="create the optimizer once, before the loop over epochs",
+        )
+
+
+def _repeated_by(pipeline: Pipeline, created: Event) -> Loop | None:
+    """The loop over epochs that creates an optimizer again in each iteration, alike and for one model."""
+    optimizer = created.subject
+    loop = created.loops[-1] if created.loops else None
+    if loop is None or not isinstance(optimizer, Optimizer) or not _keeps_averages(optimizer):
+        return None
+    head = pipeline.code(loop.location).partition("\n")[0]
+    is_over_epochs = EPOCHS.search(head) is not None and OF_OTHERS.search(f"{head} {created.function}") is None
+    if not is_over_epochs or created.is_conditional_in(loop) or not _is_alike(optimizer):
+        return None
+    inside = pipeline.events_in(loop)
+    steps = any(event.act is Act.STEP and event.subject is optimizer for event in inside)
+    is_other = any(event.act in STARTS_AGAIN for event in inside)
+    return loop if steps and not is_other and _trains_from_before(optimizer, loop) else None
+
+
+def _keeps_averages(optimizer: Optimizer) -> bool:
+    momentum = optimizer.arguments.get("momentum")
+    has_momentum = isinstance(momentum, Constant) and bool(momentum.value)
+    return optimizer.path.startswith("torch.optim.") and (optimizer.name in KEEPS_AVERAGES or has_momentum)
+
+
+def _is_alike(optimizer: Optimizer) -> bool:
+    """Whether each epoch creates the optimizer with the same settings."""
+    others = (value for name, value in optimizer.arguments.items() if name not in {"params", "0"})
+    settings = (optimizer.learning_rate, *others)
+    return not optimizer.has_groups and all(isinstance(each, Constant) for each in settings)
+
+
+def _trains_from_before(optimizer: Optimizer, loop: Loop) -> bool:
+    """Whether the modules of an optimizer are all known, and made before a loop."""
+    made = [each.origin for each in optimizer.trains if isinstance(each, Module | Instance)]
+    is_known = bool(made) and len(made) == len(optimizer.trains)
+    return is_known and all(at is not None and not loop.location.holds(at) for at in made)
