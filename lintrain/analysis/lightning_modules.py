@@ -1,19 +1,32 @@
 """Lightning: the schedules that `configure_optimizers` of a module returns, in every documented form.
 
-Lightning: the names that the modules of a script log values under.
+Lightning: the names that the modules of a script log values under, and what its steps give back, forget or keep.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.script_text import mentions, nodes_of_kind
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.record import Pipeline, Returned
-from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import ABSENT, Class, Instance, Mapping, Sequence, Value, literal, options_of
+from lintrain.pipeline.values.model import Role, Scheduler, Tensor
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    UNKNOWN,
+    Class,
+    Instance,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    literal,
+    options_of,
+)
+from lintrain.pipeline.values.tensors import Operation
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -130,6 +143,135 @@ def _schedule(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
             scheduler = option.entries.get("scheduler")
             if isinstance(scheduler, Scheduler):
                 yield scheduler, option
+
+
+def steps(pipeline: Pipeline, name: str = "training_step") -> Iterator[Returned]:
+    """What a method of each module gives that Lightning trains by itself."""
+    for returned in pipeline.returned:
+        if returned.method.name == name and _is_automatic(returned.cls):
+            yield returned
+
+
+def losses_of(returned: Returned) -> list[Value]:
+    """The losses that a `training_step` may give: tensors, or those under `loss`; empty if one is not known."""
+    found = [
+        option.entries.get("loss", UNKNOWN) if isinstance(option, Mapping) else option
+        for option in options_of(returned.value)
+    ]
+    return [] if any(isinstance(each, Unknown) for each in found) else found
+
+
+def cut_losses(pipeline: Pipeline) -> Iterator[Operation]:
+    """The operations that take each loss that a `training_step` returns off the graph."""
+    for returned in steps(pipeline):
+        losses = losses_of(returned)
+        cuts = [each.cut for each in losses if isinstance(each, Tensor) and each.role is Role.LOSS]
+        if len(cuts) == len(losses):
+            yield from (cut for cut in cuts[:1] if cut is not None and None not in cuts)
+
+
+def forgotten_schedules(pipeline: Pipeline) -> Iterator[tuple[Scheduler, str]]:
+    """The schedules that `configure_optimizers` gives a name and then neither returns nor uses, with the name."""
+    for returned in steps(pipeline, "configure_optimizers"):
+        method = returned.method
+        source = pipeline.source_of(method.origin) if method.origin else pipeline.source
+        names = Counter(node.id for node in ast.walk(method.node) if isinstance(node, ast.Name))
+        assigned = [node for node in ast.walk(method.node) if isinstance(node, ast.Assign)]
+        made = {source.location(node.value): node.targets for node in assigned}
+        for scheduler in pipeline.schedulers:
+            match made.get(scheduler.origin) if scheduler.origin else None:
+                case [ast.Name(id=name)] if names[name] == 1:
+                    yield scheduler, name
+                case _:
+                    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A `training_step` that computes a loss and returns nothing: where the loss is given a name, and the name."""
+
+    location: Location
+    name: str
+
+
+def without_result(pipeline: Pipeline) -> Iterator[Forgotten]:
+    """The steps of modules that compute a loss under a name and return nothing."""
+    for source, method in _own_steps(pipeline):
+        nodes = list(ast.walk(method))
+        losses = [node for node in nodes if isinstance(node, ast.Assign) and _names_loss(node.targets)]
+        ends = any(isinstance(node, ast.Return | ast.Raise | ast.Yield) for node in nodes)
+        calls = {
+            node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        if losses and not ends and not calls & {"manual_backward", "backward", "optimizers"}:
+            yield Forgotten(source.location(losses[-1]), ast.unparse(losses[-1].targets[0]))
+
+
+def _names_loss(targets: list[ast.expr]) -> bool:
+    return len(targets) == 1 and isinstance(targets[0], ast.Name) and "loss" in targets[0].id.lower()
+
+
+def _own_steps(pipeline: Pipeline) -> Iterator[tuple[Source, ast.FunctionDef]]:
+    """The `training_step` methods of automatic modules, each with its file."""
+    seen = set[int]()
+    for returned in steps(pipeline):
+        node, origin = returned.method.node, returned.method.origin
+        if isinstance(node, ast.FunctionDef) and id(node) not in seen:
+            seen.add(id(node))
+            yield (pipeline.source_of(origin) if origin else pipeline.source), node
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLoss:
+    """A loss that a `training_step` returns and adds to an attribute as well: where, its code, the attribute's."""
+
+    location: Location
+    loss: str
+    target: str
+    returned: Location
+
+
+def kept_losses(pipeline: Pipeline) -> Iterator[KeptLoss]:
+    """The losses with a graph that steps add to an attribute, which keeps them from batch to batch."""
+    for source, method in _own_steps(pipeline):
+        returns = [node for node in ast.walk(method) if isinstance(node, ast.Return) and node.value is not None]
+        given = {name for node in returns for name in _losses_in(node.value)}
+        for node in ast.walk(method):
+            match node:
+                case ast.Expr(
+                    value=ast.Call(func=ast.Attribute(value=target, attr="append"), args=[ast.Name(id=loss) as added])
+                ):
+                    is_freed = f"{ast.unparse(target)}.clear(" in source.text or _is_reset(source, target)
+                case ast.AugAssign(target=ast.Attribute() as target, op=ast.Add(), value=ast.Name(id=loss) as added):
+                    is_freed = False
+                case _:
+                    continue
+            if loss in given and ast.unparse(target).startswith("self.") and not is_freed:
+                yield KeptLoss(source.location(added), loss, ast.unparse(target), source.location(returns[-1]))
+
+
+def _losses_in(value: ast.expr | None) -> list[str]:
+    match value:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            under = [each for key, each in pairs if isinstance(key, ast.Constant) and key.value == "loss"]
+            return [each.id for each in under if isinstance(each, ast.Name)]
+        case _:
+            return []
+
+
+def _is_reset(source: Source, target: ast.expr) -> bool:
+    """Whether an attribute is emptied or set again outside of `__init__`."""
+    text = ast.unparse(target)
+    set_in = [
+        function.name
+        for function in source.nodes_of(ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and any(ast.unparse(each) == text for each in node.targets)
+    ]
+    return any(name != "__init__" for name in set_in)
 
 
 ENDINGS = ("_step", "_epoch", "/dataloader_idx_")

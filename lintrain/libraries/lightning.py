@@ -8,6 +8,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function, instance_method, method
 from lintrain.pipeline.modules import lineage_of
+from lintrain.pipeline.record import Returned
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -99,9 +100,11 @@ def _run(call: Call, owner: Instance, name: str, *given: Value) -> Value:
     parameters = found[1].node.args
     # Lightning passes `batch_idx` only to steps that have a parameter for it. `self` is not counted.
     count = len(parameters.posonlyargs) + len(parameters.args) - 1
-    return dispatch.call(
+    value = dispatch.call(
         call.reader, Bound(owner, name, found[1], found[0]), list(given[:count]), location=call.location
     )
+    call.reader.record.returned.append(Returned(owner.cls, found[1], value))
+    return value
 
 
 @instance_method(MODULE, "log", "log_dict")

@@ -52,7 +52,7 @@ import ast  # `loss.backward` without its brackets is a statement, which only th
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, training_loops
+from lintrain.analysis import gradients, lightning_modules, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer, Role, Tensor
@@ -103,6 +103,16 @@ class MissingBackward(Rule[Claim]):
     keywords = "optim|Adam|Adafactor & step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(
+            self.finding(
+                each.location,
+                f"`training_step` does not return `{each.name}`, so Lightning trains nothing"
+                if len(each.name) <= 16
+                else "`training_step` does not return its loss, so Lightning trains nothing",
+                help="return the loss",
+            )
+            for each in lightning_modules.without_result(pipeline)
+        )
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.TRAIN):
             return
         if gradients.handled(pipeline):

@@ -92,11 +92,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import lightning_modules, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +120,10 @@ class Claim:
 
 class RetainedGraph(Rule[Claim]):
     level = Level.WARNING
-    keywords = "backward"
+    keywords = "backward|training_step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(self._report_step(each) for each in lightning_modules.kept_losses(pipeline))
         if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
@@ -120,6 +133,15 @@ class RetainedGraph(Rule[Claim]):
             if backward is not None:
                 found.setdefault(kept.location, self._report(pipeline, kept, backward))
         yield from found.values()
+
+    def _report_step(self, kept: lightning_modules.KeptLoss) -> Finding[Claim]:
+        return self.finding(
+            kept.location,
+            f"`{kept.target}` keeps the graph of every batch: `{kept.loss}` is not detached",
+            related=[Related(kept.returned, "Lightning calls `backward` on what the step returns", "backward")],
+            help=f"add `{_detached(kept.loss)}`",
+            claim=Claim(kept.loss),
+        )
 
     def _report(self, pipeline: Pipeline, kept: Event, backward: Event) -> Finding[Claim]:
         added, target = pipeline.code(kept.location), training_loops.text_of_event(kept, "target")

@@ -132,7 +132,7 @@ from __future__ import annotations
 import ast  # accounts for every node that may use a name or an attribute, by identity and context
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, training_loops
+from lintrain.analysis import lightning_modules, script_text, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Optimizer, Scheduler
@@ -174,6 +174,13 @@ class UnsteppedScheduler(Rule[Claim]):
     keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for scheduler, forgotten in lightning_modules.forgotten_schedules(pipeline):
+            if scheduler.origin is not None and scheduler.name not in CONSTANT:
+                yield self.finding(
+                    scheduler.origin,
+                    f"`{forgotten}` is not returned, so Lightning never steps it",
+                    help=f"return it next to the optimizer: `return [optimizer], [{forgotten}]`",
+                )
         if not training_loops.trains_by_hand(pipeline):
             return
         for scheduler in pipeline.schedulers:

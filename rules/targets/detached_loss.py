@@ -141,7 +141,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import expressions, loss_slices, script_text, training_loops
+from lintrain.analysis import expressions, lightning_modules, loss_slices, script_text, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Optimizer, Parameter, Role, Tensor
@@ -191,10 +191,13 @@ class Claim:
 
 class DetachedLoss(Rule[Claim]):
     level = Level.ERROR
-    keywords = "backward|requires_grad|def forward"
+    keywords = "backward|requires_grad|def forward|training_step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
+        for returned in lightning_modules.cut_losses(pipeline):
+            if returned.location is not None:
+                found.setdefault(returned.location, self._report_step(returned.location, returned.name))
         trained = {event.location for event in pipeline.acts(events.Act.BACKWARD) if _cut_of(event) is None}
         for event in pipeline.acts(events.Act.BACKWARD):
             cut = _cut_of(event)
@@ -212,6 +215,13 @@ class DetachedLoss(Rule[Claim]):
             if useless is not None and event.location not in found:
                 found[event.location] = self._report_term(pipeline, event, useless)
         yield from found.values()
+
+    def _report_step(self, location: Location, cut: str) -> Finding[Claim]:
+        return self.finding(
+            location,
+            f"the returned loss has no gradient: {HOW.get(cut, f'`{cut}` is not differentiable')}",
+            help="return the loss as the loss function gave it",
+        )
 
     def _report_cut(self, pipeline: Pipeline, cut: loss_slices.Cut) -> Finding[Claim]:
         how = HOW.get(cut.how, f"`{cut.how}` is not differentiable")
