@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.training_loops import words_of
@@ -68,11 +68,17 @@ class _Learned:
 
 @dataclass(slots=True)
 class _Names:
-    """What the names of one block refer to: preprocessors, rows that one was fitted on, parts of a split."""
+    """What the names of one block refer to: preprocessors, rows that one was fitted on, parts of a split.
+
+    `fitted` are preprocessors that `fit` was called on; `heads` the first parts of rows that are cut with slices, by the
+    name of the rows and the code of the bound.
+    """
 
     learners: dict[str, str]
     learned: dict[str, _Learned]
     parts: set[str]
+    fitted: dict[str, _Learned] = field(default_factory=dict[str, _Learned])
+    heads: dict[tuple[str, str], ast.expr] = field(default_factory=dict[tuple[str, str], ast.expr])
 
 
 @dataclass(slots=True)
@@ -87,8 +93,6 @@ class _Known:
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     """Each such fit whose names are bound and used in one block, in order, or returned to it by a function."""
     splits = {call.location for call in pipeline.calls if call.path == SPLIT}
-    if not splits:
-        return
     own = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
     classes = {call.location: call.path.rpartition(".")[2] for call in own}
     classes |= dict(_copiers(pipeline))
@@ -128,10 +132,12 @@ def _copiers(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
 
 def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _Names) -> Iterator[Leak]:
     for statement in body:
-        if not isinstance(statement, ast.Assign | ast.Expr):
+        value = statement.value if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
+        if value is None:
             continue
-        value = statement.value
         targets = _targets(statement.targets) if isinstance(statement, ast.Assign) else []
+        for target, cut in _cuts(statement):
+            yield from _leaks_by_slices(pipeline, target, cut, names)
         if isinstance(value, ast.Call) and pipeline.source.location(value) in known.splits:
             yield from _leaks(pipeline, value, names)
             names.parts |= set(targets)
@@ -141,40 +147,99 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
 
 def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]:
     for argument in split.args:
-        found = names.learned.get(argument.id) if isinstance(argument, ast.Name) else None
+        found = names.learned.get(_code(argument))
         if found is not None:
             yield Leak(found.learner, pipeline.source.location(found.call), pipeline.source.location(split))
             return
 
 
+def _cuts(statement: ast.stmt) -> Iterator[tuple[str, ast.Subscript]]:
+    """The slices that a statement gives to names: `train, test = rows[:n], rows[n:]`."""
+    for target in statement.targets if isinstance(statement, ast.Assign) else []:
+        match target, getattr(statement, "value", None):
+            case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                pairs = list(zip(names, values, strict=True))
+            case name, value:
+                pairs = [(name, value)]
+        for name, value in pairs:
+            if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.step is None:
+                yield _code(name), value
+
+
+def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names: _Names) -> Iterator[Leak]:
+    """The leak where a slice takes the test rows behind those of training: `rows[:n]` came before `rows[n:]`."""
+    rows, bounds = _code(cut.value), cut.slice
+    learned = names.learned.get(rows)
+    if learned is None or not isinstance(bounds, ast.Slice):
+        return
+    lower, upper = (ast.unparse(each) if each is not None else "" for each in (bounds.lower, bounds.upper))
+    if lower in {"", "0"} and upper:
+        names.heads[rows, upper] = cut
+        return
+    head = names.heads.get((rows, lower))
+    if head is not None and (head.lineno == cut.lineno or words_of(target) & EVALUATION_WORDS):
+        yield Leak(learned.learner, pipeline.source.location(learned.call), pipeline.source.location(head))
+
+
+def _code(node: ast.expr) -> str:
+    """The code of a name, an attribute or an entry, by which one thing is known; empty for other code."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name()) | ast.Subscript(value=ast.Name(), slice=ast.Constant()):
+            return ast.unparse(node)
+        case _:
+            return ""
+
+
 def _targets(targets: list[ast.expr]) -> list[str]:
-    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    """What a statement binds, by its code."""
+    parts = [
+        part for target in targets for part in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])
+    ]
+    return [code for part in parts if (code := _code(part))]
 
 
 def _forget(names: _Names, targets: list[str]) -> None:
     for name in targets:
         names.learners.pop(name, None)
         names.learned.pop(name, None)
+        names.fitted.pop(name, None)
 
 
 def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Known, names: _Names) -> None:
     """Record a preprocessor that a statement creates, or rows that it fits one on."""
-    if not targets or not isinstance(value, ast.Call):
+    if not isinstance(value, ast.Call):
         return
     made = known.classes.get(pipeline.source.location(value))
-    if made is not None and made in LEARNERS:
+    found = _fitted_by(pipeline, value, known, names)
+    if targets and made is not None and made in LEARNERS:
         names.learners[targets[0]] = made
-    elif isinstance(value.func, ast.Attribute) and value.func.attr in FITTING:
-        owner = value.func.value
-        learner = (
-            names.learners.get(owner.id) if isinstance(owner, ast.Name) else _made_in_place(pipeline, owner, known)
-        )
-        given = [argument.id for argument in value.args if isinstance(argument, ast.Name)]
-        if learner is not None and learner in LEARNERS and given and given[0] not in names.parts:
-            names.learned[targets[0]] = _Learned(learner, value, given[0])
-    for name, learned in known.given_back.get(value, {}).items():
-        if learned.rows not in names.parts:
-            names.learned[name] = learned
+    elif found is not None:
+        owner, method, learned = found
+        is_whole = learned.rows not in names.parts
+        if method == "fit" and is_whole and (targets or owner):
+            names.fitted[targets[0] if targets else owner] = learned
+        elif method in FITTING and is_whole and targets:
+            names.learned[targets[0]] = learned
+        elif method == "transform" and targets and owner in names.fitted and names.fitted[owner].rows == learned.rows:
+            names.learned[targets[0]] = names.fitted[owner]
+    for name, each in known.given_back.get(value, {}).items():
+        if each.rows not in names.parts:
+            names.learned[name] = each
+
+
+def _fitted_by(pipeline: Pipeline, call: ast.Call, known: _Known, names: _Names) -> tuple[str, str, _Learned] | None:
+    """The preprocessor that a method is called on, by its code, with the method and what it gets."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in {*FITTING, "fit", "transform"}:
+        return None
+    owner, given = call.func.value, [code for argument in call.args[:1] if (code := _code(argument))]
+    fitted = names.fitted.get(_code(owner))
+    learner = names.learners.get(_code(owner)) or _made_in_place(pipeline, owner, known)
+    learner = learner or (fitted.learner if fitted else None)
+    if learner is None or learner not in LEARNERS or not given:
+        return None
+    return _code(owner), call.func.attr, _Learned(learner, call, given[0])
 
 
 def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: _Known) -> str | None:

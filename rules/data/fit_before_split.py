@@ -88,7 +88,7 @@ class Claim:
 
 class FitBeforeSplit(Rule[Claim]):
     level = Level.WARNING
-    keywords = "train_test_split"
+    keywords = "train_test_split|fit_transform|.fit("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for leak in leaks.fitted_before_split(pipeline):
