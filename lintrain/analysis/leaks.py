@@ -70,8 +70,8 @@ class _Learned:
 class _Names:
     """What the names of one block refer to: preprocessors, rows that one was fitted on, parts of a split.
 
-    `fitted` are preprocessors that `fit` was called on; `heads` the first parts of rows that are cut with slices, by the
-    name of the rows and the code of the bound.
+    `fitted` are preprocessors that `fit` was called on; `heads` the first parts of rows that are cut with slices, by
+    the name of the rows and the code of the bound.
     """
 
     learners: dict[str, str]
@@ -155,15 +155,16 @@ def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]
 
 def _cuts(statement: ast.stmt) -> Iterator[tuple[str, ast.Subscript]]:
     """The slices that a statement gives to names: `train, test = rows[:n], rows[n:]`."""
-    for target in statement.targets if isinstance(statement, ast.Assign) else []:
-        match target, getattr(statement, "value", None):
-            case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
-                pairs = list(zip(names, values, strict=True))
-            case name, value:
-                pairs = [(name, value)]
-        for name, value in pairs:
-            if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.step is None:
-                yield _code(name), value
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            pairs = list(zip(names, values, strict=False))
+        case ast.Assign(targets=[name], value=value):
+            pairs = [(name, value)]
+        case _:
+            pairs = []
+    for name, value in pairs:
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.step is None:
+            yield _code(name), value
 
 
 def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names: _Names) -> Iterator[Leak]:
