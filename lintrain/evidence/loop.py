@@ -54,7 +54,9 @@ class LossEvidence:
     `row_sums` are the least and greatest sum of `exp(input)` or of `input` over the class axis, whichever is nearer to
     1: both are 1 for (log-)probabilities. `ignored` is the share of targets that equal `ignore_index`. `value` is None
     for a call that raised; `location` is where the script's own code makes it. `made_by` is the operation that the
-    inputs come from (`Sigmoid`, `Addmm`), views of its result left out; "" for inputs without a graph.
+    inputs come from (`Sigmoid`, `Addmm`), views of its result left out; "" for inputs without a graph. `mixes_rows`:
+    the inputs are probabilities, or logarithms of such, over the rows of the batch for each class. `reduction` and
+    `ignored_index` are what it was called with, `log_target` says that the targets of a divergence are logarithms.
     """
 
     function: str
@@ -74,6 +76,15 @@ class LossEvidence:
     alignment: TargetAlignment | None = None
     location: Location | None = None
     made_by: str = ""
+    mixes_rows: bool = False
+    reduction: str = "mean"
+    ignored_index: int | None = None
+    log_target: bool = False
+
+    @property
+    def classes(self) -> int | None:
+        """The length of the class axis of the inputs, if it is one over classes; None for a single number."""
+        return self.input_shape[1 if len(self.input_shape) > 1 else 0] if self.input_shape else None
 
     @property
     def gives_probabilities(self) -> bool:
@@ -209,6 +220,7 @@ class LoopEvidence:
     `clipped_after_step`, `clipped_before_backward`: clipping without fresh gradients, after or before the step of its
     batch. `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which
     graphs of several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
+    `softmaxes_over_rows`: softmax functions over the first of several axes.
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
@@ -222,6 +234,7 @@ class LoopEvidence:
     clips: int = 0
     clipped_for_nothing: int = 0
     clipped_after_step: int = 0
+    softmaxes_over_rows: int = 0
     clipped_before_backward: int = 0
     clipped_while_scaled: int = 0
     growing_graphs: int = 0

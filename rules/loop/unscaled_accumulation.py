@@ -100,6 +100,7 @@ from lintrain.rule import (
 COUNTED = lazy_pattern(r"range\(([\w.]+)\)")
 ACCUMULATES = lazy_pattern(r"accum", re.IGNORECASE)
 """A loop that counts, and names for the number of batches in a step."""
+NEAR = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,17 @@ class UnscaledAccumulation(Rule[Claim]):
             claim=Claim(_divided(pipeline.code(training.backward.location), batches)),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loop, location = evidence.loop, evidence.first("undivided_losses")
+        if loop is None or location is None or not _adds_means_of_batches(evidence):
+            return
+        batches = loop.batches_per_step[0]
+        yield self.finding(
+            location,
+            f"gradients of {batches} batches are summed, but the loss is not divided by {batches}",
+            help=f"divide the loss by {batches} before `backward`",
+        )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
@@ -159,6 +171,19 @@ class UnscaledAccumulation(Rule[Claim]):
         return fixes.Fix.of(
             "divide the loss by the number of batches", fixes.Replace(finding.location, code), safe=False
         )
+
+
+def _adds_means_of_batches(evidence: Evidence) -> bool:
+    """Whether one optimizer steps once every few batches, each with its own backward pass of a plain average."""
+    loop, forward = evidence.loop, evidence.forward
+    if loop is None or forward is None or not forward.losses or len(loop.optimizers) != 1:
+        return False
+    per_step, taken = loop.backwards_per_step, loop.batches_per_step
+    is_even = per_step == taken and len(set(per_step)) == 1 and per_step[0] > 1
+    means = [each.value for each in loop.losses if each.reduction == "mean"]
+    is_mean = any(value is not None and abs(value - forward.losses[0]) <= NEAR * abs(value) for value in means)
+    is_cleared = not loop.optimizers[0].steps_on_used and not loop.optimizers[0].dropped
+    return is_even and is_mean and is_cleared and loop.accumulates == 1 and bool(loop.past_the_launcher)
 
 
 def _may_divide(launcher: Launcher) -> bool:

@@ -52,9 +52,10 @@ from collections.abc import Iterator
 from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.python import Constant, literal
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 TWO = 2
+HELP = "use a criterion without `ignore_index` here"
 
 
 class IgnoredClass(Rule):
@@ -73,8 +74,30 @@ class IgnoredClass(Rule):
             loss.location,
             f"class {index} of two is ignored, so only class {'1' if index == '0' else '0'} counts",
             related=[Related(set_at, "the ignored index", "index")] if set_at else [],
-            help="use a criterion without `ignore_index` here",
+            help=HELP,
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        for loss in evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop is not None else ():
+            if loss.classes == TWO and loss.ignored_index in (0, 1):
+                yield self.finding(
+                    loss.location or evidence.location,
+                    f"class {loss.ignored_index} of two is ignored, so only class {1 - loss.ignored_index} counts",
+                    help=HELP,
+                )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        losses = loop.losses_of("cross_entropy", "nll_loss")
+        ignoring = [each for each in losses if each.classes == TWO and each.ignored_index in (0, 1) and each.ignored]
+        for loss in ignoring:
+            share = loss.ignored or 0.0
+            return Verdict.confirmed(f"{share:.0%} of the targets of a loss over 2 classes are ignored", ignored=share)
+        if not losses or any(each.classes == TWO and each.ignored_index in (0, 1) for each in losses):
+            return Verdict.inconclusive(f"none of {len(losses)} losses over classes ignored a target")
+        return Verdict.refuted(f"none of {len(losses)} losses over classes ignores one of two", losses=len(losses))
 
 
 def _ignored(loss: LossCall) -> str:

@@ -70,12 +70,18 @@ PyTorch documentation, `torch.nn.KLDivLoss`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.python import ABSENT, literal
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, one_per_location
 
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LossEvidence
+
+HELP = "pass `log_softmax` of the prediction, and `softmax` of the target"
+NEAR = 1e-3
 NOT_LOGS = {"softmax": "probabilities", "sigmoid": "probabilities", "linear": "logits"}
 LOGS = frozenset({"log_softmax", "logsigmoid"})
 
@@ -94,8 +100,37 @@ class ProbabilitiesInKlDiv(Rule):
         return self.finding(
             loss.location,
             f"`{loop_verdicts.callee_of(loss)}` expects {problem}",
-            help="pass `log_softmax` of the prediction, and `softmax` of the target",
+            help=HELP,
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        for loss in evidence.loop.losses_of("kl_div") if evidence.loop is not None else ():
+            if fault := _fault(loss):
+                yield self.finding(loss.location or evidence.location, f"`kl_div` expects {fault}", help=HELP)
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        losses = evidence.loop.losses_of("kl_div") if evidence.loop is not None else ()
+        for loss in losses:
+            if _fault(loss):
+                inputs = f"inputs from {loss.input_minimum or 0.0:.3g} to {loss.input_maximum or 0.0:.3g}"
+                targets = f"targets from {loss.target_minimum or 0.0:.3g} to {loss.target_maximum or 0.0:.3g}"
+                return Verdict.confirmed(f"the first loss got {inputs}, and {targets}", inputs=loss.input_maximum)
+        if losses:
+            return Verdict.refuted("no input is above 0 and no target below 0", calls=len(losses))
+        return Verdict.inconclusive("no divergence was computed in the first batch, 0 calls")
+
+
+def _fault(loss: LossEvidence) -> str:
+    """What a divergence expects and did not get, by its numbers; empty if they may be right.
+
+    A network's log-probabilities are at most 0, and probabilities at least 0.
+    """
+    if loss.gives_probabilities:
+        return "log-probabilities, but gets probabilities"
+    if (loss.input_maximum or 0.0) > NEAR and (loss.input_minimum or 0.0) < -NEAR:
+        return "log-probabilities, but gets values above and below 0"
+    are_logs = (loss.target_maximum or 0.0) <= 0.0 and (loss.target_minimum or 0.0) < -NEAR
+    return "probabilities as target, but gets log-probabilities" if are_logs and not loss.log_target else ""
 
 
 def _problem(loss: LossCall) -> str:

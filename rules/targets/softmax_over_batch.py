@@ -148,6 +148,15 @@ class SoftmaxOverBatch(Rule[Claim]):
             claim=Claim(code if code != pipeline.code(location) else None),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for loss in evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop is not None else ():
+            if loss.mixes_rows:
+                yield self.finding(
+                    evidence.first("softmaxes_over_rows") or loss.location or evidence.location,
+                    f"softmax over dimension 0 mixes the rows of the batch, and `{loss.function}` reads classes",
+                    help="use `dim=1`, the dimension of the classes",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:

@@ -46,6 +46,10 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         alignment=_alignment(call),
         location=call.location,
         made_by=_made_by(given),
+        mixes_rows=_mixes_rows(name, given),
+        reduction=str(options.get("reduction", "mean")),
+        ignored_index=_ignored_index(name, options),
+        log_target=bool(options.get("log_target", False)),
     )
 
 
@@ -113,6 +117,25 @@ def _sums(name: str, given: Any, *, exponential: bool) -> tuple[float, float] | 
     axis = 1 if numbers.ndim > 1 else 0
     sums = (numbers.exp() if exponential else numbers).sum(dim=axis)
     return float(sums.min()), float(sums.max())
+
+
+SUMS_TO_ONE = 1e-3
+
+
+def _mixes_rows(name: str, given: Any) -> bool:
+    """Whether the values of each class, or their exponentials, add up to 1 over the rows, and not those of each row."""
+    if name not in OVER_CLASSES or given.ndim < 2 or min(given.shape[:2]) < 2 or not given.numel():
+        return False
+    numbers = given.detach().float()
+    shares = numbers if name == "cross_entropy" else numbers.exp()
+    is_within = bool(((shares >= 0) & (shares <= 1 + SUMS_TO_ONE)).all())
+    over_rows, over_classes = (bool(((shares.sum(dim=axis) - 1).abs() < SUMS_TO_ONE).all()) for axis in (0, 1))
+    return is_within and over_rows and not over_classes
+
+
+def _ignored_index(name: str, options: dict[str, Any]) -> int | None:
+    index = options.get("ignore_index", IGNORED)
+    return index if name in ("cross_entropy", "nll_loss") and isinstance(index, int) else None
 
 
 def _ignored(name: str, target: Any, options: dict[str, Any]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,6 +37,7 @@ def hook_torch(watch: Watch, hooks: AfterImport) -> None:
     hooks.add("torch.utils.data.distributed", _hook_samplers)
     hooks.add("torch.autograd.anomaly_mode", functools.partial(_hook_anomaly_detection, watch))
     hooks.add("torch.nn.modules.module", functools.partial(_hook_modules, watch))
+    hooks.add("torch._jit_internal", _hook_scripting)
     hooks.add("torch.nn.functional", functools.partial(_hook_losses, watch))
     hooks.add("torch._tensor", functools.partial(_hook_backward, watch))
     hooks.add("torch.nn.utils.clip_grad", functools.partial(_hook_clipping, watch))
@@ -129,9 +131,29 @@ def _hook_modules(watch: Watch, module: Any) -> None:
     module.Module.__call__, module.Module.eval = called, eval_
 
 
+def _hook_scripting(module: Any) -> None:
+    """TorchScript compiles the text of a hooked function: it looks up its names where that was written, not here."""
+    names_of = getattr(module, "createResolutionCallbackFromClosure", None)
+    if names_of is not None:
+        module.createResolutionCallbackFromClosure = lambda function: names_of(inspect.unwrap(function))
+
+
 def _hook_losses(watch: Watch, module: Any) -> None:
     for name in LOSSES:
         setattr(module, name, _watched_loss(watch, name, getattr(module, name)))
+    for name in ("softmax", "log_softmax"):
+        setattr(module, name, _watched_softmax(watch, getattr(module, name)))
+
+
+def _watched_softmax(watch: Watch, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def softmax(input: Any, dim: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - as below
+        # Only the first of several axes is of interest: attention calls it for the last one all the time.
+        if dim == 0 and watch.is_on and getattr(input, "ndim", 0) > 1:
+            watch.effects.counts.note("softmaxes_over_rows", 1)
+        return function(input, dim, *args, **kwargs)
+
+    return softmax
 
 
 def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
