@@ -125,7 +125,8 @@ class OptimizerUse:
     `steps_on_nothing` had no gradient at all, `steps_on_used` had gradients that include what an earlier step had
     used. `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were
     cleared before any step used them. `is_stepped_elsewhere`: it never stepped, and another one has the same
-    parameters. `made_at` is where the script makes it.
+    parameters. `made_at` is where the script makes it, and `cut_at` the statement that cuts off the output of a module
+    that it trains, where its first step found no gradient.
     """
 
     name: str
@@ -137,6 +138,7 @@ class OptimizerUse:
     dropped: int = 0
     is_stepped_elsewhere: bool = False
     made_at: Location | None = None
+    cut_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,8 @@ class LoopEvidence:
     batch. `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which
     graphs of several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
     `softmaxes_over_rows`: softmax functions over the first of several axes.
+    `terms_without_graph`: numbers in new tensors that are added to a loss. `rounded`: losses of predictions that were
+    rounded. `same_inputs`: batches for which models and losses got the very tensors of the batch before.
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
@@ -235,6 +239,9 @@ class LoopEvidence:
     clipped_for_nothing: int = 0
     clipped_after_step: int = 0
     softmaxes_over_rows: int = 0
+    terms_without_graph: int = 0
+    rounded: int = 0
+    same_inputs: int = 0
     clipped_before_backward: int = 0
     clipped_while_scaled: int = 0
     growing_graphs: int = 0

@@ -34,16 +34,33 @@ def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable
         (finding.rule, finding.location.line) for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED
     }
     causes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
-    seen: list[Finding] = []
-    for finding, verdict in _seen(by_name.values(), runs):
-        rule, others = by_name[finding.rule], [cause for cause in seen if cause.rule != finding.rule]
-        if any(rule.follows_from(finding, verdict, cause) for cause in (*causes, *others)):
-            continue
+    for finding, verdict in _without_consequences(by_name, list(_seen(by_name.values(), runs)), causes):
         if (finding.rule, finding.location.line) not in known:
             known.add((finding.rule, finding.location.line))
             judged.append((finding, verdict))
-            seen += [finding] if verdict.outcome is Outcome.CONFIRMED else []
     return [*judged, *_causes_of_errors(by_name, runs, judged)]
+
+
+def _without_consequences(
+    rules: Mapping[str, Rule], seen: Sequence[Judged], causes: Sequence[Finding]
+) -> Iterator[Judged]:
+    """What runs show, but for what follows from some causes or from something else that they show.
+
+    Of two that follow from each other, the first one is kept.
+    """
+    kept = list(causes)
+    for number, (finding, verdict) in enumerate(seen):
+        rule = rules[finding.rule]
+        later = [
+            other
+            for other, of_other in seen[number + 1 :]
+            if of_other.outcome is Outcome.CONFIRMED and not rules[other.rule].follows_from(other, of_other, finding)
+        ]
+        others = (cause for cause in (*kept[len(causes) :], *later) if cause.rule != finding.rule)
+        if any(rule.follows_from(finding, verdict, cause) for cause in (*causes, *others)):
+            continue
+        kept += [finding] if verdict.outcome is Outcome.CONFIRMED else []
+        yield finding, verdict
 
 
 def _causes_of_errors(

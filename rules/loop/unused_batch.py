@@ -53,7 +53,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders, training_loops
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+
+FEWEST = 2
+"""Batches that got the tensors of the one before: one may be a sanity check."""
+NEAR = 1e-4
 
 
 class UnusedBatch(Rule):
@@ -74,6 +78,36 @@ class UnusedBatch(Rule):
             related=[Related(unused.loop.location, "binds a batch that nothing reads", "loop", unused.loop.header)],
             help=f"pass what the loop gives: {bound}",
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        location = evidence.first("same_inputs")
+        if location is not None and _same_inputs(evidence):
+            yield self.finding(
+                location,
+                "the model gets the same tensors for every batch of the loader",
+                help="pass what the loop gives",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        if loop.batches <= FEWEST:
+            return Verdict.inconclusive(f"only {loop.batches} batches were taken")
+        text = f"for {loop.same_inputs} of {loop.batches} batches, model and loss got the tensors of the batch before"
+        if _same_inputs(evidence):
+            return Verdict.confirmed(text, same=loop.same_inputs)
+        return (Verdict.inconclusive if loop.same_inputs else Verdict.refuted)(text, same=loop.same_inputs)
+
+
+def _same_inputs(evidence: Evidence) -> int:
+    """So many batches were trained on the tensors of the batch before, and by a loss of these alone."""
+    loop, forward = evidence.loop, evidence.forward
+    if loop is None or forward is None or not forward.losses or loop.same_inputs < FEWEST:
+        return 0
+    values = [loss.value for loss in loop.losses if loss.value is not None]
+    is_alone = any(abs(value - forward.losses[0]) <= NEAR * abs(value) for value in values)
+    return loop.same_inputs if is_alone and len(values) == 1 and loop.same_inputs >= loop.backwards - 1 else 0
 
 
 def _shown(names: tuple[str, ...]) -> str:

@@ -83,6 +83,8 @@ UNUSED_BY_HEADS = (
     "masked_spec_embed",
 )
 HARMLESS = (*UNUSED_BY_HEADS, "answer_class", "expert", "layerdrop", "gate")
+CAUSES = frozenset({"detached-loss", "detached-parameter"})
+"""Rules that say why no gradient arrives."""
 FEWEST_BATCHES = 2
 UNFINISHED = "Expected to have finished reduction in the prior iteration"
 """What DistributedDataParallel says in the step after one in which it waited for gradients that never came."""
@@ -111,3 +113,6 @@ class UnusedParameters(EvidenceRule):
             return Verdict.inconclusive(f"{len(relevant)} of {total} tensors had no gradient on the only batch")
         text = f"{len(relevant)} of {total} tensors have no gradient on {batches} batches, the first is `{relevant[0]}`"
         return Verdict.confirmed(text, parameters=list(relevant[:20]), batches=batches)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule in CAUSES

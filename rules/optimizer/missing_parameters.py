@@ -167,7 +167,9 @@ class MissingParameters(Rule):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         reached = evidence.loop.reached if evidence.loop else None
-        if reached is not None and reached.outside_at is not None and reached.copied_at is None:
+        # Where the output of what an optimizer trains is cut off, the rest of the loss may well be fixed.
+        is_cut = evidence.loop is not None and any(use.cut_at for use in evidence.loop.optimizers)
+        if reached is not None and reached.outside_at is not None and reached.copied_at is None and not is_cut:
             yield self.finding(
                 reached.outside_at,
                 "this module contributes to the loss, but its parameters are in no optimizer",

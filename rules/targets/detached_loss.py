@@ -273,6 +273,7 @@ class DetachedLoss(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        yield from self._parts(evidence)
         loop, model = evidence.loop, evidence.model
         is_trainable = model is None or model.trainable_parameters > 0
         location = _number_at(evidence) or (evidence.failed_place(RAISED[0]) if is_trainable else None)
@@ -287,6 +288,31 @@ class DetachedLoss(Rule[Claim]):
                 help="call `backward` on the loss as it is computed from the outputs",
             )
 
+    def _parts(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        """Parts of the training that no gradient reaches, where each was cut off."""
+        location = evidence.first("terms_without_graph")
+        if location is not None:
+            yield self.finding(
+                location,
+                "a term of the loss is a new tensor, so what computed it gets no gradient",
+                help="add the loss as it is computed from the outputs",
+            )
+        uses = evidence.loop.optimizers if evidence.loop is not None else ()
+        for use in uses:
+            if use.cut_at is not None and use.steps_on_nothing == use.steps and not use.reached:
+                yield self.finding(
+                    use.cut_at,
+                    f"no gradient flows through here to the weights of `{use.name}`",
+                    help="use the output with its graph in what this optimizer minimizes",
+                )
+        rounded = evidence.first("rounded")
+        if rounded is not None and _has_no_slope(evidence):
+            yield self.finding(
+                rounded,
+                "the predictions are rounded, which has a gradient of zero",
+                help="compute the loss from the predictions as they are, and round for metrics alone",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*RAISED)
         if failed is not None and failed.failure is not None:
@@ -294,6 +320,8 @@ class DetachedLoss(Rule[Claim]):
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
+        if (part := _judge_cut(finding.location, loop, evidence)) is not None:
+            return part
         if finding.claim is not None and finding.claim.is_term:
             return Verdict.inconclusive(f"{loop.backwards} backward passes ran, each with the whole loss")
         reached = sum(use.reached for use in loop.optimizers)
@@ -366,6 +394,27 @@ def _ends_early(loop: LoopEvidence) -> bool:
     reached = loop.reached
     is_cut = reached is not None and reached.tensors == reached.outside_modules
     return is_cut and loop.trained > 0 and loop.backwards > 1 and not any(use.reached for use in loop.optimizers)
+
+
+def _judge_cut(location: Location, loop: LoopEvidence, evidence: Evidence) -> Verdict | None:
+    """What was measured of a part that is cut off at a location; None if it was seen nowhere."""
+    for use in loop.optimizers:
+        if use.cut_at is not None and use.cut_at.meets(location) and use.steps_on_nothing == use.steps:
+            text = f"{use.steps_on_nothing} of {use.steps} steps of `{use.name}` found no gradient"
+            return Verdict.confirmed(text, steps=use.steps)
+    terms, rounded = evidence.first("terms_without_graph"), evidence.first("rounded")
+    if terms is not None and terms.meets(location):
+        text = f"{loop.terms_without_graph} terms in {loop.backwards} losses are tensors without a history"
+        return Verdict.confirmed(text, terms=loop.terms_without_graph)
+    if rounded is not None and rounded.meets(location) and _has_no_slope(evidence):
+        return Verdict.confirmed(f"every gradient of {loop.backwards} backward passes is 0", losses=loop.rounded)
+    return None
+
+
+def _has_no_slope(evidence: Evidence) -> bool:
+    """Whether all gradients are 0."""
+    backward = evidence.backward
+    return backward is not None and backward.finite and bool(backward.norms) and not any(backward.norms)
 
 
 def _judge_part(loop: LoopEvidence, reached: ReachedWeights) -> Verdict:

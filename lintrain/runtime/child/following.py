@@ -74,10 +74,16 @@ class Following:
             self._measured.clear()
 
 
+KEYS = "'_IncompatibleKeys' object"
+"""What `load_state_dict` returns, in the place of a model."""
+
+
 def is_about_names(error: BaseException) -> bool:
     """Whether an error is about a name or an argument, which no value of a shortened training can cause."""
     if isinstance(error, TypeError):
-        return "unexpected keyword argument" in str(error)
+        return "unexpected keyword argument" in str(error) or KEYS in str(error)
+    if isinstance(error, AttributeError):
+        return KEYS in str(error)
     return isinstance(error, NameError | ImportError) and not isinstance(error, UnboundLocalError)
 
 

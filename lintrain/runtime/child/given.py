@@ -326,10 +326,20 @@ def _module(value: Any) -> dict[str, Any]:
     is_torchs = type(value).__module__.startswith("torch.")
     return {
         "kind": "module",
-        "text": value.extra_repr() if is_torchs else "",
+        "text": f"{value.extra_repr()}{_odd_weight(value)}" if is_torchs else "",
+        "dtype": " and ".join(sorted({str(weight.dtype).removeprefix("torch.") for weight in weights})),
         "weights": len(weights),
         "trainable": sum(weight.requires_grad for weight in weights),
     }
+
+
+def _odd_weight(layer: Any) -> str:
+    """The shape of the weight of a linear layer, where it is not the one that the layer was made with."""
+    own = _dictionary(layer)
+    sizes, weight = (own.get("out_features"), own.get("in_features")), own.get("_parameters", {}).get("weight")
+    if None in sizes or not hasattr(weight, "shape") or tuple(weight.shape) in (sizes, (0,)):
+        return ""
+    return f", weight {list(weight.shape)}"
 
 
 def changed_in_place(path: str, line: int) -> list[tuple[int, str]]:

@@ -35,6 +35,45 @@ def made_by_statement(value: Any) -> Location | None:
     return None
 
 
+CUTS = frozenset({"cpu", "data", "detach", "detach_", "item", "numpy", "tolist"})
+"""Attributes through which a tensor loses its graph; after `cpu` another of them follows."""
+MAKES = frozenset({"array", "asarray", "as_tensor", "FloatTensor", "Tensor", "tensor", "Variable"})
+
+
+def cut_of(output: Any) -> Location | None:
+    """The statement that takes a tensor out of its graph: that of another one with its memory, or one that copies it."""
+    memory = output.untyped_storage().data_ptr()
+    for frame in _users_frames():
+        for name, held in list(frame.f_locals.items()):
+            is_tensor = isinstance(held, library("torch").Tensor)
+            if not is_tensor or held.untyped_storage().data_ptr() != memory:
+                continue
+            found = _copying(frame, name) if held.requires_grad else _assignment(frame, name)
+            if found is not None:
+                return _location(frame.f_code.co_filename, found)
+    return None
+
+
+def _copying(frame: FrameType, name: str) -> ast.stmt | None:
+    """The first statement that reads the numbers of a name, or makes a new tensor of it."""
+    tree = parsed(frame.f_code.co_filename)
+    statements = (
+        [node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.Expr)] if tree is not None else []
+    )
+    found = [each for each in statements if any(_cuts(node, name) for node in ast.walk(each))]
+    return min(found, key=lambda node: node.lineno, default=None)
+
+
+def _cuts(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id=owner), attr=attr):
+            return owner == name and attr in CUTS
+        case ast.Call(func=function, args=[ast.Name(id=given), *_]):
+            return given == name and ast.unparse(function).rpartition(".")[2] in MAKES
+        case _:
+            return False
+
+
 def last_return(function: Any) -> Location | None:
     """The last `return` of a function or method of the script."""
     code = getattr(function, "__code__", None)

@@ -93,6 +93,15 @@ def _made_by(tensor: Any) -> str:
     return ""
 
 
+ROUNDING = frozenset({"Ceil", "Floor", "Heaviside", "Round", "Sgn", "Sign", "Trunc"})
+"""Operations whose gradient is 0 everywhere."""
+
+
+def is_rounded(predictions: Any) -> bool:
+    """Whether predictions were rounded at last, or cut down to their sign."""
+    return _made_by(predictions) in ROUNDING
+
+
 def _alignment(call: LossCall) -> TargetAlignment | None:
     if call.name not in ("cross_entropy", "nll_loss") or call.ids is None:
         return None

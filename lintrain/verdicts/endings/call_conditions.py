@@ -111,6 +111,24 @@ def _layer(raised: Raised) -> tuple[GivenValue, GivenValue] | None:
     return (given, layer) if given is not None and layer is not None and layer.type == "Linear" else None
 
 
+def _failing_layer(raised: Raised) -> GivenValue | None:
+    """The layer of torch whose `forward` fails."""
+    found = raised.value("self", "forward")
+    return found if found is not None and found.function.startswith("torch.nn.modules.") else None
+
+
+def weight_of_another_shape(raised: Raised) -> Answer:
+    """A linear layer whose weight was replaced."""
+    layer = _failing_layer(raised)
+    return layer is not None and ", weight [" in layer.text and f"the layer is {layer.summary}"
+
+
+def weights_of_two_types(raised: Raised) -> Answer:
+    """A layer whose weights have several dtypes."""
+    layer = _failing_layer(raised)
+    return layer is not None and " and " in layer.dtype and f"{layer.type} has weights of {layer.dtype}"
+
+
 def is_linear(raised: Raised) -> Answer:
     """A linear layer gets rows of another size."""
     found = _layer(raised)

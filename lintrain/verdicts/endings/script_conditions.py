@@ -114,6 +114,14 @@ def written_values(raised: Raised) -> Answer:
     return ", ".join(f"`{value.name}` is {value.summary}" for value in shown) or True
 
 
+def chat_as_ids(raised: Raised) -> Answer:
+    """What `apply_chat_template` returned is used as token ids, and is a dictionary."""
+    found = [each for each in raised.written if each.type == "BatchEncoding"]
+    chats = [each for each in found if "apply_chat_template" in f"{each.origin} {raised.failure.code}"]
+    is_about = "BatchEncoding" in raised.failure.message or raised.failure.raised_in.endswith("__getattr__")
+    return bool(chats) and is_about and f"`{chats[0].name}` is {chats[0].summary}"
+
+
 def own_line(raised: Raised) -> Answer:
     """The error is raised by the user's line itself, not by a library that it calls."""
     return _is_own(raised) and written_values(raised)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -18,7 +19,8 @@ from lintrain.evidence.run import OptimizerUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.library import library
-from lintrain.runtime.measure.held_values import keeper_of_graphs, made_by_statement, mark_graph
+from lintrain.runtime.measure.held_values import cut_of, keeper_of_graphs, made_by_statement, mark_graph
+from lintrain.runtime.measure.seen import Forward, Iteration, tensors_in
 from lintrain.startup.lazy_dataclass import dataclass
 
 LAUNCHERS = ("/accelerate/", "/lightning/", "/lightning_fabric/", "/pytorch_lightning/", "/deepspeed/")
@@ -66,6 +68,7 @@ class Effects:
         self._went_at: Location | None = None  # where the first backward pass since the last step is
         self._not_updated = set[tuple[int, int]]()
         self._taken = self._steps_before_pass = 0
+        self._inputs: list[weakref.ref[Any]] = []  # the iteration before, and what models and losses got in it
 
     def on_backward_start(self, loss: Any) -> None:
         """Attach a mark to the graph of the backward pass; that of an earlier batch may still be alive."""
@@ -83,6 +86,8 @@ class Effects:
             self.counts.note("losses_without_graph", 1, made_by_statement(loss))
         if not self.counts["backwards"] and (made := made_by_statement(loss)) is not None:
             self.counts.first_at["losses"] = made
+        for term in new_terms(loss, self.ledger.held()):
+            self.counts.note("terms_without_graph", 1, made_by_statement(term))
         self.counts.note("backwards", 1)
         self.counts.note("backwards_behind_a_step", self.counts["steps"] > self._steps_before_pass)
         self._went_at = self._went_at or frame_location(users_frame())
@@ -93,6 +98,18 @@ class Effects:
         self.counts.note("divided_twice_alike", is_divided_twice and _has_equal_divisors(loss.grad_fn))
         self.counts["searched_for_nan"] += bool(library("torch").is_anomaly_enabled())
         self.counts.note("past_the_launcher", not is_called_by_launcher())
+
+    def on_inputs(self, iteration: Iteration) -> None:
+        """A batch goes backward: whether models and losses got the tensors of the batch before, and no others."""
+        given = [*(each for forward in iteration.forwards for each in tensors_in((forward.args, forward.kwargs)))]
+        now = [*given, *(call.target for call in iteration.losses)]
+        before, self._inputs = self._inputs, [weakref.ref(each) for each in (iteration, *now)]
+        if not before or iteration.batch is None or not given or not iteration.losses:
+            return
+        earlier, *tensors = [each() for each in before]
+        are_same = len(now) == len(tensors) and all(map(operator.is_, now, tensors))
+        is_new = iteration is not earlier
+        self.counts.note("same_inputs", are_same and is_new, iteration.forwards[-1].location)
 
     @property
     def _batch(self) -> int:
@@ -138,10 +155,10 @@ class Effects:
         """A scaler divides gradients."""
         self.is_scaled = False
 
-    def on_step_start(self, optimizer: Any, *, has_closure: bool) -> None:
-        """An optimizer is about to step; one with a closure makes its gradients itself."""
+    def on_step_start(self, optimizer: Any, forwards: Sequence[Forward] = (), *, has_closure: bool) -> None:
+        """An optimizer is about to step after some passes; one with a closure makes its gradients itself."""
         if not has_closure:
-            self.ledger.on_step_start(optimizer)
+            self.ledger.on_step_start(optimizer, forwards)
         self.rates.append(float(optimizer.param_groups[0]["lr"]))
         self.counts.note("steps_past_the_launcher", not is_called_by_launcher())
 
@@ -169,6 +186,26 @@ class Effects:
         self.counts.note("clipped_after_step", is_for_nothing and has_stepped)
         self.counts.note("clipped_before_backward", is_for_nothing and not has_stepped)
         self.counts.note("clipped_while_scaled", self.is_scaled)
+
+
+MOST_TERMS = 32
+
+
+def new_terms(loss: Any, held: set[int]) -> list[Any]:
+    """Numbers without a history that a loss adds up, though they ask for a gradient; no weights, of a module or not."""
+    waiting, found = [loss.grad_fn], list[Any]()
+    for _ in range(MOST_TERMS):
+        if not waiting:
+            break
+        node = waiting.pop()
+        below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
+        term = getattr(node, "variable", None)
+        is_new = term is not None and not term.ndim and type(term).__name__ != "Parameter" and id(term) not in held
+        found += [term] if is_new and node is not loss.grad_fn else []
+        name = node.name() if node is not None else ""
+        is_sum = name in ("AddBackward0", "SubBackward0") or (name in SCALES and len(below) == 1)
+        waiting += below if is_sum else []
+    return found
 
 
 def last_operations(node: Any) -> list[str]:
@@ -215,6 +252,7 @@ class Account:
     on_old: int = 0
     reached: int = 0
     dropped: int = 0
+    cut_at: Location | None = None
     passes: set[int] = field(default_factory=set[int])
 
     def parameters(self) -> Iterator[Any]:
@@ -273,11 +311,18 @@ class Ledger:
         self._reached.clear()
         self._dropped.clear()
 
-    def on_step_start(self, optimizer: Any) -> None:
-        """An optimizer is about to step on the gradients that are there."""
+    def held(self) -> set[int]:
+        """The parameters of all optimizers, by identity."""
+        return {id(parameter) for account in self._accounts for parameter in account.parameters()}
+
+    def on_step_start(self, optimizer: Any, forwards: Sequence[Forward] = ()) -> None:
+        """An optimizer is about to step on the gradients that are there; `forwards` are the passes of its batch."""
         account = self.watch(optimizer)
         parameters = list(account.parameters())
-        account.on_nothing += not any(has_gradient(parameter) for parameter in parameters)
+        is_on_nothing = not any(has_gradient(parameter) for parameter in parameters)
+        account.on_nothing += is_on_nothing
+        if is_on_nothing and not account.steps and not account.reached:
+            account.cut_at = _cut_at(forwards, {id(parameter) for parameter in parameters})
         # It waited for this step, and was cleared before it.
         account.dropped += any(id(each) in self._fresh and not has_gradient(each) for each in parameters)
         account.on_old += any(id(parameter) in self._mixed and has_gradient(parameter) for parameter in parameters)
@@ -306,6 +351,16 @@ class Ledger:
         return tuple(_use(account, stepped) for account in self._accounts)
 
 
+def _cut_at(forwards: Sequence[Forward], own: set[int]) -> Location | None:
+    """Where the last output of a module with some parameters is taken out of its graph."""
+    for forward in reversed(forwards):
+        is_own = forward.records and any(id(weight) in own for weight in forward.module.parameters())
+        for output in tensors_in(forward.output) if is_own else ():
+            if output.requires_grad and (location := cut_of(output)) is not None:
+                return location
+    return None
+
+
 def _use(account: Account, stepped: set[int]) -> OptimizerUse:
     parameters = list(account.parameters())
     return OptimizerUse(
@@ -318,6 +373,7 @@ def _use(account: Account, stepped: set[int]) -> OptimizerUse:
         dropped=account.dropped,
         is_stepped_elsewhere=not account.steps and any(id(parameter) in stepped for parameter in parameters),
         made_at=account.made_at,
+        cut_at=account.cut_at,
     )
 
 

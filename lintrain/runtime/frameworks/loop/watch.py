@@ -15,7 +15,8 @@ from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
-from lintrain.runtime.measure.held_values import planned_rounds
+from lintrain.runtime.measure.held_values import made_by_statement, planned_rounds
+from lintrain.runtime.measure.losses import is_rounded
 from lintrain.runtime.measure.model import has_batch_norm
 from lintrain.runtime.measure.seen import Iteration, LossCall
 
@@ -147,6 +148,8 @@ class Watch(LoopState):
         self._restart()
         location = frame_location(users_frame())
         call = LossCall(name, given, target, options, None, location, self.passes.ids, self.passes.mask, rest)
+        if is_rounded(given):
+            self.effects.counts.note("rounded", 1, made_by_statement(given) or location)
         self.iteration.on_loss(call)
         self.passes.on_loss(call)
         return call
@@ -180,6 +183,7 @@ class Watch(LoopState):
         self.passes.clear()
         with self.paused():
             run.on_backward_start(self.iteration, loss)
+        self.effects.on_inputs(self.iteration)
         self.effects.on_backward_start(loss)
         self.phase = StageName.BACKWARD
 
@@ -244,7 +248,7 @@ class Watch(LoopState):
         # A step without a backward pass before it: the run starts here, to show that it steps on nothing.
         if self.run is None and closure is None:
             self._enter(frame_location(users_frame()))
-        self.effects.on_step_start(optimizer, has_closure=closure is not None)
+        self.effects.on_step_start(optimizer, self.iteration.forwards, has_closure=closure is not None)
         self.is_stepping = True
         if self.run is not None:
             self.run.memory.on_step_start(optimizer, has_closure=closure is not None)
