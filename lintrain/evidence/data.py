@@ -16,7 +16,8 @@ class ColumnEvidence:
     `counts` holds how often each label value occurs, as [value, rows]; `names` the class names; `lengths` the
     shortest, median, 95th percentile and longest list of a list column (entries), `length_bins` how many rows have
     which lengths, as [first, last, rows]. `rows_read` is the number of rows on which these are based: all of them,
-    except for data sets that give only one row at a time.
+    except for data sets that give only one row at a time. `runs` of labels is how often a row that was read has another
+    one than the row before it, plus one; None for other columns.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ColumnEvidence:
     rows_read: int = 0
     non_finite: int = 0
     length_bins: tuple[tuple[int, int, int], ...] = ()
+    runs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class ReachedWeights:
     `outside_at` is where a module was called that is trained by no optimizer although the loss depends on it.
     `copied_at` is where the script makes a copy of what an optimizer holds, which is called in its place.
     `stale` counts the tensors of optimizers that belong to no called module, where a called module has others that no
-    optimizer holds.
+    optimizer holds. `unregistered_at` is where a class keeps modules with such parameters in a list or dictionary.
     """
 
     tensors: int
@@ -197,6 +197,7 @@ class ReachedWeights:
     outside_at: Location | None = None
     stale: int = 0
     copied_at: Location | None = None
+    unregistered_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,7 @@ class LoopEvidence:
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
+    `names_seed`: a file of the script speaks of a seed, a generator or determinism.
     """
 
     batches: int = 0
@@ -279,6 +281,7 @@ class LoopEvidence:
     terms: tuple[LossTerm, ...] = ()
     seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
     skipped: tuple[Location, ...] = ()
+    names_seed: bool = False
 
     @property
     def alignment(self) -> TargetAlignment | None:

@@ -98,7 +98,8 @@ class ResponseEvidence:
 
     It is measured only if later tokens changed the outputs, and 0 otherwise. `ahead` is the change of all earlier
     outputs if the last token of each row is another one; measured where targets are the tokens at their own places.
-    `tokens` and `cache` are measured of the script's own modules alone.
+    `tokens` and `cache` are measured of the script's own modules alone. `rewritten` are weights that train and that one
+    more pass, without a step, changes, and `rewritten_at` is the statement that assigns to the first of them.
     `reason` says why nothing, or not everything, was measured.
     """
 
@@ -109,6 +110,8 @@ class ResponseEvidence:
     ahead: float | None = None
     tokens: TokenEvidence | None = None
     cache: CacheEvidence | None = None
+    rewritten: tuple[str, ...] = ()
+    rewritten_at: Location | None = None
     reason: str = ""
 
 

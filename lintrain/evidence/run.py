@@ -106,7 +106,8 @@ class Evidence:
     `ended_in` is the statement of the script's top level in which a run was ended; None if the script itself ended.
     `locations` are where the script makes the `model`, the `tokenizer`, the `collator`, the `arguments`, the `adapter`
     and the callbacks that may stop it (`stopping`) or keep its best weights (`keeping`); where it takes some rows as
-    `train_dataset` or `eval_dataset`, encodes its texts (`encoding`), sets the padding token (`padding`), freezes with
+    `train_dataset` or `eval_dataset`, encodes its texts (`encoding`), sets the padding token (`padding`), gives its
+    model a larger embedding (`resizing`), first adds tokens to its tokenizer (`tokens`), freezes with
     a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`); the last line of a `forward`
     that returns nothing; where weights get another format (`cast`), and the function that computes the loss for a
     trainer (`compute_loss`) with its last `return` (`returned_loss`).

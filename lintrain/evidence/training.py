@@ -30,7 +30,8 @@ class ModelEvidence:
     known, `pretrained` and `fresh` say nothing. `problem_type` is what the configuration says of its labels; without
     it, transformers decides at the first batch. `idle_freeze` is the module that the script freezes with a name that
     does nothing. `is_left_random`: it has the configuration of its checkpoint, whose weights were not loaded, and the
-    script does not say why. `token_types` are those that its embedding has, None where it has none.
+    script does not say why. `token_types` are those that its embedding has, None where it has none. `rows_before` are
+    the ids that its embedding had before the script resized it, None if it did not.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ModelEvidence:
     idle_freeze: str | None = None
     is_left_random: bool = False
     token_types: int | None = None
+    rows_before: int | None = None
 
     def trained_in(self, part: str) -> tuple[int, int]:
         """The tensors of a module that train, and all; by its name of at most two levels, "" for the whole model."""

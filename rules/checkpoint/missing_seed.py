@@ -96,6 +96,15 @@ class MissingSeed(Rule):
                 )
                 return
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        loop, location = evidence.loop, evidence.first("backwards")
+        if loop is not None and location is not None and not loop.names_seed and evidence.determinism is not None:
+            yield self.finding(
+                location,
+                "no seed is set in this script, so its runs are not reproducible",
+                help="call `torch.manual_seed(0)` before the model is created",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         starts = evidence.determinism
         if starts is None:

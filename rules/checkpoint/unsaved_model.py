@@ -112,6 +112,7 @@ class UnsavedModel(Rule):
             subject="save_strategy",
         )
 
+    # A run suspects nothing by itself: it ends at the training call, and what follows may save or use the model.
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         strategy = evidence.arguments.get("save_strategy")
         if not isinstance(strategy, str):

@@ -15,14 +15,14 @@ file are always in the same batch; if the rows are sorted, a batch contains a si
             optimizer.step()
             optimizer.zero_grad()
 
-and
+Sorted by class:
 
     class Squares(torch.utils.data.Dataset):
         def __len__(self):
             return 96
 
         def __getitem__(self, index):
-            return torch.full((8,), index / 96), index % 3
+            return torch.full((8,), index / 96), index // 32
 
     loader = DataLoader(Squares(), batch_size=16, shuffle=False)  # <- unshuffled-training-data
     for epoch in range(2):
@@ -53,14 +53,14 @@ and
             optimizer.step()
             optimizer.zero_grad()
 
-and
+Sorted by class:
 
     class Squares(torch.utils.data.Dataset):
         def __len__(self):
             return 96
 
         def __getitem__(self, index):
-            return torch.full((8,), index / 96), index % 3
+            return torch.full((8,), index / 96), index // 32
 
     loader = DataLoader(Squares(), batch_size=16, shuffle=True)
     for epoch in range(2):
@@ -148,6 +148,7 @@ PyTorch documentation, `torch.utils.data.DataLoader`: without `shuffle` or a sam
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import loaders, row_order, training_loops
 from lintrain.pipeline.events import Loop
@@ -155,6 +156,9 @@ from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Constant, Instance, LibraryObject, Unknown, is_missing, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import ColumnEvidence
 
 ORDERED = frozenset({"SequentialSampler"})
 """Samplers that return the rows in the same order in every epoch."""
@@ -211,6 +215,15 @@ class UnshuffledTrainingData(Rule[Claim]):
             claim=Claim(loader.locations.get("shuffle")),
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        loader, labels = evidence.loop.loader if evidence.loop else None, _labels(evidence)
+        if loader is not None and loader.sampler in ORDERED and (loader.batches or 0) > 1 and _are_sorted(labels):
+            yield self.finding(
+                evidence.data_location,
+                "the rows are sorted by class, and every epoch reads them in this order",
+                help="pass `shuffle=True`",
+            )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
@@ -219,6 +232,9 @@ class UnshuffledTrainingData(Rule[Claim]):
         if loader is None or loader.batches is None or loader.sampler not in ORDERED | {"RandomSampler"}:
             return Verdict.inconclusive(f"the sampler of the {loop.batches} batches is not known")
         text = f"a `{loader.sampler}` determines the order of the rows of {loader.batches} batches"
+        labels = _labels(evidence)
+        if labels is not None and loader.sampler in ORDERED and _are_sorted(labels):
+            text += f", and the {len(labels.counts)} classes come one after the other"
         return (Verdict.confirmed if loader.sampler in ORDERED else Verdict.refuted)(text, sampler=loader.sampler)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix:
@@ -226,6 +242,21 @@ class UnshuffledTrainingData(Rule[Claim]):
         if claim is not None and claim.shuffle is not None:
             return fixes.Fix.of("shuffle the rows", fixes.Replace(claim.shuffle, "True"), safe=False)
         return fixes.Fix.of("shuffle the rows", fixes.AddArgument(finding.location, "shuffle", "True"), safe=False)
+
+
+FEWEST = 32
+
+
+def _labels(evidence: Evidence) -> ColumnEvidence | None:
+    split = evidence.split("train_dataset")
+    return split.labels if split is not None else None
+
+
+def _are_sorted(labels: ColumnEvidence | None) -> bool:
+    """Whether the rows of each class are side by side, and enough of them that a batch has one class."""
+    counts = [rows for _, rows in labels.counts] if labels is not None else []
+    is_enough = len(counts) > 1 and sum(counts) >= FEWEST and min(counts) > len(counts)
+    return labels is not None and is_enough and labels.runs == len(counts)
 
 
 def _has_default_order(loader: Loader) -> bool:

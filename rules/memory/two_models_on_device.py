@@ -148,6 +148,7 @@ class TwoModelsOnDevice(Rule):
                 help=f"`del {binding.name}` at the end of the loop body",
             )
 
+    # A run suspects nothing by itself: it is followed for a few steps, after which a model may well be called again.
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not finding.with_role("origin"):
             return _of_iterations(evidence.objects.moved_at(finding.location))

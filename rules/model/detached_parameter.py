@@ -10,7 +10,7 @@ further each time. No error is raised.
         def __init__(self):
             super().__init__()
             self.weight = nn.Parameter(torch.randn(3, 8))
-            self.scale = nn.Parameter(torch.ones(1))
+            self.scale = nn.Parameter(torch.rand(1))
 
         def forward(self, x):
             self.weight.data = (self.weight * self.scale).data  # <- detached-parameter
@@ -57,7 +57,7 @@ The output of a network as the numbers of another tensor:
         def __init__(self):
             super().__init__()
             self.weight = nn.Parameter(torch.randn(3, 8))
-            self.scale = nn.Parameter(torch.ones(1))
+            self.scale = nn.Parameter(torch.rand(1))
 
         def forward(self, x):
             weight = self.weight * self.scale
@@ -105,7 +105,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import unseen_weights
-from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, one_per_location
 
 
 class DetachedParameter(Rule):
@@ -130,3 +130,24 @@ class DetachedParameter(Rule):
             else f"`{lost}` gets no gradient through `{target}.data`"
         )
         return self.finding(found.location, what, help="use the computed tensor itself in place of the old one")
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        responses = evidence.responses
+        if responses is not None and responses.rewritten:
+            yield self.finding(
+                responses.rewritten_at or evidence.location_of("model"),
+                f"each pass of the model changes `{responses.rewritten[0]}`, which no gradient sees",
+                help="compute a new tensor from the weight, and use that in place of it",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        responses, backward = evidence.responses, evidence.backward
+        if responses is not None and responses.rewritten:
+            names = responses.rewritten
+            return Verdict.confirmed(f"one more pass, without a step, changes {len(names)} weights", weights=len(names))
+        if backward is None:
+            return Verdict.inconclusive(evidence.not_reached("backward"))
+        lost = [name for layer in backward.layers for name in layer.without_gradient]
+        count = sum(layer.parameters for layer in backward.layers)
+        text = f"{len(lost)} of {count} trained tensors had no gradient"
+        return Verdict.confirmed(text, lost=len(lost)) if lost else Verdict.refuted(text, lost=0)

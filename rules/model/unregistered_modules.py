@@ -189,6 +189,15 @@ class UnregisteredModules(Rule):
             help=f"wrap them in an `nn.{container}`",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        reached = evidence.loop.reached if evidence.loop is not None else None
+        if reached is not None and reached.unregistered_at is not None:
+            yield self.finding(
+                reached.unregistered_at,
+                "modules in a plain container are not registered, and no optimizer has their parameters",
+                help="wrap them in an `nn.ModuleList` or an `nn.ModuleDict`",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         return loop_verdicts.weights_outside(evidence, "modules")
 

@@ -104,6 +104,20 @@ class UntrainedNewTokens(Rule):
             help="list the ids in `trainable_token_indices`, or the embedding in `modules_to_save`",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        model, tokenizer = evidence.model, evidence.tokenizer
+        if model is None or tokenizer is None or model.rows_before is None or model.embedding_trains is not False:
+            return
+        added = tokenizer.tokens - model.rows_before
+        # A padding token is masked, and needs no meaning.
+        added -= tokenizer.pad_id is not None and tokenizer.pad_id >= model.rows_before
+        if added > 0 and model.trainable_parameters:
+            yield self.finding(
+                evidence.location_of("tokens", "resizing", "model"),
+                f"the embeddings of {added} new tokens are never trained: only adapters train",
+                help="list the ids in `trainable_token_indices`, or the embedding in `modules_to_save`",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None or model.embedding_trains is None or model.embedding_rows is None:

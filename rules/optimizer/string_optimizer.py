@@ -125,6 +125,7 @@ class StringOptimizer(Rule[Claim]):
             claim=Claim(keras),
         )
 
+    # A run suspects nothing by itself: what it shows is the rate, of which `high-learning-rate` speaks.
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model, step = evidence.model, evidence.step
         if evidence.keras is None or model is None or step is None:

@@ -77,12 +77,16 @@ def _columns(dataset: Any, rows: list[Any], found: Swept | None) -> list[ColumnE
     if not is_arrow(dataset):
         return found[0] if found is not None else row_columns(rows)
     columns = arrow_columns(dataset)
-    if found is None or not found[1].is_whole:
+    if found is None:
         return columns
-    whole = {column.name: column for column in found[0]}
+    read = {column.name: column for column in found[0]}
+    if found[1].numbered:
+        columns = [replace(each, runs=read[each.name].runs) if each.name in read else each for each in columns]
+    if not found[1].is_whole:
+        return columns
     return [
         replace(column, lengths=own.lengths, length_bins=own.length_bins, rows_read=own.rows_read)
-        if column.lengths and (own := whole.get(column.name)) is not None and own.lengths
+        if column.lengths and (own := read.get(column.name)) is not None and own.lengths
         else column
         for column in columns
     ]

@@ -14,7 +14,7 @@ from typing import Any
 from lintrain.evidence.run import BackwardEvidence, LayerGradient, LossTerm, NonFiniteGradient, ReachedWeights
 from lintrain.model.location import Location
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.measure.held_values import made_by_statement
+from lintrain.runtime.measure.held_values import kept_in, made_by_statement
 from lintrain.runtime.measure.seen import Forward, LossCall
 
 
@@ -119,7 +119,20 @@ def reached_weights(
     called_outside = _called_outside(forwards, leaves, set(held), losses)
     stale = _stale(forwards, leaves, set(held), known)
     copied = _copied(forwards, leaves, held) if len(outside) == len(leaves) else None
-    return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale, copied)
+    kept_at = _kept_at(forwards, {id(leaf) for leaf in unknown}) if unknown else None
+    return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale, copied, kept_at)
+
+
+def _kept_at(forwards: Sequence[Forward], unknown: set[int]) -> Location | None:
+    """Where the class of a called module keeps other modules, with some of the parameters, in a plain container."""
+    for part in (part for forward in forwards for part in forward.module.modules()):
+        for attribute, value in part.__dict__.items():
+            values = value.values() if isinstance(value, dict) else value
+            modules = list(values) if isinstance(value, dict | list | tuple) and not attribute.startswith("_") else []
+            weights = (weight for each in modules if hasattr(each, "parameters") for weight in each.parameters())
+            if any(id(weight) in unknown for weight in weights):
+                return kept_in(part, attribute)
+    return None
 
 
 def _copied(forwards: Sequence[Forward], leaves: Mapping[int, Any], held: Mapping[int, Any]) -> Location | None:

@@ -41,7 +41,7 @@ MAKES = frozenset({"array", "asarray", "as_tensor", "FloatTensor", "Tensor", "te
 
 
 def cut_of(output: Any) -> Location | None:
-    """The statement that takes a tensor out of its graph: that of another one with its memory, or one that copies it."""
+    """The statement that takes a tensor out of its graph: makes another one with its memory, or copies its numbers."""
     memory = output.untyped_storage().data_ptr()
     for frame in _users_frames():
         for name, held in list(frame.f_locals.items()):
@@ -72,6 +72,20 @@ def _cuts(node: ast.AST, name: str) -> bool:
             return given == name and ast.unparse(function).rpartition(".")[2] in MAKES
         case _:
             return False
+
+
+def kept_in(owner: Any, attribute: str) -> Location | None:
+    """The statement in an object's class that assigns one of its attributes."""
+    path = _file_of(type(owner))
+    tree = parsed(path) if is_users(path) else None
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree is not None else ()
+    for each in (node for node in classes if node.name == type(owner).__name__):
+        for node in ast.walk(each):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            is_it = any(isinstance(one, ast.Attribute) and ast.unparse(one) == f"self.{attribute}" for one in targets)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and is_it:
+                return _location(path, node)
+    return None
 
 
 def last_return(function: Any) -> Location | None:

@@ -52,7 +52,7 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
         frozen_fresh=_frozen(fresh or (), run.model),
         formats=_formats(parameters),
         trained=_trained(run.model),
-        embedding_rows=_embedding_rows(model),
+        embedding_rows=embedding_rows(model),
         embedding_trains=_embedding_trains(model),
         pad_id=_whole(getattr(config, "pad_token_id", None)),
         checkpoint=str(getattr(config, "_name_or_path", "") or ""),
@@ -60,7 +60,13 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
         idle_freeze=idle_freeze(run.model),
         is_left_random=fresh is None and run.session.knows_origins and _is_left_random(model, config),
         token_types=_token_types(model),
+        rows_before=_whole(getattr(model, "__dict__", {}).get(ROWS_BEFORE)),
     )
+
+
+ROWS_BEFORE = "lintrain_rows_before"
+RESIZED_AT = "lintrain_resized_at"
+"""The attributes of a model with the rows of its embedding before the script resized it, and where it did."""
 
 
 MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "required_grad", "requiers_grad"})
@@ -133,7 +139,7 @@ def _formats(parameters: Iterable[Any]) -> dict[str, int]:
     return dict(Counter(str(weight.dtype).removeprefix("torch.") for weight in parameters if weight.requires_grad))
 
 
-def _embedding_rows(model: Any) -> int | None:
+def embedding_rows(model: Any) -> int | None:
     """The ids that the input embedding has a row for; None for models that read no ids."""
     return _whole(getattr(_embedding(model), "num_embeddings", None))
 

@@ -31,6 +31,31 @@ def ask(call: Call) -> tuple[Any, ...]:
     return tuple(answer.detach() for answer in given[:MOST_ANSWERS])
 
 
+MOST_WEIGHTS = 2**24
+"""Entries of all weights up to which they are copied."""
+
+
+def rewritten(call: Call) -> tuple[str, ...]:
+    """The weights that train and that one more pass, in the present modes, changes; they are put back."""
+    torch, module = library("torch"), call.module
+    weights = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+    if sum(weight.numel() for weight in weights.values()) > MOST_WEIGHTS:
+        return ()
+    modes, call = [(part, part.training) for part in module.modules()], call.changed({})
+    before = {name: (weight.data, weight.detach().clone()) for name, weight in weights.items()}
+    with torch.no_grad():
+        try:
+            with as_it_was(module), same_random_numbers():
+                for part, is_training in modes:
+                    part.training = is_training
+                module(*call.args, **call.kwargs)
+            return tuple(name for name, weight in weights.items() if not weight.equal(before[name][1]))
+        finally:
+            for name, weight in weights.items():
+                weight.data = before[name][0]
+                weight.data.copy_(before[name][1])
+
+
 def _answers(output: Any, rows: int) -> Iterator[Any]:
     if library("torch").is_tensor(output):
         if output.is_floating_point() and output.ndim and output.shape[0] == rows and output.numel():

@@ -20,7 +20,8 @@ from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, Path, is_whole, parameters_of, without_shells
 from lintrain.runtime.measure.invariants import cache_evidence, token_evidence
-from lintrain.runtime.measure.replay import alignment, ask, difference, largest
+from lintrain.runtime.measure.objects.statements import assignment_to, mentions
+from lintrain.runtime.measure.replay import alignment, ask, difference, largest, rewritten
 from lintrain.runtime.measure.seen import LossCall
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -30,6 +31,8 @@ MOST_ENTRIES = 2**24
 LEAST_TOKENS = 3
 SECONDS = 3.0
 """A model whose answer takes longer is not called again."""
+WRITES = r"\.data\s*(\[.*\]\s*)?=[^=]|\.data\.\w+_\(|\.(copy|set)_\("
+"""Text that may write to a weight."""
 QUICK = 0.3
 """A module of the script's own whose answer takes longer is not called with single tokens changed."""
 
@@ -95,6 +98,7 @@ class Responses:
         self._ask_about_tokens(answers, scale)
         if each < QUICK:
             self._ask_about_invariants()
+            self._ask_about_weights()
 
     def _ask_about_tokens(self, answers: tuple[Any, ...], scale: float) -> None:
         if self._call.ids is None:
@@ -114,6 +118,15 @@ class Responses:
             self.evidence = replace(self.evidence, tokens=token_evidence(whole, self._mask_of_batch()))
         with suppress(Exception):
             self.evidence = replace(self.evidence, cache=cache_evidence(whole))
+
+    def _ask_about_weights(self) -> None:
+        """Does a pass change weights? Asked only of a script that may write to them."""
+        if not mentions(WRITES):
+            return
+        with suppress(Exception):
+            names = rewritten(self._call)
+            location = assignment_to(names[0].rpartition(".")[2], "data") if names else None
+            self.evidence = replace(self.evidence, rewritten=names, rewritten_at=location)
 
     def _mask_of_batch(self) -> Any:
         batch: object = self._run.batches[0] if self._run.batches else None

@@ -26,6 +26,8 @@ NAMED_IDS = re.compile(r"(^|[_.])(ids?|tokens?)$")
 """Names of token ids; other whole numbers may be counts."""
 PIECE = 256
 """Rows whose numbers are looked at together."""
+MOST_LABELS = 200_000
+"""Labels that are kept, to see whether the rows are sorted by them."""
 LARGEST_PIECE = 1_000_000
 """Numbers that are kept at most until they are looked at."""
 MOST_FORMS = 1_000
@@ -118,6 +120,8 @@ class Values:
         self._counts: Counter[int] | None = Counter()
         self._lengths = Counter[int]()
         self._non_finite = 0
+        self._labels: list[tuple[Any, Any]] = []  # numbers of rows, and what these have
+        self._labels_kept = 0
 
     def add(self, row: int, value: Any) -> None:
         """The value of a row."""
@@ -240,6 +244,9 @@ class Values:
         numpy, limits = library("numpy"), self._limits
         if self.is_label:
             self._count(rows, sizes, flat, "label", self._beyond_head(flat))
+            if self._is_scalar and self._labels_kept < MOST_LABELS:
+                self._labels.append((numpy.asarray(rows), flat))
+                self._labels_kept += len(flat)
         elif self.name == MASK:
             empty = (per_row(flat != 0, sizes) == 0) & (sizes > 0)
             self._add("empty mask", rows, numpy.flatnonzero(empty), lambda each: f"{sizes[each]} zeros")
@@ -276,6 +283,15 @@ class Values:
             long = numpy.flatnonzero(sizes > limits.positions)
             self._add("too long", rows, long, lambda each: f"{sizes[each]} tokens")
 
+    def _runs(self) -> int | None:
+        """In how many runs of equal labels the rows come; None if they have no labels."""
+        numpy = library("numpy")
+        if not self._labels or not self._is_scalar or not self._is_integer:
+            return None
+        rows, labels = (numpy.concatenate(parts) for parts in zip(*self._labels, strict=True))
+        ordered = labels[numpy.argsort(rows, kind="stable")]
+        return int((ordered[1:] != ordered[:-1]).sum()) + 1
+
     def column(self) -> ColumnEvidence:
         """The column as it is in the evidence of every split."""
         self.look()
@@ -296,6 +312,7 @@ class Values:
             length_bins=binned(lengths),
             rows_read=self.rows,
             non_finite=self._non_finite,
+            runs=self._runs(),
         )
 
     def _kind_of_column(self) -> str:

@@ -29,7 +29,9 @@ class WatchedBatches:
     def __next__(self) -> Any:
         timed = self._watch.loaders.timed
         timed.on_batch_request(self._loader)
-        if self._watch.has_enough(self._loader, self._taken):
+        has_enough = self._watch.has_enough(self._loader, self._taken)
+        # A script that asks with `next` while it evaluates counts on so many batches.
+        if has_enough and not (self._watch.is_evaluating_in_time(self._loader) and not is_asked_by_a_loop()):
             last = self._watch.lone_row(self._loader) if is_asked_by_a_loop() else None
             if last is not None:
                 self._watch.on_batch_request(self._loader)

@@ -31,6 +31,7 @@ from lintrain.runtime.measure.columns import shared_rows
 from lintrain.runtime.measure.encodings import measure_encodings
 from lintrain.runtime.measure.losses import NonFiniteModule, chance_of, first_non_finite, loss_evidence, tokens_of
 from lintrain.runtime.measure.model import is_fresh
+from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.predictions import numbers_in
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, tensors_in
@@ -70,6 +71,7 @@ def loop_evidence(
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
         seen_at=dict(effects.counts.first_at),
         skipped=state.ran_lines.skipped(has_come_round=effects.counts["backwards"] > 1),
+        names_seed=mentions("seed|generator|determin"),
     )
 
 

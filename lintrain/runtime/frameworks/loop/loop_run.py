@@ -58,6 +58,7 @@ class LoopRun(LoaderRun):
     def __init__(self, session: ProbeSession, call: Location | None, state: LoopState, metrics: MetricUses) -> None:
         super().__init__(session, call)
         self.is_settled = False
+        self._settled_at = 0.0
         self._state = state
         self.memory = CountedStep(self, state)
         self._model: Any = None
@@ -262,6 +263,11 @@ class LoopRun(LoaderRun):
         self._send()
         self.starts(StageName.EVALUATION)
         self._settled_at = time.perf_counter()
+
+    @property
+    def settled_for(self) -> float:
+        """Seconds since the training was seen; 0 before."""
+        return time.perf_counter() - self._settled_at if self.is_settled else 0.0
 
     @property
     def is_evaluating(self) -> bool:

@@ -13,7 +13,13 @@ from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
-from lintrain.runtime.frameworks.loop.loop_state import BATCHES, EVALUATION_BATCHES, MOST_ROUNDS, LoopState
+from lintrain.runtime.frameworks.loop.loop_state import (
+    BATCHES,
+    EVALUATION_BATCHES,
+    MOST_ROUNDS,
+    SECONDS_ON,
+    LoopState,
+)
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.held_values import made_by_statement, planned_rounds
 from lintrain.runtime.measure.losses import is_rounded
@@ -110,6 +116,10 @@ class Watch(LoopState):
         # short.
         return self.run.is_settled and taken >= EVALUATION_BATCHES
 
+    def is_evaluating_in_time(self, loader: Any) -> bool:
+        """Whether a loader other than that of the training is read, and an evaluation has not taken too long yet."""
+        return self.run is not None and loader is not self.loader and self.run.settled_for < SECONDS_ON
+
     def lone_row(self, loader: Any) -> Any:
         """The last batch of a loader, once, if it has a single row and the model normalizes over rows; else None."""
         if self.run is None or loader is not self.loader or self.rounds or not has_batch_norm(self.run.model):
@@ -119,7 +129,7 @@ class Watch(LoopState):
 
     def on_early_end(self, loader: Any, *, can_end: bool) -> None:
         """A loader is about to say that it has no more batches."""
-        if self.run is not None and loader is self.loader:
+        if self.run is not None and (loader is self.loader or not can_end):
             self._settle(self.run)
             # Where the script fetches batches with `next`, StopIteration would be an error of lintrain's making in
             # the middle of its code: the process ends instead.

@@ -14,10 +14,17 @@ from typing import Any, cast
 
 from lintrain.evidence.run import DroppedResult
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import frame_location, is_users, users_frame
+from lintrain.runtime.child.frames import frame_location, is_called_from, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.measure.model import MISSPELT, base_model, idle_freeze
+from lintrain.runtime.measure.model import (
+    MISSPELT,
+    RESIZED_AT,
+    ROWS_BEFORE,
+    base_model,
+    embedding_rows,
+    idle_freeze,
+)
 from lintrain.runtime.measure.objects.objects import Origins
 from lintrain.runtime.measure.objects.statements import assignment_to
 
@@ -56,6 +63,8 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     hooks.add("torch.nn.modules.module", lambda module: _note_made(origins, module.Module, is_known=_is_own))
     hooks.add("torch.nn.modules.module", lambda module: _note_casts(module.Module))
     hooks.add("transformers.modeling_utils", lambda module: _note_made(origins, module.PreTrainedModel))
+    hooks.add("transformers.modeling_utils", lambda module: _note_resizing(module.PreTrainedModel))
+    hooks.add("transformers.tokenization_utils_base", lambda module: _note_tokens(module.PreTrainedTokenizerBase))
     hooks.add(
         "transformers.tokenization_utils_base", lambda module: _note_made(origins, module.PreTrainedTokenizerBase)
     )
@@ -67,6 +76,40 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     session.objects.add("dropped", lambda _: list(dropped))
     hooks.add("datasets.arrow_dataset", lambda module: _watch_results(dropped, module.Dataset))
     hooks.add("datasets.dataset_dict", lambda module: _watch_results(dropped, module.DatasetDict))
+
+
+def _note_tokens(kind: Any) -> None:
+    add = kind.add_tokens
+
+    @functools.wraps(add)
+    def add_tokens(self: Any, *args: Any, **kwargs: Any) -> Any:
+        added = add(self, *args, **kwargs)
+        is_asked = added and not any(is_called_from(each) for each in (kind.__init__, kind.from_pretrained))
+        location = frame_location(users_frame(skip=self)) if is_asked else None
+        if location is not None:
+            self.__dict__.setdefault(ADDED_AT, location)
+        return added
+
+    kind.add_tokens = add_tokens
+
+
+ADDED_AT = "lintrain_added_at"
+"""The attribute of a tokenizer with the location at which the script first adds tokens to it."""
+
+
+def _note_resizing(kind: Any) -> None:
+    resize = kind.resize_token_embeddings
+
+    @functools.wraps(resize)
+    def resize_token_embeddings(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = embedding_rows(self)
+        result = resize(self, *args, **kwargs)
+        if (after := embedding_rows(self)) is not None and before is not None and after > before:
+            self.__dict__.setdefault(ROWS_BEFORE, before)
+            self.__dict__.setdefault(RESIZED_AT, frame_location(users_frame(skip=self)))
+        return result
+
+    kind.resize_token_embeddings = resize_token_embeddings
 
 
 CASTS = ("half", "bfloat16", "to", "type")
@@ -200,6 +243,8 @@ def locations_of(origins: Origins, model: Any, tokenizer: Any, **others: object)
         "freeze": None if frozen is None else assignment_to(frozen.rpartition(".")[2], "requires_grad", *MISSPELT),
         "padding": assignment_to("", "pad_token", "pad_token_id") if _pads_with_eos(tokenizer) else None,
         "cast": getattr(base_model(model), "__dict__", {}).get(CAST_AT),
+        "resizing": getattr(base_model(model), "__dict__", {}).get(RESIZED_AT),
+        "tokens": getattr(tokenizer, "__dict__", {}).get(ADDED_AT),
         "forward": origins.silent,
     }
     return {**known, **{name: location for name, location in shown_by_text.items() if location is not None}}
