@@ -57,6 +57,65 @@ for x, y in loader:
     scaler.step(optimizer)
 """
 DETACHED = STEPS.replace("(net(x), y)", "(net(x), y).detach().requires_grad_()")
+LISTED = """class Listed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inside = [nn.Linear(8, 8), nn.Linear(8, 8)]
+        self.out = nn.Linear(8, 3)
+    def forward(self, x):
+        for layer in self.inside:
+            x = layer(x).relu()
+        return self.out(x)
+net = Listed()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+"""
+WRITTEN = """class Positive(nn.Linear):
+    def forward(self, x):
+        self.weight.data = nn.functional.softplus(self.weight).data
+        return super().forward(x)
+net = Positive(8, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+"""
+SORTED = """order = rows.tensors[1].argsort()
+rows = TensorDataset(*(each[order] for each in rows.tensors))
+loader = DataLoader(rows, batch_size=16)
+for x, y in loader:
+"""
+SUMMED = """for index, (x, y) in enumerate(loader):
+    loss = criterion(net(x), y)
+    loss.backward()
+    if index % 2:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+ADDED = """for x, y in loader:
+    optimizer.zero_grad()
+    also = torch.tensor(criterion(net(x), y).item(), requires_grad=True)
+    loss = criterion(net(x), y) + 0.5 * also
+    loss.backward()
+    optimizer.step()
+"""
+CUT = """maker = nn.Linear(4, 8)
+made_by = torch.optim.SGD(maker.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad(), made_by.zero_grad()
+    made = maker(x[:, :4])
+    made = made.detach()
+    loss = criterion(net(made), y)
+    loss.backward()
+    optimizer.step(), made_by.step()
+"""
+MIXED = """for x, y in loader:
+    optimizer.zero_grad()
+    scores = nn.functional.log_softmax(net(x), dim=0)
+    nn.functional.nll_loss(scores, y).backward()
+    optimizer.step()
+"""
+STALE = """x, y = next(iter(loader))
+for inputs, targets in loader:
+"""
 SLOW = """optimizer = torch.optim.AdamW(net.parameters(), lr=1e-9)
 for x, y in loader:
 """
@@ -77,8 +136,30 @@ def shown(folder: Path, script: str) -> set[tuple[str, int]]:
         (ATTENTION + STEPS, "unsafe-softmax-mask", 17),
         (SCALED, "missing-scaler-update", 14),
         (SLOW + STEPS, "low-learning-rate", 10),
+        (LISTED + STEPS, "unregistered-modules", 13),
+        (WRITTEN + STEPS, "detached-parameter", 12),
+        (SORTED + STEPS, "unshuffled-training-data", 12),
+        (SUMMED, "unscaled-accumulation", 12),
+        (ADDED, "detached-loss", 12),
+        (CUT, "detached-loss", 15),
+        (MIXED, "softmax-over-batch", 12),
+        (STALE + STEPS, "unused-batch", 13),
     ],
-    ids=["meter", "detached", "mask", "scaler", "rate"],
+    ids=[
+        "meter",
+        "detached",
+        "mask",
+        "scaler",
+        "rate",
+        "listed",
+        "written",
+        "sorted",
+        "summed",
+        "added",
+        "cut",
+        "mixed",
+        "stale",
+    ],
 )
 def test_a_run_shows_the_mistake_at_its_statement(tmp_path: Path, script: str, rule: str, line: int) -> None:
     assert (rule, line) in shown(tmp_path, HEAD + script)
@@ -129,6 +210,73 @@ for x, y in loader:
     optimizer.step()
     state = state.detach()
 """
+STARTED = """for x, y in loader:
+    optimizer.zero_grad()
+    loss = torch.tensor(0.0, requires_grad=True)
+    loss = loss + criterion(net(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+LOWERED = """accumulation = 2
+for group in optimizer.param_groups:
+    group["lr"] = 0.1 / accumulation
+for index, (x, y) in enumerate(loader):
+    loss = criterion(net(x), y)
+    loss.backward()
+    if index % accumulation:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+TAUGHT = """class Taught(nn.Module):
+    def __init__(self, teacher):
+        super().__init__()
+        self.teacher, self.out = [teacher], nn.Linear(8, 3)
+    def forward(self, x):
+        return self.out(x), self.teacher[0](x)
+net = Taught(net)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    scores, wanted = net(x)
+    loss = criterion(scores, y) + nn.functional.mse_loss(scores, wanted)
+    loss.backward()
+    optimizer.step()
+"""
+CLAMPED = """class Clamped(nn.Linear):
+    def forward(self, x):
+        self.weight.data = self.weight.data.clamp(-0.1, 0.1)
+        return super().forward(x)
+net = Clamped(8, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+"""
+AVERAGED = """class Averaged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.out = nn.Parameter(torch.zeros(8)), nn.Linear(8, 3)
+    def forward(self, x):
+        self.mean.data = 0.9 * self.mean.data + 0.1 * x.mean(0)
+        return self.out(x - self.mean.detach())
+net = Averaged()
+optimizer = torch.optim.SGD(net.out.parameters(), lr=0.1)
+for x, y in loader:
+"""
+PAIRED = """for x, y in loader:
+    optimizer.zero_grad()
+    alike = net(x) @ net(x + 0.1 * torch.randn_like(x)).T
+    own = torch.arange(len(x))
+    one, other = (nn.functional.log_softmax(alike, dim=axis) for axis in (0, 1))
+    loss = nn.functional.nll_loss(one, own) + nn.functional.nll_loss(other, own)
+    loss.backward()
+    optimizer.step()
+"""
+WHOLE = """x, y = rows.tensors
+for chosen in DataLoader(torch.arange(96), batch_size=16, shuffle=True):
+    optimizer.zero_grad()
+    loss = criterion(net(x)[chosen], y[chosen])
+    loss.backward()
+    optimizer.step()
+"""
 SKIPS = """few = DataLoader(TensorDataset(torch.randn(97, 8), torch.randint(3, (97,))), batch_size=16)
 net = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 3))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -140,8 +288,23 @@ for x, y in few:
 
 @pytest.mark.parametrize(
     "script",
-    [ADVERSARIES, WARMED, CARRIED, SKIPS + STEPS],
-    ids=["adversaries", "warm-up", "carried state", "skipped batch"],
+    [
+        ADVERSARIES,
+        WARMED,
+        CARRIED,
+        SKIPS + STEPS,
+        STARTED,
+        LOWERED,
+        TAUGHT,
+        CLAMPED + STEPS,
+        PAIRED,
+        WHOLE,
+    ],
+    ids=["adversaries", "warm-up", "carried", "skipped", "started", "lowered", "taught", "clamped", "paired", "whole"],
 )
 def test_nothing_is_shown_of_a_correct_loop(tmp_path: Path, script: str) -> None:
     assert shown(tmp_path, HEAD + script) == set()
+
+
+def test_a_weight_without_gradient_that_each_pass_averages_is_not_detached(tmp_path: Path) -> None:
+    assert {rule for rule, _ in shown(tmp_path, HEAD + AVERAGED + STEPS)} == {"unused-parameters"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Literal
 
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
@@ -229,7 +230,7 @@ class LoopEvidence:
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
-    `names_seed`: a file of the script speaks of a seed, a generator or determinism.
+    `mentions` are what files of the script speak of: a `seed` or generator, and a division by steps of `accumulation`.
     """
 
     batches: int = 0
@@ -281,7 +282,7 @@ class LoopEvidence:
     terms: tuple[LossTerm, ...] = ()
     seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
     skipped: tuple[Location, ...] = ()
-    names_seed: bool = False
+    mentions: tuple[Literal["seed", "accumulation"], ...] = ()
 
     @property
     def alignment(self) -> TargetAlignment | None:

@@ -98,7 +98,12 @@ class MissingSeed(Rule):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         loop, location = evidence.loop, evidence.first("backwards")
-        if loop is not None and location is not None and not loop.names_seed and evidence.determinism is not None:
+        if (
+            loop is not None
+            and location is not None
+            and "seed" not in loop.mentions
+            and evidence.determinism is not None
+        ):
             yield self.finding(
                 location,
                 "no seed is set in this script, so its runs are not reproducible",

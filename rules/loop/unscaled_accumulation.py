@@ -143,7 +143,9 @@ class UnscaledAccumulation(Rule[Claim]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         loop, location = evidence.loop, evidence.first("undivided_losses")
-        if loop is None or location is None or not _adds_means_of_batches(evidence):
+        # A script that divides by the steps elsewhere may mean its learning rate.
+        is_divided = loop is not None and "accumulation" in loop.mentions
+        if loop is None or location is None or is_divided or not _adds_means_of_batches(evidence):
             return
         batches = loop.batches_per_step[0]
         yield self.finding(

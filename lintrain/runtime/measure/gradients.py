@@ -130,7 +130,8 @@ def _kept_at(forwards: Sequence[Forward], unknown: set[int]) -> Location | None:
             values = value.values() if isinstance(value, dict) else value
             modules = list(values) if isinstance(value, dict | list | tuple) and not attribute.startswith("_") else []
             weights = (weight for each in modules if hasattr(each, "parameters") for weight in each.parameters())
-            if any(id(weight) in unknown for weight in weights):
+            # A single one may be hidden on purpose, such as a teacher.
+            if len(modules) > 1 and any(id(weight) in unknown for weight in weights):
                 return kept_in(part, attribute)
     return None
 

@@ -135,6 +135,8 @@ def _mixes_rows(name: str, given: Any) -> bool:
     """Whether the values of each class, or their exponentials, add up to 1 over the rows, and not those of each row."""
     if name not in OVER_CLASSES or given.ndim < 2 or min(given.shape[:2]) < 2 or not given.numel():
         return False
+    if given.shape[0] == given.shape[1]:  # of pairs, each may be the class of the other
+        return False
     numbers = given.detach().float()
     shares = numbers if name == "cross_entropy" else numbers.exp()
     is_within = bool(((shares >= 0) & (shares <= 1 + SUMS_TO_ONE)).all())

@@ -36,9 +36,12 @@ MOST_WEIGHTS = 2**24
 
 
 def rewritten(call: Call) -> tuple[str, ...]:
-    """The weights that train and that one more pass, in the present modes, changes; they are put back."""
+    """The weights with gradients that one more pass, in the present modes, changes; they are put back.
+
+    Those without one may be averages of the data, which each pass updates.
+    """
     torch, module = library("torch"), call.module
-    weights = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+    weights = {name: each for name, each in module.named_parameters() if each.grad is not None and each.grad.any()}
     if sum(weight.numel() for weight in weights.values()) > MOST_WEIGHTS:
         return ()
     modes, call = [(part, part.training) for part in module.modules()], call.changed({})

@@ -192,7 +192,10 @@ MOST_TERMS = 32
 
 
 def new_terms(loss: Any, held: set[int]) -> list[Any]:
-    """Numbers without a history that a loss adds up, though they ask for a gradient; no weights, of a module or not."""
+    """Numbers without a history that a loss adds up, though they ask for a gradient.
+
+    No weights, whether of a module or not, and not the 0 that a sum may begin with.
+    """
     waiting, found = [loss.grad_fn], list[Any]()
     for _ in range(MOST_TERMS):
         if not waiting:
@@ -201,7 +204,7 @@ def new_terms(loss: Any, held: set[int]) -> list[Any]:
         below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
         term = getattr(node, "variable", None)
         is_new = term is not None and not term.ndim and type(term).__name__ != "Parameter" and id(term) not in held
-        found += [term] if is_new and node is not loss.grad_fn else []
+        found += [term] if is_new and float(term.detach()) != 0.0 else []
         name = node.name() if node is not None else ""
         is_sum = name in ("AddBackward0", "SubBackward0") or (name in SCALES and len(below) == 1)
         waiting += below if is_sum else []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from lintrain.evidence.run import (
     EvaluationEvidence,
@@ -40,6 +40,10 @@ from lintrain.runtime.measure.tokenizer import find_tokenizer
 from lintrain.runtime.measure.weights import Frozen, changed, changed_share, non_finite, outside_optimizer, updates
 
 MOST_LOSSES = 4
+MENTIONED: Mapping[Literal["seed", "accumulation"], str] = {
+    "seed": "seed|generator|determin",
+    "accumulation": r"/=?[ \t]*\(?[ \t]*[\w.]*(accum|steps)",
+}
 
 
 def loop_evidence(
@@ -71,7 +75,7 @@ def loop_evidence(
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
         seen_at=dict(effects.counts.first_at),
         skipped=state.ran_lines.skipped(has_come_round=effects.counts["backwards"] > 1),
-        names_seed=mentions("seed|generator|determin"),
+        mentions=tuple(subject for subject, pattern in MENTIONED.items() if mentions(pattern)),
     )
 
 
